@@ -1,0 +1,1 @@
+"""Deciding, as pure functions: no Kafka, no Spark, no LMDB."""

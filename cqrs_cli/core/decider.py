@@ -1,0 +1,61 @@
+"""The vocabulary of an aggregate: what its author writes against."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, dataclass_transform
+
+from msgspec import Struct, field
+from msgspec.structs import replace as _replace
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Command(Struct, frozen=True, forbid_unknown_fields=True):
+    """A wish, named in the imperative: `Withdraw`. It may be rejected."""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Event(Struct, frozen=True):
+    """A fact, named in the past tense: `Withdrawn`. It is never rejected; fields it does not know are ignored."""
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class State(Struct, frozen=True):
+    """What an aggregate remembers, as an immutable value: every field needs a default."""
+
+
+class Rejected(Exception):
+    """The aggregate says no. Raised by `decide`; becomes an outcome `rejected` with reason `BUSINESS_RULE`.
+
+    `message` is for people, `code` (upper case, stable) for programs.
+    """
+
+    def __init__(self, message: str, *, code: str = "REJECTED") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+C = TypeVar("C")
+S = TypeVar("S")
+E = TypeVar("E")
+V = TypeVar("V", bound=Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class Decider(Generic[C, S, E]):
+    """An aggregate as a value.
+
+    `decide(command, state)` gives the events, or raises `Rejected`; `evolve(state, event)` gives the next state. Both
+    are pure: no clock, no randomness, no I/O. `initial` is the state at version 0. Raise `revision` whenever the
+    meaning of `evolve` changes: shards of another revision are rebuilt from the events.
+    """
+
+    decide: Callable[[C, S], Iterable[E]]
+    evolve: Callable[[S, E], S]
+    initial: S
+    revision: int = 1
+
+
+def replace(value: V, **changes: Any) -> V:
+    """The same command, event or state with some fields changed; raises `TypeError` for a field it does not have."""
+    return _replace(value, **changes)

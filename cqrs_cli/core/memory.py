@@ -1,0 +1,33 @@
+"""What a partition remembers, as values: what the pure core asks for and what a store keeps."""
+
+from typing import NamedTuple, Protocol
+
+
+class Saved(NamedTuple):
+    """An aggregate at rest. `version` ≥ 1; its last event's id is `<partition>/<offset>/<index>`; `state` is canonical JSON."""
+
+    version: int
+    offset: int
+    index: int
+    state: bytes
+
+
+class Remembered(NamedTuple):
+    """The first decision on a (subject, id): what a duplicate is answered with."""
+
+    timestamp: int  # of the command record, ms
+    offset: int  # of the command record
+    status: str  # accepted, unchanged or rejected
+    version: int  # of the aggregate after it
+    events: int
+    fingerprint: int  # CRC-32 of type, data and expected version as received
+
+
+class View(Protocol):
+    """A consistent look at what a partition remembers."""
+
+    def saved(self, aggregate_id: str) -> Saved | None:
+        """The aggregate at rest, None if it does not exist."""
+
+    def remembered(self, subject: str, command_id: str) -> Remembered | None:
+        """The first decision on this command, None if there is none or it has been dropped."""
