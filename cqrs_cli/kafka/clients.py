@@ -1,0 +1,109 @@
+"""Kafka clients with the settings that the design rests on. All data goes through librdkafka."""
+
+import logging
+from typing import Any, Literal
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka.connection import Connection
+
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+#: librdkafka's own messages; silent unless a handler is added. What matters comes back as an error of a call.
+LOG = logging.getLogger("cqrs.librdkafka")
+LOG.addHandler(logging.NullHandler())
+LOG.propagate = False
+
+#: How long a request to the broker may take, in seconds, before it counts as unreachable.
+REQUEST_TIMEOUT = 10.0
+
+_UNREACHABLE = {
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+}
+
+
+def consumer(
+    connection: Connection,
+    *,
+    group: str | None = None,
+    isolation: Isolation = "read_committed",
+    **overrides: Any,
+) -> Consumer:
+    """A consumer that is assigned partitions, never subscribed: it commits nothing by itself.
+
+    A missing offset is an error, not a jump (`auto.offset.reset=error`); end of partition is reported.
+    """
+    return Consumer(
+        {
+            **connection.librdkafka(),
+            "group.id": group or "cqrs.reader",
+            "isolation.level": isolation,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 1,  # 0 busy-polls, the default of 1000 starves a reader with a backlog
+            **{name.replace("_", "."): value for name, value in overrides.items()},
+        },
+        logger=LOG,
+    )
+
+
+def bulk_consumer(connection: Connection, *, isolation: Isolation = "read_committed", **overrides: Any) -> Consumer:
+    """A consumer tuned for reading much: large fetches, a deep queue (at most 32 MiB)."""
+    return consumer(
+        connection,
+        isolation=isolation,
+        queued_min_messages=200_000,
+        queued_max_messages_kbytes=32 * 1024,
+        max_partition_fetch_bytes=8 * 1024 * 1024,
+        fetch_max_bytes=16 * 1024 * 1024,
+        **overrides,
+    )
+
+
+def producer(connection: Connection, *, transactional_id: str | None = None, **overrides: Any) -> Producer:
+    """An idempotent producer that waits for all replicas; transactional if it is given an id."""
+    identity = {"transactional.id": transactional_id} if transactional_id else {}
+    return Producer(
+        {
+            **connection.librdkafka(),
+            **identity,
+            "enable.idempotence": True,
+            "acks": "all",
+            "compression.type": "lz4",
+            **{name.replace("_", "."): value for name, value in overrides.items()},
+        },
+        logger=LOG,
+    )
+
+
+def is_unreachable(error: KafkaError) -> bool:
+    """Whether this error says that no broker answered."""
+    return error.code() in _UNREACHABLE
+
+
+def unreachable(connection: Connection, error: KafkaException | KafkaError | str) -> UnavailableError:
+    """The error to raise when no broker answered."""
+    detail = error if isinstance(error, str) else str(_kafka_error(error).str())
+    return UnavailableError(
+        f"no answer from Kafka at {connection.bootstrap_server} ({detail})",
+        "check -b/--bootstrap-server and that the broker runs: cqrs doctor",
+    )
+
+
+def _kafka_error(error: KafkaException | KafkaError) -> KafkaError:
+    return error.args[0] if isinstance(error, KafkaException) else error
+
+
+def kafka_error(exception: KafkaException) -> KafkaError:
+    """The error inside an exception of librdkafka's."""
+    return _kafka_error(exception)

@@ -1,0 +1,178 @@
+"""Reading stretches of partitions that end: by position, never by waiting for one more record.
+
+Offsets have holes (transaction markers, aborted records), so the end of a stretch is reached when the reader's position
+is there, whatever the last record's offset was.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from cqrs_cli.core.record import Record
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, bulk_consumer, consumer, kafka_error, unreachable
+from cqrs_cli.kafka.connection import Connection
+
+
+class StalledError(UnavailableError):
+    """Records below the wanted end stay invisible: an open transaction hides them, or the broker is gone."""
+
+
+def partitions(connection: Connection, topic: str) -> int:
+    """How many partitions the topic has; raises `ConfigurationError` if there is no such topic."""
+    probe = consumer(connection)
+    try:
+        found = probe.list_topics(topic, timeout=REQUEST_TIMEOUT).topics[topic]
+    except KafkaException as error:
+        raise unreachable(connection, error) from error
+    finally:
+        probe.close()
+    if found.error or not found.partitions:
+        raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
+    return len(found.partitions)
+
+
+def bounds(
+    connection: Connection, topic: str, numbers: Iterable[int], isolation: Isolation = "read_committed"
+) -> dict[int, tuple[int, int]]:
+    """(log start, end) of each partition. The end is the last stable offset, or under read_uncommitted the high watermark."""
+    probe = consumer(connection, isolation=isolation)
+    try:
+        return {number: watermarks(probe, topic, number) for number in numbers}
+    except KafkaException as error:
+        raise unreachable(connection, error) from error
+    finally:
+        probe.close()
+
+
+def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
+    """(log start, end) as the reader's isolation sees it; raises `KafkaException`."""
+    low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT)
+    return low, high
+
+
+def offset_at(connection: Connection, topic: str, partition: int, timestamp: int) -> int | None:
+    """The first offset whose record is not older than `timestamp` (ms); None if there is none."""
+    probe = consumer(connection)
+    try:
+        (found,) = probe.offsets_for_times(
+            [TopicPartition(topic, partition, timestamp)], timeout=REQUEST_TIMEOUT
+        )
+    except KafkaException as error:
+        raise unreachable(connection, error) from error
+    finally:
+        probe.close()
+    return None if found.offset in (OFFSET_END, -1) else int(found.offset)
+
+
+def read(
+    connection: Connection,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    isolation: Isolation = "read_committed",
+    batch: int = 10_000,
+) -> Iterator[list[Record]]:
+    """All visible records with start ≤ offset < end, in batches; returns once the position is at `end`.
+
+    Raises `StalledError` when an open transaction hides the end, `UnavailableError` when the broker is gone.
+    """
+    if start >= end:
+        return
+    reader = bulk_consumer(connection, isolation=isolation)
+    try:
+        yield from read_with(connection, reader, topic, partition, start, end, batch)
+    finally:
+        reader.close()
+
+
+def read_with(
+    connection: Connection,
+    reader: Consumer,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    batch: int = 10_000,
+    patience: float = REQUEST_TIMEOUT,
+) -> Iterator[list[Record]]:
+    """`read` with a consumer at hand. `patience`: seconds without progress before `StalledError`."""
+    reader.assign([TopicPartition(topic, partition, start)])
+    deadline = time.monotonic() + patience
+    position = start
+    while position < end:
+        records: list[Record] = []
+        for message in _poll(reader, batch):
+            error = message.error()
+            if error is None:
+                if message.offset() < end:
+                    records.append(record_of(message))
+                position = message.offset() + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                position = max(position, message.offset())
+            else:
+                raise failure(connection, topic, partition, error)
+        if records:
+            yield records
+            deadline = time.monotonic() + patience
+        elif time.monotonic() > deadline:
+            raise StalledError(
+                f"{topic} partition {partition}: nothing to read at offset {position}, though the log ends at {end}",
+                "an open transaction may hide it, or the broker is gone: cqrs doctor",
+            )
+
+
+def _poll(reader: Consumer, most: int) -> list[Message]:
+    """What has arrived: waits for the first message only, `consume` alone would wait for all of them."""
+    first = reader.poll(0.1)
+    if first is None:
+        return []
+    return [first, *reader.consume(most - 1, 0)]
+
+
+def record_of(message: Message) -> Record:
+    """The record as a value of ours."""
+    return Record(message.offset(), message.timestamp()[1], message.key(), message.value(), message.headers())
+
+
+def failure(connection: Connection, topic: str, partition: int, error: KafkaError) -> Exception:
+    """What to raise for an error that came in place of a message."""
+    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or error.code() == KafkaError._UNKNOWN_PARTITION:
+        return ConfigurationError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
+    if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+        return ConfigurationError(
+            f"{topic} partition {partition}: {error.str()}", "records were deleted while they were read: try again"
+        )
+    if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
+        return ConfigurationError(f"{topic}: {error.str()}", "grant the client's user access: cqrs doctor")
+    return unreachable(connection, error)
+
+
+def last_record(
+    connection: Connection, topic: str, partition: int, start: int, end: int, patience: float = REQUEST_TIMEOUT
+) -> Record | None:
+    """The last committed record below `end`, None if there is none; looks back in growing strides.
+
+    Raises `StalledError` when an open transaction hides what may be a later one.
+    """
+    reader = bulk_consumer(connection)
+    stride = 16
+    try:
+        while end > start:
+            low = max(start, end - stride)
+            last = None
+            for records in read_with(connection, reader, topic, partition, low, end, patience=patience):
+                last = records[-1]
+            if last is not None:
+                return last
+            end, stride = low, stride * 16
+        return None
+    finally:
+        reader.close()
+
+
+def failed(connection: Connection, exception: KafkaException) -> Exception:
+    """What to raise for an exception of librdkafka's outside of reading records."""
+    return unreachable(connection, kafka_error(exception))
