@@ -1,0 +1,70 @@
+"""The root of the command line: `cqrs` and its groups of commands."""
+
+from typing import Annotated
+
+import typer
+
+from cqrs_cli.version import __version__
+
+#: Where a command appears in `cqrs --help`.
+PANELS = {
+    "new": "Begin",
+    "demo": "Begin",
+    "init": "Begin",
+    "send": "Work",
+    "run": "Work",
+    "show": "Look",
+    "tail": "Look",
+    "replay": "Look",
+    "status": "Operate",
+    "doctor": "Operate",
+    "kafka": "Operate",
+}
+
+EPILOG = """Examples:
+
+cqrs demo
+
+cqrs send bank_account acc-42 Deposit amount:=100 --wait
+
+Data goes to stdout, everything else to stderr; -o json makes it JSON. Exit codes: docs/cli.md"""
+
+
+def group(name: str, help: str) -> typer.Typer:
+    """A new group of commands. Called bare it prints its help and ends with 0."""
+    made = typer.Typer(
+        name=name,
+        help=help,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_help_panel=PANELS.get(name),
+        pretty_exceptions_enable=False,
+    )
+    made.callback(invoke_without_command=True)(_help_when_bare)
+    return made
+
+
+def _help_when_bare(ctx: typer.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"cqrs {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    ctx: typer.Context,
+    version: Annotated[
+        bool,
+        typer.Option("-V", "--version", callback=_print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    _help_when_bare(ctx)
+
+
+app = group("cqrs", "Commands decided exactly once, on Kafka and Spark.")
+app.callback(invoke_without_command=True, epilog=EPILOG)(_root)

@@ -1,0 +1,208 @@
+"""What every command shares: its common options, and the `Cli` it reads settings from and speaks through."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+import typer
+
+from cqrs_cli.cli.app import PANELS
+from cqrs_cli.cli.output import Output
+from cqrs_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.config import Settings
+    from cqrs_cli.core.aggregate import Aggregate
+    from cqrs_cli.kafka.connection import Connection
+    from cqrs_cli.kafka.topics import Topics
+
+#: A command: `Cli` first, then its own parameters; the value is the exit status, None for 0.
+Function = TypeVar("Function", bound=Callable[..., int | None])
+
+COMMON = "Common options"
+BootstrapServer = Annotated[
+    str | None,
+    typer.Option(
+        "-b",
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="Kafka; unset: the embedded broker.",
+        rich_help_panel=COMMON,
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="Java properties of the Kafka clients: TLS, SASL.",
+        rich_help_panel=COMMON,
+    ),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X", metavar="KEY=VALUE", help="One Kafka client property; repeatable.", rich_help_panel=COMMON
+    ),
+]
+TopicPrefix = Annotated[
+    str | None,
+    typer.Option(
+        "--topic-prefix", metavar="TEXT", help="Put before every topic's name.", rich_help_panel=COMMON
+    ),
+]
+OutputFormat = Annotated[
+    Literal["text", "json"],
+    typer.Option("-o", "--output", metavar="text|json", help="What stdout gets.", rich_help_panel=COMMON),
+]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="No notes and no progress.", rich_help_panel=COMMON)
+]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Tracebacks of errors.", rich_help_panel=COMMON)
+]
+
+
+class Cli(Output):
+    """One call of the command line: settings, what they lead to, and where output goes."""
+
+    def __init__(
+        self,
+        flags: Mapping[str, object] | None = None,
+        *,
+        output: Literal["text", "json"] = "text",
+        quiet: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(output, quiet)
+        self.flags = dict(flags or {})
+        self.verbose = verbose
+
+    @cached_property
+    def settings(self) -> "Settings":
+        """Flag, environment, file, default; read on first use. Raises `ConfigurationError`."""
+        from cqrs_cli.config import load
+
+        return load(self.flags)
+
+    def connection(self, start: bool = True) -> "Connection":
+        """The broker to talk to: the configured one, or the embedded one, which `start` starts when it is down."""
+        from cqrs_cli.kafka import embedded
+
+        settings = self.settings
+        server = settings.bootstrap_server
+        if server is None:
+            server = (
+                embedded.ensure(settings.root, note=self.note) if start else embedded.running(settings.root)
+            )
+        return settings.connection(server)
+
+    def aggregate(self, name: str) -> "Aggregate":
+        """The aggregate of that name; raises `UsageError` naming those that exist."""
+        from cqrs_cli import registry
+
+        return registry.load(name, self.settings.aggregates, self.settings.root)
+
+    def aggregate_names(self) -> list[str]:
+        """All aggregates of the project, sorted."""
+        from cqrs_cli import registry
+
+        return registry.names(self.settings.aggregates, self.settings.root)
+
+    def topics(self, name: str) -> "Topics":
+        """The four topics of the aggregate of that name."""
+        from cqrs_cli.kafka.topics import Topics
+
+        return Topics(name, self.settings.topic_prefix)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command line that has been read: what to call with what. Nothing has happened yet."""
+
+    cli: Cli
+    function: Callable[..., int | None]
+    arguments: Mapping[str, Any]
+
+    def __call__(self) -> int:
+        return self.function(self.cli, **self.arguments) or 0
+
+
+def command(
+    app: typer.Typer, name: str | None = None, *, examples: Sequence[str]
+) -> Callable[[Function], Function]:
+    """Register a function as a command of `app` and give it the common options.
+
+    The function stays as it is, to be called by tests. Its docstring is the help, which ends with the examples; each is
+    a whole command line that begins with `cqrs`.
+    """
+
+    def register(function: Function) -> Function:
+        spelled = name or function.__name__.replace("_", "-")
+        app.command(spelled, epilog=_epilog(examples), rich_help_panel=PANELS.get(spelled))(_read(function))
+        return function
+
+    return register
+
+
+def _epilog(examples: Sequence[str]) -> str:
+    """Typer takes an empty line for a line break and square brackets for markup."""
+    return "\n\n".join(["Examples:", *(example.replace("[", "\\[") for example in examples)])
+
+
+def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
+    """What Typer calls: the function's own parameters and the common ones in, a `Call` out."""
+    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+
+    def read(
+        bootstrap_server: BootstrapServer = None,
+        command_config: CommandConfig = None,
+        properties: Properties = None,
+        topic_prefix: TopicPrefix = None,
+        output: OutputFormat = "text",
+        quiet: Quiet = False,
+        verbose: Verbose = False,
+        **arguments: Any,
+    ) -> Call:
+        flags = {
+            "bootstrap_server": bootstrap_server,
+            "command_config": command_config,
+            "properties": _properties(properties or []),
+            "topic_prefix": topic_prefix,
+        }
+        given = {flag: value for flag, value in flags.items() if value not in (None, {})}
+        return Call(Cli(given, output=output, quiet=quiet, verbose=verbose), function, arguments)
+
+    common = list(inspect.signature(read).parameters.values())[:-1]
+    every = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *common]]
+    read.__doc__ = function.__doc__
+    read.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
+    read.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
+    return read
+
+
+def _properties(pairs: Sequence[str]) -> dict[str, str]:
+    for pair in pairs:
+        if not pair.partition("=")[0].strip() or "=" not in pair:
+            raise UsageError(f"-X {pair}: not KEY=VALUE", "e.g. -X client.id=checkout")
+    return {key.strip(): value.strip() for key, _, value in (pair.partition("=") for pair in pairs)}
+
+
+def complete_aggregate(incomplete: str) -> list[str]:
+    """Shell completion: the project's aggregates; silence rather than an error in the middle of a line."""
+    try:
+        return [name for name in Cli().aggregate_names() if name.startswith(incomplete)]
+    except Exception:  # whatever is wrong will be said when the command runs
+        return []
+
+
+AggregateName = Annotated[
+    str, typer.Argument(metavar="AGGREGATE", help="The aggregate's name.", autocompletion=complete_aggregate)
+]
+AggregateNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[AGGREGATE]...", help="Default: all.", autocompletion=complete_aggregate),
+]

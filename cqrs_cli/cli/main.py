@@ -1,0 +1,107 @@
+"""`cqrs`: reads a command line, calls the command, and turns errors into exit codes (`cqrs_cli.errors` draws them)."""
+
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.frame import Call
+from cqrs_cli.cli.output import Output
+from cqrs_cli.errors import CqrsError, UsageError
+
+#: In the order of the help. Each registers its command on `app` when it is imported.
+COMMANDS = ("status",)
+
+SIGNAL = 128  # a process ended by signal n has exit status 128 + n, by convention of the shells
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, raised where Ctrl-C would be, so that one `except KeyboardInterrupt` cleans up after both."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command line; the exit status is returned. The only place where errors become exit codes."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    output = Output("json" if _wants_json(arguments) else "text")
+    verbose = False
+    try:
+        with _terminated_like_interrupted():
+            call = parse(arguments)
+            if isinstance(call, int):
+                return call
+            output, verbose = call.cli, call.cli.verbose
+            status = call()
+            output.flush()
+            return status
+    except BrokenPipeError:  # the reader has seen enough: `cqrs tail … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return SIGNAL + signal.SIGPIPE
+    except Terminated:
+        return SIGNAL + signal.SIGTERM
+    except KeyboardInterrupt:
+        return SIGNAL + signal.SIGINT
+    except CqrsError as error:
+        output.failure(error, error if verbose else None)
+        return error.exit_code
+    except Exception as error:
+        what = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        output.failure(
+            CqrsError(what, "" if verbose else "-v shows the traceback"), error if verbose else None
+        )
+        return CqrsError.exit_code
+
+
+def parse(arguments: Sequence[str]) -> Call | int:
+    """What a command line asks for; an exit status if that is done already (help, version). Raises `UsageError`."""
+    for name in COMMANDS:
+        importlib.import_module(f"cqrs_cli.cli.{name}")
+    root = typer.main.get_command(app)
+    try:
+        read = root.main(list(arguments), prog_name="cqrs", standalone_mode=False)
+    except typer.TyperException as error:
+        raise _usage_error(error) from None
+    return read if isinstance(read, Call) else int(read or 0)
+
+
+def _usage_error(error: typer.TyperException) -> UsageError:
+    """Typer's complaint in our form: `Missing argument 'ID'.` becomes `missing argument 'ID'; see cqrs send --help`."""
+    text = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context else "cqrs"
+    return UsageError(text[:1].lower() + text[1:], f"see {path} --help")
+
+
+def _wants_json(arguments: Sequence[str]) -> bool:
+    """Whether errors of a command line that cannot be read are to be JSON."""
+    spelled = " ".join(arguments)
+    return any(
+        form in f" {spelled} " for form in (" -o json ", " -ojson ", " --output json ", " --output=json ")
+    )
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """SIGTERM raises `Terminated` meanwhile. Only the main thread may say so; elsewhere (tests) nothing changes."""
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        raise Terminated
+
+    try:
+        before = signal.signal(signal.SIGTERM, terminate)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""Where output goes: data to stdout, everything else to stderr. One renderer for people, one for programs."""
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from cqrs_cli.errors import CqrsError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+#: Columns when nobody looks: tables in a pipe or a file are not squeezed to 80.
+WIDE = 240
+
+
+class Output:
+    """What a command says, in one of two forms: text, or JSON documents of one line each."""
+
+    def __init__(self, output: Literal["text", "json"] = "text", quiet: bool = False) -> None:
+        self.output = output
+        self.quiet = quiet
+
+    def result(self, document: Mapping[str, Any], text: "RenderableType") -> None:
+        """The result of a one-shot command: the document as JSON, or the text (a string is printed as it is)."""
+        self.row(document, text)
+
+    def row(self, document: Mapping[str, Any], text: "RenderableType") -> None:
+        """One of many: a JSON Line, or a line of text."""
+        if self.output == "json":
+            self.line(encode_json(document))
+        elif isinstance(text, str):
+            self.line(text.encode(errors="backslashreplace"))
+        else:
+            self.stdout.print(text)
+
+    def line(self, line: bytes) -> None:
+        """Bytes and a line end to stdout; shown at once on a terminal, else with `flush`."""
+        sys.stdout.buffer.write(line + b"\n")
+        if sys.stdout.isatty():
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand what was printed to whoever reads it."""
+        sys.stdout.flush()
+
+    def note(self, text: str) -> None:
+        """Something worth knowing that is no data: a line on stderr."""
+        if not self.quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def working(self, text: str) -> Iterator[Callable[[str], None]]:
+        """While something takes its time: a spinner on a terminal, else one line. Gives a function that changes the text."""
+        if self.quiet:
+            yield lambda text: None
+        elif not sys.stderr.isatty():
+            self.note(f"{text} …")
+            yield lambda text: None
+        else:
+            from rich.markup import escape
+
+            with self.stderr.status(escape(text)) as status:
+                yield lambda text: status.update(escape(text))
+
+    @cached_property
+    def stdout(self) -> "Console":
+        """Rich on stdout; NO_COLOR and pipes are respected by Rich itself."""
+        from rich.console import Console
+
+        return Console(highlight=False, width=None if sys.stdout.isatty() else WIDE)
+
+    @cached_property
+    def stderr(self) -> "Console":
+        """Rich on stderr."""
+        from rich.console import Console
+
+        return Console(stderr=True, highlight=False)
+
+    def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
+        """An error on stderr: one line, or one JSON document; with the traceback of `cause` if that is given."""
+        trace = "".join(traceback.format_exception(cause)) if cause else ""
+        if self.output == "json":
+            document = {"code": error.code, "message": error.message, "hint": error.hint}
+            if trace:
+                document["traceback"] = trace
+            print(encode_json({"error": document}).decode(), file=sys.stderr, flush=True)
+        else:
+            print(f"{trace}error: {_one_line(str(error))}", file=sys.stderr, flush=True)
+
+
+def encode_json(document: object) -> bytes:
+    """One line of JSON; what JSON has no word for (paths, say) becomes its text."""
+    return msgspec.json.encode(document, enc_hook=str)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
