@@ -1,0 +1,132 @@
+"""What lies in the embedded broker's folder: its settings, its state and its log."""
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+#: Everything the broker is told is relative to its folder, its working directory: a comma, a blank or a
+#: backslash in the project's path then means nothing to Kafka, and the project may be moved while it is down.
+DATA = "data"
+LOG = "kafka.log"
+SERVER = "server.properties"
+LOGGING = "log4j2.properties"
+STATE = "state.json"
+LOCK = "lock"
+
+#: One node needs one replica. Few partitions for the internal topics: each is opened at every start.
+_SETTINGS = """\
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.voters=1@127.0.0.1:{controller_port}
+inter.broker.listener.name=PLAINTEXT
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs={data}
+auto.create.topics.enable=false
+default.replication.factor=1
+min.insync.replicas=1
+offsets.topic.num.partitions=4
+offsets.topic.replication.factor=1
+transaction.state.log.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.num.partitions=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+log.cleaner.dedupe.buffer.size=16777216
+"""
+
+#: At most 3 × 10 MB. The hundreds of settings that Kafka repeats at every start would bury what matters.
+_LOGGING = f"""\
+appender.file.type=RollingFile
+appender.file.name=file
+appender.file.fileName={LOG}
+appender.file.filePattern={LOG}.%i
+appender.file.layout.type=PatternLayout
+appender.file.layout.pattern=%d{{yyyy-MM-dd HH:mm:ss,SSS}} %-5p %c{{1}} %m%n
+appender.file.policies.type=Policies
+appender.file.policies.size.type=SizeBasedTriggeringPolicy
+appender.file.policies.size.size=10MB
+appender.file.strategy.type=DefaultRolloverStrategy
+appender.file.strategy.max=2
+rootLogger.level=info
+rootLogger.appenderRef.file.ref=file
+logger.settings.name=org.apache.kafka.common.config
+logger.settings.level=warn
+logger.settings_of_metrics.name=org.apache.kafka.common.metrics
+logger.settings_of_metrics.level=warn
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The broker last started in a folder. Whether it still runs, the process table says, never this file."""
+
+    pid: int
+    born: str  # the process's start, see `process.born`
+    place: str  # the folder it was started in, see `place`
+    port: int
+    controller_port: int
+    cluster_id: str
+    version: str
+
+
+def home(root: Path) -> Path:
+    """The broker's folder in a project."""
+    return root / ".cqrs" / "kafka"
+
+
+def place(folder: Path) -> str:
+    """The folder itself, wherever it is moved; a copy of it, state file included, is another one."""
+    found = folder.stat()
+    return f"{found.st_dev}:{found.st_ino}"
+
+
+def read_state(folder: Path) -> State | None:
+    """None when no broker was ever started here, or the file cannot be understood."""
+    try:
+        return State(**json.loads((folder / STATE).read_bytes()))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def write_state(folder: Path, state: State) -> None:
+    """Whole or not at all: a reader never meets half of it."""
+    fresh = folder / f"{STATE}.new"
+    fresh.write_text(json.dumps(asdict(state), indent=1) + "\n")
+    fresh.replace(folder / STATE)
+
+
+def write_settings(folder: Path, port: int, controller_port: int, data: str = DATA) -> None:
+    settings = _SETTINGS.format(port=port, controller_port=controller_port, data=data)
+    (folder / SERVER).write_text(settings)
+    (folder / LOGGING).write_text(_LOGGING)
+
+
+def cluster_id(folder: Path) -> str | None:
+    """The id that the data was formatted with; None when there is no data."""
+    try:
+        lines = (folder / DATA / "meta.properties").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    return dict(line.split("=", 1) for line in lines if "=" in line).get("cluster.id")
+
+
+def log_size(folder: Path) -> int:
+    try:
+        return (folder / LOG).stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def log_since(folder: Path, start: int) -> list[str]:
+    """The log's lines from byte `start` on; all of them if it was rolled over since."""
+    try:
+        data = (folder / LOG).read_bytes()
+    except FileNotFoundError:
+        return []
+    return os.fsdecode(data[start if start <= len(data) else 0 :]).splitlines()

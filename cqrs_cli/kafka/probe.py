@@ -1,0 +1,72 @@
+"""Asks whoever listens on a port which Kafka cluster it is: one Metadata request, no client library, some ms.
+
+A command that finds its broker running pays for nothing else, so `cqrs send` stays quick.
+"""
+
+import socket
+import struct
+from typing import NamedTuple
+
+HOST = "127.0.0.1"
+
+_METADATA = 3
+_VERSION = 8  # the last one without tagged fields
+_CORRELATION = 0x63717273
+_CLIENT = b"cqrs"
+#: No topics, none to be created, no authorized operations: the cluster itself is all that is asked for.
+_BODY = struct.pack(">i???", 0, False, False, False)
+_REQUEST = struct.pack(">hhih4s", _METADATA, _VERSION, _CORRELATION, len(_CLIENT), _CLIENT) + _BODY
+
+#: Far above what one broker's description takes: whoever announces more does not speak Kafka.
+_MOST = 1 << 20
+
+
+class Seen(NamedTuple):
+    """A cluster that answered. `brokers` is empty until the broker is ready to serve."""
+
+    cluster_id: str
+    brokers: tuple[int, ...]  # their ports
+
+
+def ask(port: int, timeout: float = 1.0) -> Seen | None:
+    """Who answers on the loopback port; None if nobody does within `timeout` seconds or it is no Kafka."""
+    try:
+        with socket.create_connection((HOST, port), timeout=timeout) as connection:
+            if connection.getsockname() == connection.getpeername():
+                return None  # TCP connected the socket to itself: nobody listens
+            connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
+            (size,) = struct.unpack(">i", _receive(connection, 4))
+            return _read(_receive(connection, size)) if 0 < size < _MOST else None
+    except (OSError, struct.error, UnicodeDecodeError):
+        return None
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise ConnectionError("closed within an answer")
+        data += more
+    return data
+
+
+def _read(answer: bytes) -> Seen | None:
+    correlation, _throttle, count = struct.unpack_from(">iii", answer)
+    if correlation != _CORRELATION:
+        return None
+    at, ports = 12, []
+    for _ in range(count):
+        at += 4  # node id
+        _host, at = _text(answer, at)
+        ports.append(struct.unpack_from(">i", answer, at)[0])
+        _rack, at = _text(answer, at + 4)
+    cluster_id, _ = _text(answer, at)
+    return Seen(cluster_id, tuple(ports))
+
+
+def _text(answer: bytes, at: int) -> tuple[str, int]:
+    """A nullable string and where the next field starts; null reads as empty."""
+    (size,) = struct.unpack_from(">h", answer, at)
+    end = at + 2 + max(size, 0)
+    return answer[at + 2 : end].decode(), end

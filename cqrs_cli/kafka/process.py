@@ -1,0 +1,79 @@
+"""Processes that outlive the command that started them, told apart although process ids are used again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+#: The shell starts the program in the background, says its id and ends, so that the program becomes nobody's
+#: child: no terminal's signal reaches it, and once dead it is no zombie of a long-lived command.
+_DETACH = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
+
+
+def spawn(command: Sequence[str], folder: Path, log: str, environment: Mapping[str, str]) -> int:
+    """Start it in `folder`, in a session of its own, its output appended to the file `log`; its process id.
+
+    Raises `OSError` when it cannot be started at all.
+    """
+    shell = ["/bin/sh", "-c", _DETACH, "sh", log, *command]
+    done = subprocess.run(
+        shell,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+    )
+    return int(done.stdout)
+
+
+def born(pid: int) -> str | None:
+    """When the process started, as the system spells it; None if there is none, or only a zombie."""
+    return _born_linux(pid) if sys.platform == "linux" else _born_elsewhere(pid)
+
+
+def end(pid: int, birth: str, patience: float) -> None:
+    """SIGTERM, then SIGKILL after `patience` seconds; returns when it is gone. Signals no other process."""
+    if not _signal(pid, birth, signal.SIGTERM) or _gone(pid, birth, patience):
+        return
+    if _signal(pid, birth, signal.SIGKILL):
+        _gone(pid, birth, 10.0)
+
+
+def _signal(pid: int, birth: str, number: signal.Signals) -> bool:
+    if born(pid) != birth:
+        return False
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _gone(pid: int, birth: str, patience: float) -> bool:
+    deadline = time.monotonic() + patience
+    while born(pid) == birth:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _born_linux(pid: int) -> str | None:
+    """Ticks since boot and the boot's id: the same pid, started at the same tick of another boot, is not it."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+    state, *fields = stat.rpartition(")")[2].split()  # the name in front may hold blanks and brackets
+    return None if state in "ZX" else f"{boot}:{fields[18]}"
+
+
+def _born_elsewhere(pid: int) -> str | None:
+    asked = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True)
+    state, _, started = asked.stdout.strip().partition(" ")
+    return None if asked.returncode != 0 or state.startswith("Z") else started.strip()

@@ -1,0 +1,38 @@
+"""What tests share: one real broker per run, and names that no other test uses."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cqrs_cli.kafka import embedded
+
+if TYPE_CHECKING:
+    from cqrs_cli.kafka.connection import Connection
+
+
+@pytest.fixture(scope="session")
+def kafka_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The project root of the run's broker, which is stopped when the run ends, however it ends."""
+    root = tmp_path_factory.mktemp("project")
+    try:
+        embedded.ensure(root, print)
+        yield root
+    finally:
+        embedded.stop(root)
+
+
+@pytest.fixture(scope="session")
+def connection(kafka_root: Path) -> "Connection":
+    """To the one embedded broker of the run."""
+    from cqrs_cli.kafka.connection import Connection
+
+    return Connection(embedded.ensure(kafka_root))
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A topic prefix that no other test uses."""
+    return f"t{uuid.uuid4().hex[:8]}."

@@ -1,0 +1,17 @@
+"""The one place in the tests that sleeps."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def eventually(condition: Callable[[], T], within: float = 30.0) -> T:
+    """What `condition` gives once that is true. Fails after `within` seconds, showing what it gave last."""
+    deadline = time.monotonic() + within
+    while not (found := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within:.0f} s: {condition}, last {found!r}")
+        time.sleep(0.02)
+    return found
