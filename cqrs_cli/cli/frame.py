@@ -89,7 +89,7 @@ class Cli(Output):
         return load(self.flags)
 
     def connection(self, start: bool = True) -> "Connection":
-        """The broker to talk to: the configured one, or the embedded one, which `start` starts when it is down."""
+        """The configured broker, or the embedded one, which `start` starts when it is down."""
         from cqrs_cli.kafka import embedded
 
         settings = self.settings
@@ -136,8 +136,8 @@ def command(
 ) -> Callable[[Function], Function]:
     """Register a function as a command of `app` and give it the common options.
 
-    The function stays as it is, to be called by tests. Its docstring is the help, which ends with the examples; each is
-    a whole command line that begins with `cqrs`.
+    The function stays as it is, to be called by tests. Its docstring is the help, which ends with the examples;
+    each is a whole command line that begins with `cqrs`.
     """
 
     def register(function: Function) -> Function:

@@ -1,4 +1,4 @@
-"""`cqrs`: reads a command line, calls the command, and turns errors into exit codes (`cqrs_cli.errors` draws them)."""
+"""`cqrs`: reads a command line, calls the command, turns errors into exit codes (`cqrs_cli.errors`)."""
 
 import importlib
 import os
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str]) -> Call | int:
-    """What a command line asks for; an exit status if that is done already (help, version). Raises `UsageError`."""
+    """What a command line asks for; an exit status if that is done (help, version). Raises `UsageError`."""
     for name in COMMANDS:
         importlib.import_module(f"cqrs_cli.cli.{name}")
     root = typer.main.get_command(app)
@@ -70,7 +70,7 @@ def parse(arguments: Sequence[str]) -> Call | int:
 
 
 def _usage_error(error: typer.TyperException) -> UsageError:
-    """Typer's complaint in our form: `Missing argument 'ID'.` becomes `missing argument 'ID'; see cqrs send --help`."""
+    """Typer's `Missing argument 'ID'.` in our form: `missing argument 'ID'; see cqrs send --help`."""
     text = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "cqrs"
@@ -87,7 +87,7 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM raises `Terminated` meanwhile. Only the main thread may say so; elsewhere (tests) nothing changes."""
+    """SIGTERM raises `Terminated` meanwhile. Only a main thread may say so; in others nothing changes."""
 
     def terminate(number: int, frame: FrameType | None) -> None:
         raise Terminated
