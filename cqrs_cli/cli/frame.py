@@ -11,7 +11,7 @@ import typer
 
 from cqrs_cli.cli.app import PANELS
 from cqrs_cli.cli.output import Output
-from cqrs_cli.errors import UsageError
+from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.config import Settings
@@ -90,15 +90,18 @@ class Cli(Output):
 
     def connection(self, start: bool = True) -> "Connection":
         """The configured broker, or the embedded one, which `start` starts when it is down."""
+        settings = self.settings
+        return settings.connection(settings.bootstrap_server or self._embedded(settings.root, start))
+
+    def _embedded(self, root: Path, start: bool) -> str:
         from cqrs_cli.kafka import embedded
 
-        settings = self.settings
-        server = settings.bootstrap_server
-        if server is None:
-            server = (
-                embedded.ensure(settings.root, note=self.note) if start else embedded.running(settings.root)
-            )
-        return settings.connection(server)
+        if start:
+            return embedded.ensure(root, self.note)
+        running = embedded.status(root)
+        if running is None:
+            raise UnavailableError("the embedded Kafka does not run", "start it: cqrs kafka start")
+        return running.bootstrap_server
 
     def aggregate(self, name: str) -> "Aggregate":
         """The aggregate of that name; raises `UsageError` naming those that exist."""
@@ -136,7 +139,7 @@ def command(
 ) -> Callable[[Function], Function]:
     """Register a function as a command of `app` and give it the common options.
 
-    The function stays as it is, to be called by tests. Its docstring is the help, which ends with the examples;
+    The function stays as it is, for tests to call. Its docstring is the help, which ends with the examples;
     each is a whole command line that begins with `cqrs`.
     """
 

@@ -55,7 +55,7 @@ class Output:
 
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:
-        """While something takes its time: a spinner on a terminal, else one line. Yields what changes the text."""
+        """While something takes its time: a spinner on a terminal, else one line. Yields the text's setter."""
         if self.quiet:
             yield lambda text: None
         elif not sys.stderr.isatty():
@@ -82,7 +82,7 @@ class Output:
         return Console(stderr=True, highlight=False)
 
     def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
-        """An error on stderr: one line, or one JSON document; with the traceback of `cause` if there is one."""
+        """An error on stderr: one line, or one JSON document; with the traceback of `cause` if given."""
         trace = "".join(traceback.format_exception(cause)) if cause else ""
         if self.output == "json":
             document = {"code": error.code, "message": error.message, "hint": error.hint}
