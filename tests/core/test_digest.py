@@ -1,0 +1,47 @@
+"""The digest says the same of the same aggregates, and something else of others."""
+
+import hashlib
+import random
+from functools import reduce
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core import digest
+
+Row = tuple[str, int, bytes]
+rows = st.tuples(st.text(max_size=8), st.integers(1, 2**53), st.binary(max_size=16))
+
+
+def total(some: list[Row]) -> int:
+    return reduce(digest.add, (digest.aggregate_digest(*row) for row in some), 0)
+
+
+@given(st.lists(rows), st.randoms(use_true_random=False))
+def test_order_does_not_matter(some: list[Row], order: random.Random) -> None:
+    shuffled = some.copy()
+    order.shuffle(shuffled)
+    assert total(shuffled) == total(some)
+
+
+@given(st.lists(rows), st.lists(rows))
+def test_parts_may_be_summed_anywhere(some: list[Row], others: list[Row]) -> None:
+    assert digest.add(total(some), total(others)) == total(some + others)
+
+
+@given(rows, rows)
+def test_other_aggregates_have_other_digests(one: Row, other: Row) -> None:
+    assert (digest.aggregate_digest(*one) == digest.aggregate_digest(*other)) == (one == other)
+
+
+def test_where_the_id_ends_and_the_state_begins_matters() -> None:
+    assert digest.aggregate_digest("a", 1, b"bc") != digest.aggregate_digest("ab", 1, b"c")
+
+
+def test_the_sum_wraps_and_is_shown_with_64_digits() -> None:
+    assert digest.show(digest.add(digest.MODULUS - 1, 2)) == "0" * 63 + "1"
+
+
+def test_the_framing_is_fixed_for_ever() -> None:
+    framed = b"\x00\x00\x00\x02" + (7).to_bytes(8, "big") + (3).to_bytes(8, "big") + b"id" + b"{ }"
+    assert digest.show(digest.aggregate_digest("id", 7, b"{ }")) == hashlib.sha256(framed).hexdigest()
