@@ -1,0 +1,269 @@
+"""The centre: deciding a batch of command records, as one pure function.
+
+Commands are decided in offset order, later ones seeing what earlier ones changed, so that the cuts between batches make
+no difference: the same records give the same bytes.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from msgspec import UNSET, UnsetType
+
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.decide import MAX_BYTES, Accepted, decide_one
+from cqrs_cli.core.decider import Command, Rejected
+from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError, read_command
+from cqrs_cli.core.expected import parse_expected
+from cqrs_cli.core.fingerprint import fingerprint
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.memory import Remembered
+from cqrs_cli.core.outcome import (
+    DeadLetter,
+    Original,
+    Verdict,
+    WrittenOutcome,
+    cut,
+    dead_letter,
+    write_outcome,
+)
+from cqrs_cli.core.record import Record
+
+#: (value, key, timestamp in ms): what is produced, to the partition of the input.
+Output = tuple[bytes, bytes | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What deciding may ask. All functions answer for this partition as it stands before the batch."""
+
+    partition: int
+    state: Callable[[str], Folded | None]  # aggregate id → its state, None if it does not exist
+    remembered: Callable[[str, str], Remembered | None]  # (subject, command id) → the first decision on it
+    now: Callable[[], int]  # the owner's clock, ms: asked for expiry only
+    partition_of: Callable[[bytes], int] | None = None  # where a key hashes to; None: not checked
+    topic: str = ""  # the commands topic, named in dead letters
+    window: int = 24 * 3600 * 1000  # how long an id is remembered, ms
+    clock: int = 0  # the greatest timestamp of the records before the batch, ms
+    max_event_bytes: int = MAX_BYTES  # of one event record: value, key and headers
+    refused: frozenset[int] = frozenset()  # offsets that an operator gave up (`run --fail`)
+
+
+@dataclass(slots=True)
+class Decisions:
+    """What a batch comes to. `states` and `remembered` are what changed; `clock` is the new running maximum."""
+
+    clock: int
+    events: list[Output] = field(default_factory=list)
+    outcomes: list[Output] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    states: dict[str, Folded] = field(default_factory=dict)
+    remembered: dict[tuple[str, str], Remembered] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: Context) -> Decisions:
+    """Decide every record: exactly one outcome each. Raises nothing that a record could cause."""
+    batch = _Batch(aggregate, context)
+    for record in records:
+        batch.decide(record)
+    return batch.finish()
+
+
+class _Batch:
+    """One batch under way: an overlay of what it changed over what the context answers."""
+
+    def __init__(self, aggregate: Aggregate, context: Context) -> None:
+        self.aggregate = aggregate
+        self.context = context
+        self.done = Decisions(context.clock)
+        self.source = f"/cqrs/{aggregate.name}"
+        self.status = dict.fromkeys(("accepted", "unchanged", "rejected", "duplicate", "failed"), 0)
+        self.timestamp = -1
+        self.time = ""
+
+    def finish(self) -> Decisions:
+        self.done.counts = {**self.status, "events": len(self.done.events)}
+        return self.done
+
+    def decide(self, record: Record) -> None:
+        """Check in the contract's order; the first reason wins."""
+        if record.timestamp > self.done.clock:
+            self.done.clock = record.timestamp
+        envelope: CommandEnvelope | None = None
+        verdict = Verdict(status="failed", partition=self.context.partition, offset=record.offset)
+        try:
+            if not record.key:
+                raise UndecidableError("KEY_MISSING", "the record has no key: send the aggregate id as key")
+            envelope = read_command(record)
+            self._check_key(record.key, envelope)
+            self._judge(record, record.key, envelope, verdict)
+        except UndecidableError as error:
+            self._fail(record, envelope, verdict, error)
+        self._put_outcome(record, envelope, verdict)
+
+    def _check_key(self, key: bytes, envelope: CommandEnvelope) -> None:
+        if key != envelope.subject.encode():
+            raise UndecidableError("KEY_MISMATCH", "the record's key is not the subject")
+        partition_of = self.context.partition_of
+        if partition_of is not None and (home := partition_of(key)) != self.context.partition:
+            raise UndecidableError(
+                "WRONG_PARTITION",
+                f"{envelope.subject!r} belongs to partition {home}: use Kafka's murmur2 partitioner, or see `partitioner`",
+            )
+
+    def _judge(self, record: Record, key: bytes, envelope: CommandEnvelope, verdict: Verdict) -> None:
+        """From the dedup check on: sets the verdict; raises `UndecidableError`."""
+        before = self._state(envelope.subject)
+        version = verdict.version = before.version if before else 0
+        expected = envelope.expected_text() if envelope.expectedversion else ""
+        if expected:
+            verdict.expected = expected
+        mark = verdict.fingerprint = fingerprint(envelope.type, envelope.data, expected)
+        if self._is_repeated(envelope, verdict, mark):
+            return
+        if record.offset in self.context.refused:
+            raise UndecidableError("TOO_LARGE", "given up by an operator: run --fail")
+        command = self._command(envelope)
+        if not self._is_refused(record, envelope, verdict, expected, version):
+            try:
+                accepted = decide_one(
+                    self.aggregate, self.context, record, key, envelope, command, before, self.time_of(record)
+                )
+            except Rejected as rejected:
+                _reject(verdict, "BUSINESS_RULE", rejected.message, code=rejected.code)
+            else:
+                self._accept(envelope, verdict, accepted)
+        self.done.remembered[envelope.subject, envelope.id] = Remembered(
+            record.timestamp, record.offset, verdict.status, verdict.version, verdict.events, mark
+        )
+
+    def _state(self, aggregate_id: str) -> Folded | None:
+        return self.done.states.get(aggregate_id) or self.context.state(aggregate_id)
+
+    def _is_repeated(self, envelope: CommandEnvelope, verdict: Verdict, mark: int) -> bool:
+        """Whether this subject and id were decided within the window: the same command, or another under its id."""
+        first = self.done.remembered.get((envelope.subject, envelope.id))
+        if first is None:
+            first = self.context.remembered(envelope.subject, envelope.id)
+        if first is None or self.done.clock - first.timestamp > self.context.window:
+            return False
+        if mark == first.fingerprint:
+            verdict.status = "duplicate"
+        else:
+            _reject(verdict, "ID_REUSED", f"the id was used for another command, at offset {first.offset}")
+        verdict.original = Original(first.offset, first.status, first.version, first.events)
+        return True
+
+    def _command(self, envelope: CommandEnvelope) -> Command:
+        decode = self.aggregate.decode_command.get(envelope.type)
+        if decode is None:
+            known = ", ".join(self.aggregate.commands)
+            raise UndecidableError("UNKNOWN_TYPE", f"{envelope.type} is none of {known}")
+        data = bytes(envelope.data)
+        try:
+            if not data.isascii():
+                data.decode()
+            return decode(data)
+        except RecursionError:
+            raise UndecidableError("INVALID_PAYLOAD", "nested too deeply") from None
+        except ValueError as error:  # msgspec's errors are
+            raise UndecidableError("INVALID_PAYLOAD", str(error)) from None
+
+    def _is_refused(
+        self, record: Record, envelope: CommandEnvelope, verdict: Verdict, expected: str, version: int
+    ) -> bool:
+        """Whether the expiry or the expected version says no."""
+        try:
+            wanted = parse_expected(expected) if expected or envelope.expectedversion == b'""' else None
+        except ValueError as error:
+            raise UndecidableError("INVALID_EXPECTED_VERSION", str(error)) from None
+        if envelope.expirytime is not None:
+            decided = max(record.timestamp, self.context.now())
+            if decided > envelope.expirytime.timestamp() * 1000:
+                _reject(verdict, "EXPIRED", f"expired at {envelope.expirytime.isoformat()}")
+                verdict.decidedat = rfc3339(decided)
+                return True
+        if wanted is not None and (no := wanted.refusal(version)) is not None:
+            _reject(verdict, no[0], no[1], retryable=no[0] == "VERSION_CONFLICT")
+            return True
+        return False
+
+    def _accept(self, envelope: CommandEnvelope, verdict: Verdict, accepted: Accepted | None) -> None:
+        if accepted is None:
+            verdict.status = "unchanged"
+            return
+        verdict.status = "accepted"
+        verdict.version = accepted.after.version
+        verdict.events = len(accepted.events)
+        self.done.events += accepted.events
+        self.done.states[envelope.subject] = accepted.after
+
+    def _fail(
+        self, record: Record, envelope: CommandEnvelope | None, verdict: Verdict, error: UndecidableError
+    ) -> None:
+        verdict.status = "failed"
+        verdict.reason = error.reason
+        verdict.message = cut(error.message)
+        verdict.retryable = False
+        if envelope is not None and verdict.fingerprint is UNSET:
+            verdict.fingerprint = fingerprint(envelope.type, envelope.data, envelope.expected_text())
+        letter = dead_letter(record, self.context.topic, self.context.partition, error.reason, error.message)
+        self.done.dead_letters.append(letter)
+
+    def _put_outcome(self, record: Record, envelope: CommandEnvelope | None, verdict: Verdict) -> None:
+        self.status[verdict.status] += 1
+        subject: str | UnsetType = UNSET
+        cause: str | UnsetType = UNSET
+        correlation: str | UnsetType = UNSET
+        kind = "cqrs.failed"
+        if envelope is not None:
+            if verdict.status != "failed" or envelope.type in self.aggregate.commands:
+                kind = f"{envelope.type}.{verdict.status}"
+            if verdict.reason != "KEY_MISMATCH" or _is_text(record.key):
+                subject, cause = envelope.subject, envelope.id
+                correlation = envelope.correlationid or cause
+        outcome = WrittenOutcome(
+            "1.0",
+            f"{self.context.partition}/{record.offset}",
+            self.source,
+            kind,
+            subject,
+            self.time_of(record),
+            cause,
+            correlation,
+            verdict,
+        )
+        self.done.outcomes.append((write_outcome(outcome), record.key, record.timestamp))
+
+    def time_of(self, record: Record) -> str:
+        """The record's timestamp as text; records of one millisecond come together."""
+        if record.timestamp != self.timestamp:
+            self.timestamp, self.time = record.timestamp, rfc3339(record.timestamp)
+        return self.time
+
+
+def _reject(verdict: Verdict, reason: str, message: str, *, retryable: bool = False, **members: Any) -> None:
+    verdict.status = "rejected"
+    verdict.reason = reason
+    verdict.message = cut(message)
+    verdict.retryable = retryable
+    if "code" in members:
+        verdict.code = cut(str(members["code"]))
+
+
+def _is_text(key: bytes | None) -> bool:
+    try:
+        return key is not None and bool(key.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def rfc3339(timestamp: int) -> str:
+    """Milliseconds since the epoch as RFC 3339, UTC, with milliseconds; what no calendar can say becomes the epoch's."""
+    try:
+        moment = datetime.fromtimestamp(timestamp // 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return rfc3339(0)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp % 1000:03d}Z"
