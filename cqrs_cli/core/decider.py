@@ -15,7 +15,7 @@ class Command(Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class Event(Struct, frozen=True):
-    """A fact, named in the past tense: `Withdrawn`. It is never rejected; fields it does not know are ignored."""
+    """A fact, named in the past tense: `Withdrawn`. Never rejected; fields it does not know are ignored."""
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -45,9 +45,9 @@ V = TypeVar("V", bound=Struct)
 class Decider(Generic[C, S, E]):
     """An aggregate as a value.
 
-    `decide(command, state)` gives the events, or raises `Rejected`; `evolve(state, event)` gives the next state. Both
-    are pure: no clock, no randomness, no I/O. `initial` is the state at version 0. Raise `revision` whenever the
-    meaning of `evolve` changes: shards of another revision are rebuilt from the events.
+    `decide(command, state)` gives the events, or raises `Rejected`; `evolve(state, event)` gives the next state.
+    Both are pure: no clock, no randomness, no I/O. `initial` is the state at version 0. Raise `revision` whenever
+    the meaning of `evolve` changes: shards of another revision are rebuilt from the events.
     """
 
     decide: Callable[[C, S], Iterable[E]]
@@ -56,6 +56,6 @@ class Decider(Generic[C, S, E]):
     revision: int = 1
 
 
-def replace(value: V, **changes: Any) -> V:
-    """The same command, event or state with some fields changed; raises `TypeError` for a field it does not have."""
+def replace(value: V, /, **changes: Any) -> V:
+    """The same value with some fields changed; raises `TypeError` for a field it does not have."""
     return _replace(value, **changes)

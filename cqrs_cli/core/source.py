@@ -1,0 +1,61 @@
+"""A digest of an aggregate's code: the same on every machine, from a folder as from an archive."""
+
+import ast
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterator
+
+
+def digest(module: str) -> str:
+    """16 hex digits that change when the module's code does, or that of what it imports from its package.
+
+    Comments, docstrings and layout do not count. Empty where there is no source (code typed into a prompt).
+    """
+    trees: dict[str, ast.Module] = {}
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        if name in trees or (source := _source(name)) is None:
+            continue
+        trees[name] = ast.parse(source)
+        waiting.extend(_siblings(trees[name], name))
+    if module not in trees:
+        return ""
+    text = "\0".join(f"{name}\0{ast.unparse(_without_docstrings(trees[name]))}" for name in sorted(trees))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _source(name: str) -> str | None:
+    spec = getattr(sys.modules.get(name), "__spec__", None)
+    get_source = getattr(getattr(spec, "loader", None), "get_source", None)
+    try:
+        source = get_source(name) if get_source else None
+    except (ImportError, OSError):
+        return None
+    return source if isinstance(source, str) else None
+
+
+def _siblings(tree: ast.Module, module: str) -> Iterator[str]:
+    """Modules of the same package that `module` imports."""
+    package = module.rpartition(".")[0]
+    if not package:
+        return
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+            names = [base, *(f"{base}.{alias.name}" for alias in node.names)]
+        yield from (name for name in names if name.startswith(f"{package}.") and name in sys.modules)
+
+
+def _without_docstrings(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+            and ast.get_docstring(node, clean=False) is not None
+        ):
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
