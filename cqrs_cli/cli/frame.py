@@ -1,6 +1,7 @@
 """What every command shares: its common options, and the `Cli` it reads settings from and speaks through."""
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 
 from cqrs_cli.cli.app import PANELS
+from cqrs_cli.cli.app import app as root
 from cqrs_cli.cli.output import Output
 from cqrs_cli.errors import UnavailableError, UsageError
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from cqrs_cli.config import Settings
     from cqrs_cli.core.aggregate import Aggregate
     from cqrs_cli.kafka.connection import Connection
+    from cqrs_cli.kafka.embedded import Broker
     from cqrs_cli.kafka.topics import Topics
 
 #: A command: `Cli` first, then its own parameters; the value is the exit status, None for 0.
@@ -96,12 +99,22 @@ class Cli(Output):
     def _embedded(self, root: Path, start: bool) -> str:
         from cqrs_cli.kafka import embedded
 
-        if start:
-            return embedded.ensure(root, self.note)
-        running = embedded.status(root)
+        running = self.broker() if start else embedded.status(root)
         if running is None:
             raise UnavailableError("the embedded Kafka does not run", "start it: cqrs kafka start")
         return running.bootstrap_server
+
+    def broker(self) -> "Broker":
+        """The embedded broker, started when it is down; the one download shows how far it is."""
+        from cqrs_cli.kafka import embedded
+
+        running = embedded.status(self.settings.root)
+        if running is not None:
+            return running
+        if self.quiet or not sys.stderr.isatty():
+            return embedded.start(self.settings.root, self.note)
+        with self.working("starting the embedded Kafka") as now:
+            return embedded.start(self.settings.root, now, now)
 
     def aggregate(self, name: str) -> "Aggregate":
         """The aggregate of that name; raises `UsageError` naming those that exist."""
@@ -145,7 +158,8 @@ def command(
 
     def register(function: Function) -> Function:
         spelled = name or function.__name__.replace("_", "-")
-        app.command(spelled, epilog=_epilog(examples), rich_help_panel=PANELS.get(spelled))(_read(function))
+        panel = PANELS.get(spelled) if app is root else None  # `cqrs kafka status` is no `cqrs status`
+        app.command(spelled, epilog=_epilog(examples), rich_help_panel=panel)(_read(function))
         return function
 
     return register

@@ -85,7 +85,7 @@ def spawn(java: Path, jars: Path, folder: Path, cluster_id: str, ports: tuple[in
 
 
 def wait(folder: Path, state: State, log_start: int) -> None:
-    """Return when it serves. Raises `PortTakenError`, `UnavailableError`, `ConfigurationError` (disk full)."""
+    """Return when it serves. Raises `PortTakenError`, `UnavailableError`, `ConfigurationError`: disk full."""
     deadline = time.monotonic() + PATIENCE
     while not serves(state):
         if not lives(folder, state):

@@ -103,7 +103,7 @@ def _started(java: Path, library: Path, home: Path, before: State | None) -> Sta
 
 @contextmanager
 def _alone(home: Path, note: Note) -> Iterator[None]:
-    """No other command starts or stops this broker. Raises `ConfigurationError` for a folder not to be written."""
+    """No other command starts or stops this broker. `ConfigurationError`: the folder cannot be written."""
     limit = broker_process.PATIENCE + GRACE
     try:
         home.mkdir(parents=True, exist_ok=True)

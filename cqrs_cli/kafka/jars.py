@@ -88,7 +88,7 @@ def _replace(folder: Path, wanted: Mapping[str, str], fetch: Fetch, report: "_Re
         fetch(fresh, report.at)
         wrong = faults(fresh, wanted)
         if wrong:
-            what = f"{len(wrong)} of {len(wanted)} fetched jars of Apache Kafka are not the right ones: {wrong[0]}"
+            what = f"{len(wrong)} of {len(wanted)} fetched jars of Kafka are not the right ones: {wrong[0]}"
             raise UnavailableError(what, "try again, or mend the mirror that served them")
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)

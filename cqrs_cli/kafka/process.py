@@ -63,7 +63,7 @@ def _gone(pid: int, birth: str, patience: float) -> bool:
 
 
 def _born_linux(pid: int) -> str | None:
-    """Ticks since boot and the boot's id: the same pid, started at the same tick of another boot, is not it."""
+    """Ticks since boot and the boot's id: another boot may give the same pid at the same tick."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
