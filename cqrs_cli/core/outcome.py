@@ -1,6 +1,6 @@
 """Outcomes and dead letters on the wire: what became of each command record."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
