@@ -1,0 +1,97 @@
+"""Claims: who owns a partition, as a value that rides in the metadata of its offset commits.
+
+Runs are totally ordered by (generation, run); attempts within a run by (submission, Spark's attempt number).
+"""
+
+from enum import Enum
+
+import msgspec
+from msgspec import Struct
+
+#: The broker's limit on an offset commit's metadata (`offset.metadata.max.bytes`), in bytes.
+MAX_METADATA = 4096
+
+#: The attempt of a claim that ends its run: no task's attempt is higher.
+TERMINAL = 2**31 - 1
+
+
+class Counts(Struct, gc=False, omit_defaults=True):
+    """What an owner has decided since its run began, and when (ms since the epoch) the first and last commit were."""
+
+    accepted: int = 0
+    unchanged: int = 0
+    rejected: int = 0
+    duplicate: int = 0
+    failed: int = 0
+    events: int = 0
+    first: int = 0
+    last: int = 0
+
+    @property
+    def commands(self) -> int:
+        return self.accepted + self.unchanged + self.rejected + self.duplicate + self.failed
+
+    def add(self, more: dict[str, int], began: int, now: int) -> "Counts":
+        """These counts and those of one more batch, begun and committed at these times (ms)."""
+        sums = {name: getattr(self, name) + count for name, count in more.items()}
+        return Counts(**sums, first=self.first or began, last=now)
+
+
+class Claim(Struct, frozen=True, omit_defaults=True):
+    """`n` rises with every claim of the partition, across runs."""
+
+    generation: int
+    run: str
+    submission: int
+    attempt: int
+    n: int
+    topic_id: str
+    partitions: int
+    counts: Counts = Counts()
+    accepted_loss: int | None = None  # the position an operator told the run to go on from
+
+    def metadata(self) -> str:
+        """The text that rides in an offset commit."""
+        return msgspec.json.encode(self).decode()
+
+    @property
+    def token(self) -> str:
+        """What the shard knows this owner by."""
+        return f"{self.n}.{self.generation}.{self.run}"
+
+
+def parse_claim(metadata: str | None) -> Claim | None:
+    """The claim in an offset commit's metadata; None if there is none (a foreign commit)."""
+    try:
+        return msgspec.json.decode((metadata or "").encode(), type=Claim)
+    except msgspec.MsgspecError:
+        return None
+
+
+class Judgement(Enum):
+    """What the claim that stands says to an owner."""
+
+    MINE = "mine"  # my run and attempt, whatever its n
+    TAKEN_OVER = "taken over"  # a later run: return, the run ends with exit 6
+    STRAGGLER = "straggler"  # a later attempt of my run: return quietly
+    BEHIND = "behind"  # anything else: go on
+
+
+def judge(mine: Claim, standing: Claim | None) -> Judgement:
+    """Judge the standing claim by run and attempt, never by `n` alone: n rises also when an older run comes back."""
+    if standing is None:
+        return Judgement.BEHIND
+    run, other = (mine.generation, mine.run), (standing.generation, standing.run)
+    if other > run:
+        return Judgement.TAKEN_OVER
+    if other < run:
+        return Judgement.BEHIND
+    attempt, another = (mine.submission, mine.attempt), (standing.submission, standing.attempt)
+    if another > attempt:
+        return Judgement.STRAGGLER
+    return Judgement.MINE if another == attempt else Judgement.BEHIND
+
+
+def next_generation(clock: int, seen: list[Claim | None]) -> int:
+    """The generation of a new run: after every one seen, and not before the clock (ms)."""
+    return max([clock, *(claim.generation + 1 for claim in seen if claim is not None)])

@@ -1,0 +1,73 @@
+"""Where an owner starts, judged from the log alone: a pure function, so that every case has a test."""
+
+from typing import NamedTuple
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
+from cqrs_cli.jobs.claim import Claim
+
+
+class Log(NamedTuple):
+    """What the topics of one partition say; offsets are of the commands topic."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    partitions: int
+    start: int  # of the commands log
+    end: int  # its high watermark
+    last_outcome: int | None  # the input offset of the last visible outcome
+    has_events: bool
+    committed: int | None  # the group's offset; None if it has none, or it expired
+    claim: Claim | None  # what rides with it
+
+
+def position(log: Log, accept_loss: int | None = None) -> int:
+    """The offset to decide next. The caller still has to see that `gap(log)` holds nothing but control records.
+
+    Raises `ConfigurationError` if the partition count changed, `ContradictionError` for anything that would lose or
+    repeat a decision. `accept_loss` is an operator's word for where to go on.
+    """
+    if log.claim is not None and log.claim.partitions != log.partitions:
+        raise ConfigurationError(
+            f"{log.topic} had {log.claim.partitions} partitions and now has {log.partitions}",
+            "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
+        )
+    if accept_loss is not None:
+        return accept_loss
+    if log.claim is not None and log.claim.topic_id != log.topic_id:
+        raise contradiction(log, "the topic was deleted and created again", log.start)
+    if log.last_outcome is None and log.has_events:
+        raise contradiction(
+            log, "there are events but no outcome, so nothing says what was decided", log.start
+        )
+    at = 0 if log.last_outcome is None else log.last_outcome + 1
+    if log.committed is not None and log.committed < at:
+        raise contradiction(log, f"offset {log.committed} is committed but {at - 1} is decided", at)
+    if at > log.end:
+        raise contradiction(log, f"offset {at - 1} is decided but the log ends at {log.end}", log.end)
+    if at < log.start and not _nothing_lost(log, at):
+        raise contradiction(
+            log, f"commands {at} to {log.start - 1} were deleted before they were decided", log.start
+        )
+    if log.committed is not None and log.committed > log.end:
+        raise contradiction(log, f"offset {log.committed} is committed but the log ends at {log.end}", at)
+    return max(at, log.start)
+
+
+def gap(log: Log, at: int) -> tuple[int, int]:
+    """The stretch of commands between `at` and the committed offset: it must hold nothing but control records."""
+    return (at, log.committed) if log.committed is not None and log.committed > at else (at, at)
+
+
+def contradiction(log: Log, what: str, onward: int) -> CqrsError:
+    """Exit 5, naming the operator's way out."""
+    aggregate = log.topic.rpartition(".")[0]
+    return ContradictionError(
+        f"{log.topic} partition {log.partition}: {what}",
+        f"find out why; to go on from offset {onward}: cqrs run --accept-loss {aggregate}:{log.partition}@{onward}",
+    )
+
+
+def _nothing_lost(log: Log, at: int) -> bool:
+    """Whether the committed offset says that what lay before the log's start held no more commands."""
+    return log.committed is not None and log.committed >= log.start and at <= log.committed
