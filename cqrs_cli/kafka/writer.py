@@ -1,0 +1,158 @@
+"""The one writer of a partition: a transactional producer that fences whoever wrote before.
+
+A record that could not be produced means no commit: librdkafka's `commit_transaction` succeeds without it.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from cqrs_cli.core.batch import Output
+from cqrs_cli.core.event import HEADERS
+from cqrs_cli.core.outcome import DeadLetter
+from cqrs_cli.core.record import Headers
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.topics import Topics
+
+#: After this the broker aborts the transaction, and until then it blocks readers: short, begun late.
+TRANSACTION_TIMEOUT = 20.0
+
+#: Producing may use half of it; a batch that needs longer is too large.
+PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
+
+#: The record itself is at fault: trying the same batch again would end the same way.
+_REFUSED = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_MSG_SIZE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._INVALID_ARG,
+    KafkaError._QUEUE_FULL,
+}
+
+
+class BatchRefusedError(Exception):
+    """The batch itself caused the failure: nothing of it is committed, a smaller one may pass."""
+
+
+class Written(NamedTuple):
+    """Where the logs stand after a commit: the offset behind the last record written, None where none was."""
+
+    events: int | None
+    outcomes: int | None
+
+
+class FencedWriter:
+    """Writes events, outcomes and dead letters of one partition, with the position, in one transaction."""
+
+    def __init__(self, connection: Connection, topics: Topics, partition: int, most_bytes: int) -> None:
+        """`most_bytes`: the least `max.message.bytes` among the topics, so that no batch of records exceeds it."""
+        self._topics = topics
+        self._partition = partition
+        self._ends: dict[str, int] = {}
+        self._producer = producer(
+            connection,
+            transactional_id=topics.transactional_id(partition),
+            transaction_timeout_ms=int(TRANSACTION_TIMEOUT * 1000),
+            linger_ms=5,  # the commit flushes at once, so this costs no latency
+            batch_size=min(1_000_000, most_bytes),
+            message_max_bytes=64 * 1024 * 1024,  # the broker judges what is too large, compressed
+            queue_buffering_max_messages=500_000,
+            queue_buffering_max_kbytes=256 * 1024,
+            retry_backoff_ms=1,  # back-to-back transactions meet CONCURRENT_TRANSACTIONS: 4 ms instead of 100
+            retry_backoff_max_ms=5,
+        )
+
+    def fence(self) -> None:
+        """Fence the previous writer and settle its open transaction; raises `KafkaException`."""
+        self._producer.init_transactions(TRANSACTION_TIMEOUT)
+
+    def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
+        """Commit a position and what rides with it, and nothing else; raises `KafkaException`."""
+        self._producer.begin_transaction()
+        self._finish(group, offset, metadata)
+
+    def commit(
+        self,
+        events: Sequence[Output],
+        outcomes: Sequence[Output],
+        dead_letters: Iterable[DeadLetter],
+        group: Consumer,
+        offset: int,
+        metadata: str,
+    ) -> Written:
+        """Write all of it and the position, or nothing.
+
+        Raises `BatchRefusedError` if the batch is at fault, `KafkaException` for anything else; whether a commit whose
+        reply was lost took place is for the next `fence` to find out.
+        """
+        self._ends.clear()
+        self._producer.begin_transaction()
+        deadline = time.monotonic() + PRODUCE_TIMEOUT
+        try:
+            self._produce_all(self._topics.events, events, deadline)
+            self._produce_all(self._topics.outcomes, outcomes, deadline)
+            for letter in dead_letters:
+                self._produce(
+                    self._topics.dead_letters,
+                    (letter.value, letter.key, letter.timestamp),
+                    letter.headers,
+                    None,
+                    deadline,
+                )
+            self._finish(group, offset, metadata)
+        except KafkaException as error:
+            if error.args[0].code() in _REFUSED:
+                raise BatchRefusedError(error.args[0].str()) from error
+            raise
+        self._producer.poll(0)
+        return Written(self._ends.get(self._topics.events), self._ends.get(self._topics.outcomes))
+
+    def _finish(self, group: Consumer, offset: int, metadata: str) -> None:
+        position = TopicPartition(self._topics.commands, self._partition, offset, metadata)
+        self._producer.send_offsets_to_transaction(
+            [position], group.consumer_group_metadata(), TRANSACTION_TIMEOUT
+        )
+        self._producer.commit_transaction(TRANSACTION_TIMEOUT)
+
+    def _produce_all(self, topic: str, outputs: Sequence[Output], deadline: float) -> None:
+        """The hot path: arguments by position, and only the last record reports where it came to lie."""
+        if not outputs:
+            return
+        produce, partition = self._producer.produce, self._partition
+        for number, (value, key, timestamp) in enumerate(outputs[:-1]):
+            try:
+                produce(topic, value, key, partition, None, timestamp, HEADERS)
+            except BufferError:
+                self._produce(topic, outputs[number], HEADERS, None, deadline)
+        self._produce(topic, outputs[-1], HEADERS, self._reported, deadline)
+
+    def _produce(
+        self,
+        topic: str,
+        output: tuple[bytes | None, bytes | None, int],
+        headers: Headers | list[tuple[str, bytes]],
+        report: Callable[[KafkaError | None, Message], None] | None,
+        deadline: float,
+    ) -> None:
+        value, key, timestamp = output
+        while True:
+            try:
+                self._producer.produce(topic, value, key, self._partition, report, timestamp, headers)
+                return
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise BatchRefusedError(
+                        "producing took longer than half the transaction's time"
+                    ) from None
+                self._producer.poll(0.05)
+
+    def _reported(self, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            self._ends[message.topic()] = message.offset() + 1
