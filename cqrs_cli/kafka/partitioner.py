@@ -1,0 +1,24 @@
+"""Which partition a key belongs to. All who send must agree, or one aggregate would live twice."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from confluent_kafka import consistent, murmur2
+
+Partitioner = Literal["murmur2", "crc32", "off"]
+
+_HASHES: dict[str, Callable[[bytes, int], int]] = {
+    "murmur2": murmur2,  # Java's default, kafka-python's, and what `murmur2_random` does in librdkafka
+    "crc32": consistent,  # librdkafka's default
+}
+
+
+def home(partitioner: Partitioner, key: bytes, partitions: int) -> int | None:
+    """The partition that `key` hashes to; None if the partitioner is off: it may be anywhere."""
+    hashed = _HASHES.get(partitioner)
+    return hashed(key, partitions) if hashed else None
+
+
+def target(partitioner: Partitioner, key: bytes, partitions: int) -> int:
+    """The partition to send `key` to: its home, or Java's choice where nobody checks."""
+    return _HASHES.get(partitioner, murmur2)(key, partitions)
