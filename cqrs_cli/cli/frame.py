@@ -12,8 +12,9 @@ import typer
 
 from cqrs_cli.cli.app import PANELS
 from cqrs_cli.cli.app import app as root
+from cqrs_cli.cli.app import app as root
 from cqrs_cli.cli.output import Output
-from cqrs_cli.errors import UnavailableError, UsageError
+from cqrs_cli.errors import UnavailableError
 
 if TYPE_CHECKING:
     from cqrs_cli.config import Settings
@@ -93,8 +94,11 @@ class Cli(Output):
 
     def connection(self, start: bool = True) -> "Connection":
         """The configured broker, or the embedded one, which `start` starts when it is down."""
+        from cqrs_cli.kafka.connection import Connection
+
         settings = self.settings
-        return settings.connection(settings.bootstrap_server or self._embedded(settings.root, start))
+        server = settings.bootstrap_server or self._embedded(settings.root, start)
+        return Connection(server, settings.client_properties())
 
     def _embedded(self, root: Path, start: bool) -> str:
         from cqrs_cli.kafka import embedded
@@ -187,11 +191,10 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
         flags = {
             "bootstrap_server": bootstrap_server,
             "command_config": command_config,
-            "properties": _properties(properties or []),
+            "properties": properties or None,
             "topic_prefix": topic_prefix,
         }
-        given = {flag: value for flag, value in flags.items() if value not in (None, {})}
-        return Call(Cli(given, output=output, quiet=quiet, verbose=verbose), function, arguments)
+        return Call(Cli(flags, output=output, quiet=quiet, verbose=verbose), function, arguments)
 
     common = list(inspect.signature(read).parameters.values())[:-1]
     every = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *common]]
@@ -199,13 +202,6 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
     read.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     read.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
     return read
-
-
-def _properties(pairs: Sequence[str]) -> dict[str, str]:
-    for pair in pairs:
-        if not pair.partition("=")[0].strip() or "=" not in pair:
-            raise UsageError(f"-X {pair}: not KEY=VALUE", "e.g. -X client.id=checkout")
-    return {key.strip(): value.strip() for key, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def complete_aggregate(incomplete: str) -> list[str]:

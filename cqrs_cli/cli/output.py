@@ -55,7 +55,7 @@ class Output:
 
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:
-        """While something takes its time: a spinner on a terminal, else one line. Yields the text's setter."""
+        """While something takes time: a spinner on a terminal, else one line. Yields a setter of the text."""
         if self.quiet:
             yield lambda text: None
         elif not sys.stderr.isatty():
