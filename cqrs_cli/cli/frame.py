@@ -12,7 +12,6 @@ import typer
 
 from cqrs_cli.cli.app import PANELS
 from cqrs_cli.cli.app import app as root
-from cqrs_cli.cli.app import app as root
 from cqrs_cli.cli.output import Output
 from cqrs_cli.errors import UnavailableError
 
