@@ -1,0 +1,114 @@
+"""Bringing a shard up to the log: folding events and outcomes that are not in it yet.
+
+Folding is idempotent by aggregate version, so that positions may be lower bounds.
+"""
+
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.event import read_event
+from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.memory import Remembered
+from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.record import Record
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.ledger import Ledger
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.readers import offset_at, read
+from cqrs_cli.kafka.topics import Topics
+
+#: Decisions with these statuses are remembered; `failed` is not, so that a mended handler may try the id again.
+_REMEMBERED = {"accepted", "unchanged", "rejected"}
+
+
+def fold_events(
+    connection: Connection, aggregate: Aggregate, topics: Topics, partition: int, ledger: Ledger, end: int
+) -> None:
+    """Fold the events up to `end`; raises `ContradictionError` naming the record that cannot follow."""
+    at = ledger.positions.events
+    if at > end:
+        raise ContradictionError(
+            f"{topics.events} partition {partition} ends at {end}, before the {at} that was already folded",
+            "the topic was truncated or replaced: restore it before anything is decided",
+        )
+    for records in read(connection, topics.events, partition, at, end):
+        with ledger.looking():
+            states = _folded(aggregate, topics, partition, ledger, records)
+        ledger.fold(ledger.positions._replace(events=records[-1].offset + 1), states)
+    if ledger.positions.events < end:
+        ledger.fold(ledger.positions._replace(events=end))
+
+
+def _folded(
+    aggregate: Aggregate, topics: Topics, partition: int, ledger: Ledger, records: list[Record]
+) -> dict[str, Folded]:
+    states: dict[str, Folded] = {}
+    for record in records:
+        try:
+            event = read_event(record.value)
+            before = states.get(event.subject) or ledger.state(event.subject)
+            after = fold_event(aggregate, before, event)
+        except (FoldError, ValueError) as error:
+            raise ContradictionError(
+                f"{topics.events} partition {partition} offset {record.offset}: {error}",
+                f"look at it: cqrs tail {aggregate.name} events --from {record.offset} -n 1",
+            ) from error
+        if after is not before:
+            states[event.subject] = after
+    return states
+
+
+def fold_outcomes(
+    connection: Connection,
+    topics: Topics,
+    partition: int,
+    ledger: Ledger,
+    end: int,
+    last: Record | None,
+    window: int,
+) -> None:
+    """Remember the decisions up to `end`: into an empty shard those of one window back from the `last` outcome."""
+    at = ledger.positions.outcomes
+    if at > end:
+        raise ContradictionError(
+            f"{topics.outcomes} partition {partition} ends at {end}, before the {at} that was already folded",
+            "the topic was truncated or replaced: restore it before anything is decided",
+        )
+    if at == 0 and last is not None:
+        at = offset_at(connection, topics.outcomes, partition, max(0, last.timestamp - window)) or 0
+    for records in read(connection, topics.outcomes, partition, at, end):
+        positions = ledger.positions
+        clock = max(positions.clock, *(record.timestamp for record in records))
+        remembered: dict[tuple[str, str], Remembered] = {}
+        decided = positions.commands
+        for record in records:
+            outcome = _outcome(topics, partition, record)
+            decided = outcome.data.offset + 1
+            remember(remembered, outcome, record.timestamp)
+        ledger.fold(
+            positions._replace(commands=decided, outcomes=records[-1].offset + 1, clock=clock),
+            None,
+            remembered,
+        )
+    if ledger.positions.outcomes < end:
+        ledger.fold(ledger.positions._replace(outcomes=end))
+
+
+def _outcome(topics: Topics, partition: int, record: Record) -> OutcomeEnvelope:
+    try:
+        return read_outcome(record.value)
+    except ValueError as error:
+        raise ContradictionError(
+            f"{topics.outcomes} partition {partition} offset {record.offset} is no outcome: {error}",
+            f"only cqrs may write there: cqrs tail {topics.aggregate} outcomes --from {record.offset} -n 1",
+        ) from error
+
+
+def remember(into: dict[tuple[str, str], Remembered], outcome: OutcomeEnvelope, timestamp: int) -> None:
+    """What deciding remembered, read back from its outcome. An `ID_REUSED` never replaces what is remembered."""
+    verdict = outcome.data
+    if outcome.subject is None or outcome.causationid is None or verdict.status not in _REMEMBERED:
+        return
+    if verdict.reason == "ID_REUSED" or not isinstance(verdict.fingerprint, int):
+        return
+    into[outcome.subject, outcome.causationid] = Remembered(
+        timestamp, verdict.offset, verdict.status, verdict.version, verdict.events, verdict.fingerprint
+    )
