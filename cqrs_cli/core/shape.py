@@ -44,8 +44,9 @@ def may_hold_floats(classes: Iterable[type]) -> bool:
 def digest(classes: Iterable[type]) -> str:
     """16 hex digits that change when a field's name, type or default does, not with docstrings or order."""
     ordered = sorted(classes, key=lambda cls: cls.__name__)
-    schema = msgspec.json.schema_components(ordered)
-    return hashlib.sha256(msgspec.json.encode(_without_prose(schema), order="deterministic")).hexdigest()[:16]
+    _, schemas = msgspec.json.schema_components(ordered)
+    form = {name: _without_prose(schema) for name, schema in schemas.items()}
+    return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
 
 
 def _parts(shape: object) -> Iterator[shapes.Type]:

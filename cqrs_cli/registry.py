@@ -1,0 +1,154 @@
+"""Aggregates by name: the modules of the project's package `aggregates`, each ending in a `decider`."""
+
+import difflib
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+import traceback
+import zipfile
+from collections.abc import Callable
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import module_from_spec
+from itertools import accumulate
+from pathlib import Path
+from types import ModuleType
+
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.decider import Decider
+from cqrs_cli.core.invalid import InvalidAggregate
+from cqrs_cli.errors import ConfigurationError, UsageError
+
+# Kafka allows 249 characters of [a-zA-Z0-9._-] in a topic's name; a dot separates the aggregate from the kind.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
+
+
+def names(package: str, root: Path) -> list[str]:
+    """The aggregates in `package` below `root`, sorted; none if there is no such package.
+
+    Nothing but the package's own `__init__` is executed. Modules whose name starts with `_` are not aggregates.
+    """
+    found = _package(package, root)
+    if found is None:
+        return []
+    return sorted(m.name for m in pkgutil.iter_modules(found.__path__) if not m.name.startswith("_"))
+
+
+def load(name: str, package: str, root: Path) -> Aggregate:
+    """The aggregate called `name`, in `package` below `root`: a folder, or an archive made by `source_archive`.
+
+    Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
+    """
+    known = names(package, root)
+    if name not in known:
+        raise UsageError(f"no aggregate {name!r}", _known(name, known, package, root))
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"aggregate {name!r} cannot be part of a topic's name",
+            f"rename its file: letters A to Z, digits, _ and -, at most 200 (in {package})",
+        )
+    module = _executed(lambda: importlib.import_module(f"{package}.{name}"), f"{package}.{name}", root)
+    decider = getattr(module, "decider", None)
+    if not isinstance(decider, Decider):
+        raise ConfigurationError(
+            f"{_spell(module.__file__, root)} defines no decider",
+            "end it with `decider = cqrs.Decider(decide, evolve, initial=…)`",
+        )
+    try:
+        return Aggregate.of(name, decider)
+    except InvalidAggregate as error:
+        raise ConfigurationError(
+            f"{_place(error.where, module, root)}: {error}", "mend the aggregate"
+        ) from error
+
+
+def source_archive(package: str, root: Path, target: Path) -> Path:
+    """Write a zip of the package's Python files, for Spark's `addPyFile`; `load` takes its path as `root`.
+
+    The same sources give the same bytes. Returns `target`.
+    """
+    base = root / package.partition(".")[0]
+    sources = {path.relative_to(root).as_posix(): path.read_bytes() for path in base.rglob("*.py")}
+    # an archive has no packages without __init__
+    packages = {"/".join(parts) for parts in accumulate(((p,) for p in package.split(".")))}
+    for folder in packages | {name.rpartition("/")[0] for name in sources}:
+        sources.setdefault(f"{folder}/__init__.py", b"")
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(sources):
+            archive.writestr(zipfile.ZipInfo(name), sources[name], zipfile.ZIP_DEFLATED)
+    return target
+
+
+def _package(package: str, root: Path) -> ModuleType | None:
+    """The package below `root`, and only there: one of the same name elsewhere on `sys.path` is none of ours."""
+    importlib.invalidate_caches()  # a file may be younger than the finder's look at its folder
+    path, module = [str(root.resolve())], None
+    for name in accumulate(package.split("."), "{}.{}".format):
+        spec = PathFinder.find_spec(name, path)
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        path = list(spec.submodule_search_locations)
+        module = sys.modules.get(name)
+        if module is None or [_real(p) for p in getattr(module, "__path__", ())] != [_real(p) for p in path]:
+            module = _executed(lambda spec=spec: _import(spec), name, root)  # type: ignore[misc]
+    return module
+
+
+def _import(spec: ModuleSpec) -> ModuleType:
+    """Import in place of whatever has that name now, e.g. the package of another project."""
+    for name in [n for n in sys.modules if n == spec.name or n.startswith(f"{spec.name}.")]:
+        del sys.modules[name]
+    module = sys.modules[spec.name] = module_from_spec(spec)
+    try:
+        if spec.loader is not None:
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[spec.name]
+        raise
+    return module
+
+
+def _executed(run: Callable[[], ModuleType], name: str, root: Path) -> ModuleType:
+    """Run a user's module; whatever it raises becomes a `ConfigurationError` with the place in the user's code."""
+    try:
+        return run()
+    except (Exception, SystemExit) as error:
+        place = _raised_at(error, root) or name
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+        what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+        raise ConfigurationError(f"{place}: {' '.join(what.split())}", "mend the aggregate") from error
+
+
+def _raised_at(error: BaseException, root: Path) -> str:
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{_spell(error.filename, root)}:{error.lineno}"
+    base = str(root.resolve())
+    ours = [f for f in traceback.extract_tb(error.__traceback__) if _real(f.filename).startswith(base)]
+    return f"{_spell(ours[-1].filename, root)}:{ours[-1].lineno}" if ours else ""
+
+
+def _place(where: object, module: ModuleType, root: Path) -> str:
+    try:
+        file = inspect.getsourcefile(where) or module.__file__  # type: ignore[arg-type]
+        return f"{_spell(file, root)}:{inspect.getsourcelines(where)[1]}"  # type: ignore[arg-type]
+    except (TypeError, OSError):
+        return _spell(module.__file__, root)
+
+
+def _spell(file: str | None, root: Path) -> str:
+    """A file as the user knows it: relative to the project's root where it is in there."""
+    path = Path(_real(file or "?"))
+    base = root.resolve()
+    return str(path.relative_to(base) if path.is_relative_to(base) else path)
+
+
+def _real(path: str) -> str:
+    return str(Path(path).resolve())
+
+
+def _known(name: str, known: list[str], package: str, root: Path) -> str:
+    if not known:
+        return f"there is no package {package!r} with aggregates in {root}: cqrs new DIR makes a project"
+    close = difflib.get_close_matches(name, known, n=1)
+    return f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(known)}"
