@@ -9,6 +9,7 @@ import sys
 import traceback
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import module_from_spec
 from itertools import accumulate
@@ -48,7 +49,7 @@ def load(name: str, package: str, root: Path) -> Aggregate:
             f"aggregate {name!r} cannot be part of a topic's name",
             f"rename its file: letters A to Z, digits, _ and -, at most 200 (in {package})",
         )
-    module = _executed(lambda: importlib.import_module(f"{package}.{name}"), f"{package}.{name}", root)
+    module = _executed(partial(importlib.import_module, f"{package}.{name}"), f"{package}.{name}", root)
     decider = getattr(module, "decider", None)
     if not isinstance(decider, Decider):
         raise ConfigurationError(
@@ -57,10 +58,9 @@ def load(name: str, package: str, root: Path) -> Aggregate:
         )
     try:
         return Aggregate.of(name, decider)
-    except InvalidAggregate as error:
-        raise ConfigurationError(
-            f"{_place(error.where, module, root)}: {error}", "mend the aggregate"
-        ) from error
+    except TypeError as error:
+        where = error.where if isinstance(error, InvalidAggregate) else decider.decide
+        raise ConfigurationError(f"{_place(where, module, root)}: {error}", "mend the aggregate") from error
 
 
 def source_archive(package: str, root: Path, target: Path) -> Path:
@@ -68,15 +68,13 @@ def source_archive(package: str, root: Path, target: Path) -> Path:
 
     The same sources give the same bytes. Returns `target`.
     """
-    base = root / package.partition(".")[0]
-    sources = {path.relative_to(root).as_posix(): path.read_bytes() for path in base.rglob("*.py")}
-    # an archive has no packages without __init__
-    packages = {"/".join(parts) for parts in accumulate(((p,) for p in package.split(".")))}
-    for folder in packages | {name.rpartition("/")[0] for name in sources}:
-        sources.setdefault(f"{folder}/__init__.py", b"")
+    files = (root / package.partition(".")[0]).rglob("*.py")
+    sources = {path.relative_to(root): path.read_bytes() for path in files}
+    for folder in {parent for path in sources for parent in path.parents if parent.name}:
+        sources.setdefault(folder / "__init__.py", b"")  # an archive has no packages without one
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(sources):
-            archive.writestr(zipfile.ZipInfo(name), sources[name], zipfile.ZIP_DEFLATED)
+        for path in sorted(sources):
+            archive.writestr(zipfile.ZipInfo(path.as_posix()), sources[path], zipfile.ZIP_DEFLATED)
     return target
 
 
@@ -91,7 +89,7 @@ def _package(package: str, root: Path) -> ModuleType | None:
         path = list(spec.submodule_search_locations)
         module = sys.modules.get(name)
         if module is None or [_real(p) for p in getattr(module, "__path__", ())] != [_real(p) for p in path]:
-            module = _executed(lambda spec=spec: _import(spec), name, root)  # type: ignore[misc]
+            module = _executed(partial(_import, spec), name, root)
     return module
 
 
