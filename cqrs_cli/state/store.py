@@ -1,4 +1,4 @@
-"""Where one partition rests: states, remembered ids, positions and the owner's token, changed together or not at all."""
+"""Where one partition rests: states, remembered ids, positions and token, changed together or not at all."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -8,30 +8,35 @@ from cqrs_cli.core.memory import Remembered, Saved, View
 
 
 class Positions(NamedTuple):
-    """How far the shard has read: the next offset of each topic (a lower bound), and the running maximum of time."""
+    """How far the shard has read: each topic's next offset (a lower bound), and the greatest time."""
 
     commands: int = 0
     events: int = 0
     outcomes: int = 0
-    clock: int = 0  # the greatest timestamp of a decided command record, ms
+    clock: int = 0  # the greatest timestamp of a decided command record, ms; it never goes back
 
 
 class Change(NamedTuple):
-    """One write, whole or not at all: made only if the token is still `token` and the positions still `start`."""
+    """One write, whole or not at all: made only if token and positions are still `token` and `start`."""
 
     token: str
     start: Positions
     end: Positions
-    states: Mapping[str, Saved] = {}  # aggregate id → as it is from now on
+    states: Mapping[str, Saved] = {}  # aggregate id (not empty) → as it is from now on
     remembered: Mapping[tuple[str, str], Remembered] = {}  # (subject, command id) → its first decision
 
 
 class NotOwnerError(Exception):
-    """The shard's token or positions are not what the writer believes: somebody else has written. Nothing was changed."""
+    """Token or positions are not what the writer believes: somebody else has written. Nothing was changed."""
 
 
 class Store(Protocol):
-    """One partition's memory. Implementations pass `tests/state/contract.py`; `memory.py` shows how short one can be."""
+    """One partition's memory. Implementations pass `tests/state/contract.py`; `memory.py` is the short one.
+
+    Remembered ids rest in generations, epochs of time as long as the dedup window. A store keeps the one that
+    the clock of its positions is in and the one before: everything that can still be a duplicate. `apply`
+    drops the others as the clock moves on; that decides nothing, since none of them answers any more.
+    """
 
     def token(self) -> str:
         """Who may write: the token of the owner's claim; empty when never claimed."""
@@ -39,23 +44,54 @@ class Store(Protocol):
     def take(self, token: str, expected: str) -> None:
         """Hand the shard to a new owner; raises `NotOwnerError` unless the token is still `expected`."""
 
+    def code(self) -> str:
+        """The digest of the code that folded what rests here; empty when never noted."""
+
+    def note_code(self, code: str, token: str) -> None:
+        """Note the digest of the code that folds from now on; raises `NotOwnerError` for another's token."""
+
     def positions(self) -> Positions:
         """Where reading continues."""
 
     def view(self) -> AbstractContextManager[View]:
-        """A consistent look, for as long as the block lasts: keep it short, old pages cannot be reused meanwhile."""
+        """A consistent look while the block lasts. Keep it short: old pages cannot be reused meanwhile.
+
+        Of several decisions on one (subject, id) the view gives that with the greatest offset.
+        """
 
     def apply(self, change: Change) -> None:
-        """Make the change; raises `NotOwnerError` if the token or positions are not the expected ones."""
+        """Make the change.
 
-    def forget(self, before: int) -> int:
-        """Drop whole generations of remembered ids older than `before` (ms); how many were dropped. Not a decision."""
+        Raises, with nothing changed: `NotOwnerError` if the token or positions are not the expected ones,
+        `ValueError` if the clock goes back or something remembered lies in a generation after it,
+        `ConfigurationError` if the disk is full.
+        """
 
     def items(self) -> Iterator[tuple[str, Saved]]:
-        """Every aggregate, in a consistent look, in any order."""
+        """Every aggregate, in one consistent look, in any order. Finish or close it before the next write."""
 
     def count(self) -> int:
         """How many aggregates exist."""
 
     def close(self) -> None:
         """Make it durable and marked clean, then let go. Idempotent."""
+
+
+def generation_ages(change: Change, window_ms: int) -> Iterator[tuple[tuple[str, str], Remembered, int]]:
+    """What a change remembers and is young enough, with its age: 0 in the clock's generation, 1 before it.
+
+    Raises `ValueError` for what lies after the clock.
+    """
+    current = change.end.clock // window_ms
+    for ids, remembered in change.remembered.items():
+        age = current - remembered.timestamp // window_ms
+        if age < 0:
+            raise ValueError(f"remembered at {remembered.timestamp}, after the clock {change.end.clock}")
+        if age <= 1:
+            yield ids, remembered, age
+
+
+def check_clock(change: Change) -> None:
+    """Raises `ValueError` if the change turns the clock back."""
+    if change.end.clock < change.start.clock:
+        raise ValueError(f"the clock goes back from {change.start.clock} to {change.end.clock}")

@@ -1,0 +1,76 @@
+"""The folder a shard lies in: what it must be, and what the system's complaints about it mean."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from cqrs_cli.errors import ConfigurationError
+
+_NETWORK = ("nfs", "cifs", "smb", "9p", "fuse.", "ceph", "glusterfs", "lustre", "afs")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_CORRUPT = (lmdb.CorruptedError, lmdb.InvalidError, lmdb.PageNotFoundError, lmdb.VersionMismatchError)
+_ELSEWHERE = "choose another folder with --state-dir or CQRS_STATE_DIR"
+_MAKE_ROOM = f"make room, or {_ELSEWHERE}"
+REBUILD = "remove it: what it holds is rebuilt from the log"
+
+
+class CorruptError(ConfigurationError):
+    """What lies in the folder is no whole LMDB file. Trying again helps once it is out of the way."""
+
+
+@contextmanager
+def complaints(path: Path) -> Iterator[None]:
+    """Turn what the system says about the folder into `ConfigurationError`; MapFull and MapResized pass."""
+    try:
+        yield
+    except (lmdb.MapFullError, lmdb.MapResizedError):
+        raise
+    except _CORRUPT as error:
+        raise CorruptError(f"the state in {path} is damaged ({error})", REBUILD) from error
+    except OSError as error:
+        raise _complaint(path, error.errno or 0, error.strerror or str(error)) from error
+    except lmdb.Error as error:
+        raise _complaint(path, error.code, str(error)) from error
+
+
+def _complaint(path: Path, code: int, text: str) -> ConfigurationError:
+    if code in _FULL:
+        return ConfigurationError(f"no space left for the state in {path} ({text})", _MAKE_ROOM)
+    if code == errno.EIO:  # what LMDB says of a write that was cut short, which is how a disk becomes full
+        return ConfigurationError(
+            f"the disk is full or failing under the state in {path} ({text})", _MAKE_ROOM
+        )
+    if "already open in this process" in text:
+        return ConfigurationError(f"the state in {path} is open in this process already", "open it once")
+    return ConfigurationError(f"the state folder {path} cannot be used ({text})", _ELSEWHERE)
+
+
+def refuse_network(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
+    """Raises `ConfigurationError` if `path` would lie on a network file system: LMDB cannot trust its maps.
+
+    Where there is no table of mounts (outside Linux) nothing is refused.
+    """
+    kind = _file_system(path, mounts)
+    if kind.startswith(_NETWORK):
+        raise ConfigurationError(
+            f"the state folder {path} lies on a network file system ({kind})", _ELSEWHERE
+        )
+
+
+def _file_system(path: Path, mounts: Path) -> str:
+    """The type of the file system that `path` is, or will be, on; empty when unknown."""
+    try:
+        lines = mounts.read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return ""
+    place, depth, kind = path.resolve(), -1, ""
+    for line in lines:
+        _, escaped, mounted, *_ = line.split(" ")
+        point = Path(escaped.replace("\\040", " ").replace("\\134", "\\"))
+        # of two mounts on one point the later hides the earlier
+        if place.is_relative_to(point) and len(point.parts) >= depth:
+            depth, kind = len(point.parts), mounted
+    return kind

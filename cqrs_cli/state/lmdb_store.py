@@ -1,0 +1,221 @@
+"""One partition in LMDB: larger than memory, readable by other processes, changed in one transaction.
+
+Nothing is synced on the way: the store is a cache of the log (`shard.py` says when it may be trusted).
+`writemap` would make random inserts 1.7 times as fast and keep dirty pages out of anonymous memory, but with
+it a full disk is SIGBUS instead of an error, and a second process that opens a smaller map cuts the file under
+the first.
+"""
+
+from collections.abc import Callable, Iterator
+from operator import itemgetter
+from pathlib import Path
+from struct import Struct
+from typing import Final, TypeVar
+
+import lmdb
+
+from cqrs_cli.core.memory import Saved
+from cqrs_cli.state import layout
+from cqrs_cli.state.folder import REBUILD, CorruptError, complaints
+from cqrs_cli.state.lmdb_view import Database, LmdbView, Transaction
+from cqrs_cli.state.store import Change, NotOwnerError, Positions, check_clock, generation_ages
+
+DATA_FILE: Final = "data.mdb"
+
+#: Address space, not disk: the file grows as it is written. Doubled when full.
+_MAP_SIZE = 16 << 30
+
+_HEAD, _IDENTITY, _CODE = b"head", b"identity", b"code"
+_POSITIONS = Struct("<4q")
+_EMPTY_HEAD = _POSITIONS.pack(*Positions())
+_by_key: Callable[[tuple[bytes, bytes]], bytes] = itemgetter(0)
+
+T = TypeVar("T")
+
+
+class LmdbStore:
+    """A `Store` in the folder `path`; `window_ms` is the dedup window. Not for several threads.
+
+    A folder can be open only once in a process. Raises `ConfigurationError` if the folder cannot be used,
+    `CorruptError` if what lies in it is no whole LMDB file.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        window_ms: int,
+        *,
+        readonly: bool = False,
+        map_size: int = _MAP_SIZE,
+    ) -> None:
+        self._path = path
+        self._window_ms = window_ms
+        self._open = True
+        with complaints(path):
+            # readahead off: look-ups are scattered, neighbours would only push other pages out of memory
+            self._env = lmdb.open(
+                str(path),
+                map_size=map_size,
+                max_dbs=4,
+                readonly=readonly,
+                create=not readonly,
+                sync=False,
+                metasync=False,
+                readahead=False,
+                max_spare_txns=2,
+            )
+            try:
+                self._check_length()
+                self._meta = self._env.open_db(b"meta", create=not readonly)
+                self._states = self._env.open_db(b"states", create=not readonly)
+                # Two neighbouring generations lie in different ones: generation g in the one numbered g % 2.
+                self._ids = [self._env.open_db(b"ids.%d" % n, create=not readonly) for n in (0, 1)]
+            except BaseException:
+                self._env.close()
+                raise
+
+    def identity(self) -> bytes:
+        """What this shard is a cache of; empty when never noted."""
+        return self._read(lambda txn: txn.get(_IDENTITY, b"", self._meta))
+
+    def note_identity(self, identity: bytes) -> None:
+        """Say what a fresh shard is a cache of."""
+        self._write(lambda txn: txn.put(_IDENTITY, identity, db=self._meta))
+
+    def token(self) -> str:
+        return self._read(self._head)[_POSITIONS.size :].decode()
+
+    def take(self, token: str, expected: str) -> None:
+        def write(txn: Transaction) -> None:
+            head = self._owned(txn, expected)
+            txn.put(_HEAD, head[: _POSITIONS.size] + token.encode(), db=self._meta)
+
+        self._write(write)
+
+    def code(self) -> str:
+        return self._read(lambda txn: txn.get(_CODE, b"", self._meta)).decode()
+
+    def note_code(self, code: str, token: str) -> None:
+        def write(txn: Transaction) -> None:
+            self._owned(txn, token)
+            txn.put(_CODE, code.encode(), db=self._meta)
+
+        self._write(write)
+
+    def positions(self) -> Positions:
+        return Positions(*_POSITIONS.unpack_from(self._read(self._head)))
+
+    def view(self) -> LmdbView:
+        return LmdbView(self._begin, self._states, self._ids)
+
+    def apply(self, change: Change) -> None:
+        check_clock(change)
+        generation = change.end.clock // self._window_ms
+        states = sorted((layout.saved_entry(*item) for item in change.states.items()), key=_by_key)
+        ids: tuple[list[tuple[bytes, bytes]], ...] = ([], [])
+        for (subject, command_id), remembered, age in generation_ages(change, self._window_ms):
+            entry = layout.remembered_entry(layout.id_key(subject, command_id), remembered)
+            ids[(generation - age) % 2].append(entry)
+        for entries in ids:
+            entries.sort(key=_by_key)  # neighbours share pages: each is found and copied once
+        token, start, end = (
+            change.token.encode(),
+            _POSITIONS.pack(*change.start),
+            _POSITIONS.pack(*change.end),
+        )
+
+        def write(txn: Transaction) -> None:
+            # Inside the transaction: a paused owner that wakes up must not overwrite its successor's work.
+            if self._head(txn) != start + token:
+                raise NotOwnerError(f"token and positions are {self._head(txn)!r}, not {start + token!r}")
+            self._drop_generations(txn, change.start.clock // self._window_ms, generation)
+            _put(txn, self._states, states)
+            for db, entries in zip(self._ids, ids, strict=True):
+                _put(txn, db, entries)
+            txn.put(_HEAD, end + token, db=self._meta)
+
+        self._write(write)
+
+    def items(self) -> Iterator[tuple[str, Saved]]:
+        with self._begin() as txn, txn.cursor(self._states) as cursor:
+            for key, value in cursor:
+                if layout.is_long(key):
+                    whole, saved = layout.read_long_saved(value)
+                    yield whole.decode(), saved
+                else:
+                    yield key.decode(), layout.read_saved(value)
+
+    def count(self) -> int:
+        return self._read(lambda txn: txn.stat(self._states)["entries"])
+
+    def sync(self) -> None:
+        """Put on disk what was written so far."""
+        with complaints(self._path):
+            self._env.sync(True)  # without True it does nothing in an environment opened with sync=False
+
+    def close(self) -> None:
+        if not self._open:
+            return
+        self._open = False
+        try:
+            if not self._env.flags()["readonly"]:
+                self.sync()
+        finally:
+            self._env.close()
+
+    def abandon(self) -> None:
+        """Let go without the promise that `close` makes: for a store found unusable."""
+        self._open = False
+        self._env.close()
+
+    def _head(self, txn: Transaction) -> bytes:
+        """Positions and token, as one value: what every write is conditional on."""
+        return txn.get(_HEAD, _EMPTY_HEAD, self._meta)
+
+    def _owned(self, txn: Transaction, token: str) -> bytes:
+        head = self._head(txn)
+        if head[_POSITIONS.size :] != token.encode():
+            raise NotOwnerError(f"the token is {head[_POSITIONS.size :].decode()!r}, not {token!r}")
+        return head
+
+    def _drop_generations(self, txn: Transaction, before: int, now: int) -> None:
+        """Empty the places of the generations `now` and `now - 1`, unless they lie there already."""
+        for generation in (now, now - 1):
+            if generation > before:
+                txn.drop(self._ids[generation % 2], delete=False)
+
+    def _read(self, look: Callable[[Transaction], T]) -> T:
+        with self._begin() as txn:
+            return look(txn)
+
+    def _begin(self) -> Transaction:
+        try:
+            return self._env.begin()
+        except lmdb.MapResizedError:  # another process has grown the map
+            self._env.set_mapsize(0)
+            return self._env.begin()
+
+    def _write(self, work: Callable[[Transaction], object]) -> None:
+        """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
+        self._env.reader_check()  # a reader that was killed would keep old pages from being used again
+        while True:
+            try:
+                with complaints(self._path), self._env.begin(write=True) as txn:
+                    work(txn)
+                return
+            except lmdb.MapFullError:
+                self._env.set_mapsize(2 * self._env.info()["map_size"])
+            except lmdb.MapResizedError:
+                self._env.set_mapsize(0)
+
+    def _check_length(self) -> None:
+        """Refuse a file that was cut short, before a page is touched: beyond its end waits SIGBUS."""
+        needed = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
+        found = (self._path / DATA_FILE).stat().st_size
+        if found < needed:
+            raise CorruptError(f"{self._path / DATA_FILE} has {found} of {needed} bytes", REBUILD)
+
+
+def _put(txn: Transaction, db: Database, entries: list[tuple[bytes, bytes]]) -> None:
+    if entries:
+        txn.cursor(db).putmulti(entries)

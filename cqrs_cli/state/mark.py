@@ -1,0 +1,85 @@
+"""The mark beside a shard's data, by which it is judged before LMDB may touch it.
+
+LMDB aborts the process on a torn file, and nothing is synced while a shard is at work. So the judgement needs a
+witness of its own: a small file, written with fsync and rename.
+
+    working   since this boot of the machine, on this device and inode. A killed process loses nothing, the page
+              cache outlives it; a crashed machine may tear the file, and so may copying it.
+    clean     closed and synced, with this inode, length and time of change: nobody has written since. Boot and
+              device may differ, so a volume may be moved to another machine.
+
+A copy is never trusted, not even of a clean shard: it may have been begun while the shard was closed, and ended
+while it was at work. It costs one rebuild from the log.
+"""
+
+import os
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from cqrs_cli.state.lmdb_store import DATA_FILE
+
+MARK_FILE = "mark.json"
+
+
+class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was true of the data file when its owner began, or ended cleanly."""
+
+    state: Literal["working", "clean"]
+    boot: str
+    device: int
+    inode: int
+    length: int
+    changed: int  # ns since the epoch
+
+
+def write_mark(folder: int, state: Literal["working", "clean"]) -> None:
+    """Mark the shard in `folder`, a descriptor: whoever set the folder aside meanwhile does not lead us astray."""
+    data = os.stat(DATA_FILE, dir_fd=folder)
+    mark = Mark(state, boot_id(), data.st_dev, data.st_ino, data.st_size, data.st_mtime_ns)
+    draft = f"{MARK_FILE}.{os.getpid()}"
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644, dir_fd=folder)
+    try:
+        os.write(file, msgspec.json.encode(mark))
+        os.fsync(file)
+    finally:
+        os.close(file)
+    os.replace(draft, MARK_FILE, src_dir_fd=folder, dst_dir_fd=folder)
+    os.fsync(folder)
+
+
+def distrust(path: Path) -> str | None:
+    """Why the shard in the folder `path` may not be opened; None if it may."""
+    try:
+        mark = msgspec.json.decode((path / MARK_FILE).read_bytes(), type=Mark)
+        data = (path / DATA_FILE).stat()
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except msgspec.DecodeError:
+        return f"{MARK_FILE} cannot be read"
+    if mark.state == "clean":
+        if (mark.inode, mark.length, mark.changed) != (data.st_ino, data.st_size, data.st_mtime_ns):
+            return "it is not the file that was closed cleanly"
+        return None
+    if (mark.device, mark.inode) != (data.st_dev, data.st_ino):
+        return "it is a copy of a shard at work"
+    if not mark.boot or mark.boot != boot_id():
+        return "the machine was restarted while it was at work"
+    return None
+
+
+@cache
+def boot_id() -> str:
+    """Which start of this machine this is; empty when unknown, which no working shard is trusted by."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        pass
+    try:
+        command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]  # macOS
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""

@@ -1,0 +1,80 @@
+"""A partition in a dict: for tests and tours, and to show what a store must do."""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+
+from cqrs_cli.core.memory import Remembered, Saved, View
+from cqrs_cli.state.store import Change, NotOwnerError, Positions, check_clock, generation_ages
+
+
+class MemoryStore:
+    """Gone with the process. `window_ms` is the dedup window, and the length of a generation."""
+
+    def __init__(self, window_ms: int) -> None:
+        self._window_ms = window_ms
+        self._token = ""
+        self._code = ""
+        self._positions = Positions()
+        self._states: dict[str, Saved] = {}
+        self._generations: dict[int, dict[tuple[str, str], Remembered]] = {}
+
+    def token(self) -> str:
+        return self._token
+
+    def take(self, token: str, expected: str) -> None:
+        self._check_owner(expected)
+        self._token = token
+
+    def code(self) -> str:
+        return self._code
+
+    def note_code(self, code: str, token: str) -> None:
+        self._check_owner(token)
+        self._code = code
+
+    def positions(self) -> Positions:
+        return self._positions
+
+    def view(self) -> AbstractContextManager[View]:
+        return nullcontext(_MemoryView(dict(self._states), [dict(g) for g in self._generations.values()]))
+
+    def apply(self, change: Change) -> None:
+        check_clock(change)
+        young = list(generation_ages(change, self._window_ms))
+        self._check_owner(change.token)
+        if change.start != self._positions:
+            raise NotOwnerError(f"positions are {self._positions}, not {change.start}")
+        current = change.end.clock // self._window_ms
+        self._generations = {g: self._generations.get(g, {}) for g in (current, current - 1)}
+        for ids, remembered, age in young:
+            self._generations[current - age][ids] = remembered
+        self._states |= change.states
+        self._positions = change.end
+
+    def items(self) -> Iterator[tuple[str, Saved]]:
+        return iter(list(self._states.items()))
+
+    def count(self) -> int:
+        return len(self._states)
+
+    def close(self) -> None:
+        pass
+
+    def _check_owner(self, token: str) -> None:
+        if token != self._token:
+            raise NotOwnerError(f"the token is {self._token!r}, not {token!r}")
+
+
+class _MemoryView:
+    def __init__(
+        self, states: dict[str, Saved], generations: list[dict[tuple[str, str], Remembered]]
+    ) -> None:
+        self._states = states
+        self._generations = generations
+
+    def saved(self, aggregate_id: str) -> Saved | None:
+        return self._states.get(aggregate_id)
+
+    def remembered(self, subject: str, command_id: str) -> Remembered | None:
+        found = [g[subject, command_id] for g in self._generations if (subject, command_id) in g]
+        return max(found, key=lambda remembered: remembered.offset, default=None)

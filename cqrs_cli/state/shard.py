@@ -1,0 +1,204 @@
+"""Opening a partition's shard: the one that lies there if it may be trusted and is of this log, else a fresh one.
+
+A shard is only ever a cache. What cannot be trusted, or belongs to another log, other code or another window, is
+set aside under a name that says when and why, and its owner rebuilds it from the log.
+
+Two locks, both on folders, so they follow a rename and leave nothing behind:
+
+    exclusive, on the parent     while a shard is judged, created or set aside
+    shared, on the shard         while it is open. Several may be: a paused owner and its successor, whom the token
+                                 tells apart. The last to close it finds itself alone, and only it may mark it clean.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from cqrs_cli.core.aggregate import encode
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.state.folder import CorruptError, complaints, refuse_network
+from cqrs_cli.state.layout import CODEC
+from cqrs_cli.state.lmdb_store import DATA_FILE, LmdbStore
+from cqrs_cli.state.mark import distrust, write_mark
+
+#: Of one partition's shards set aside, so many are kept: they hold nothing that the log does not.
+KEPT_ASIDE = 2
+
+_PATIENCE = 30.0  # seconds; judging a shard takes milliseconds, removing an old one perhaps a second
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """What a shard is a cache of, and in which form. Another identity means another shard."""
+
+    cluster_id: str
+    topics: dict[str, str]  # kind → topic id
+    partition: int
+    partitions: int
+    schema: str  # digest of the fields of state and events
+    revision: int
+    window_ms: int
+    codec: int = CODEC
+
+    def differences(self, noted: bytes) -> str:
+        """Which members differ from those in `noted`, an encoded identity; empty if none do."""
+        try:
+            theirs = msgspec.json.decode(noted, type=dict[str, object])
+        except msgspec.DecodeError:
+            return "it has no identity"
+        ours = msgspec.to_builtins(self)
+        changed = sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k))
+        return ", ".join(f"{k} was {theirs.get(k)} and is {ours.get(k)}" for k in changed)
+
+
+class Opened(NamedTuple):
+    """An open shard. `fresh`: it is empty; then `set_aside` is what lay there before, if anything, and `reason` why."""
+
+    store: LmdbStore
+    fresh: bool
+    set_aside: Path | None = None
+    reason: str = ""
+
+
+def open_shard(path: Path, identity: Identity, note: Callable[[str], None] = lambda text: None) -> Opened:
+    """Open the shard in the folder `path`, or create one there; `note` hears what was set aside or removed.
+
+    Raises `ConfigurationError` if the folder cannot be written, lies on a network file system, the disk is full or
+    the shard is open in this process already; `UnavailableError` if another process keeps judging it.
+    """
+    refuse_network(path)
+    with complaints(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _judging(path):
+            reason = ""
+            if (path / DATA_FILE).exists():
+                found = _reopen(path, identity)
+                if isinstance(found, LmdbStore):
+                    return Opened(found, fresh=False)
+                reason = found
+            aside = _set_aside(path, reason, note) if reason else None
+            return Opened(_create(path, identity), True, aside, reason)
+
+
+def open_readonly(path: Path) -> LmdbStore | None:
+    """A look at the shard in `path` while its owner, in another process, works; None if none can be trusted."""
+    if not (path / DATA_FILE).exists():
+        return None
+    with complaints(path), _judging(path):
+        if distrust(path):
+            return None
+        try:
+            return LmdbStore(path, window_ms=0, readonly=True)
+        except CorruptError:
+            return None
+
+
+class _Shard(LmdbStore):
+    """A store that knows its folder by descriptor: it may be set aside, that is renamed, while it is open."""
+
+    def __init__(self, path: Path, window_ms: int, folder: int) -> None:
+        super().__init__(path, window_ms)
+        self._folder = folder
+
+    def close(self) -> None:
+        if not self._open:
+            return
+        try:
+            # Alone first, then synced, then marked: so nobody's unsynced write can come under a clean mark.
+            alone = _try_lock(self._folder, fcntl.LOCK_EX)
+            super().close()
+            if alone:
+                write_mark(self._folder, "clean")
+        finally:
+            os.close(self._folder)
+
+
+def _reopen(path: Path, identity: Identity) -> LmdbStore | str:
+    """The shard that lies in `path`, or why it will not do."""
+    with ExitStack() as undo:
+        folder = _hold(path, undo)
+        if reason := distrust(path):
+            return reason
+        write_mark(folder, "working")  # before LMDB writes anything
+        try:
+            store = _Shard(path, identity.window_ms, folder)
+        except CorruptError as error:
+            return error.message
+        undo.callback(store.abandon)
+        if differences := identity.differences(store.identity()):
+            return differences
+        undo.pop_all()
+        return store
+
+
+def _create(path: Path, identity: Identity) -> LmdbStore:
+    with ExitStack() as undo:
+        path.mkdir(exist_ok=True)
+        folder = _hold(path, undo)
+        store = _Shard(path, identity.window_ms, folder)
+        undo.callback(store.abandon)
+        store.note_identity(encode(identity))
+        store.sync()
+        write_mark(
+            folder, "working"
+        )  # without a mark it would not be trusted, so a crash before this is harmless
+        undo.pop_all()
+        return store
+
+
+def _set_aside(path: Path, reason: str, note: Callable[[str], None]) -> Path:
+    """Rename the folder; whoever has it open goes on there. Old ones beyond `KEPT_ASIDE` are removed."""
+    when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    why = re.sub("[^a-z0-9]+", "-", reason.lower())[:40].strip("-")
+    aside = path.with_name(f"{path.name}.aside-{when}-{why}")
+    path.rename(aside)
+    note(f"state in {path} set aside as {aside.name}, to be rebuilt from the log: {reason}")
+    for old in sorted(path.parent.glob(f"{path.name}.aside-*"))[:-KEPT_ASIDE]:
+        shutil.rmtree(old)
+        note(f"removed {old}, set aside earlier")
+    return aside
+
+
+@contextmanager
+def _judging(path: Path) -> Iterator[None]:
+    """Nobody else judges, creates or sets aside a shard beside this one meanwhile."""
+    with ExitStack() as undo:
+        parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        undo.callback(os.close, parent)
+        _lock(parent, fcntl.LOCK_EX, path)
+        yield
+
+
+def _hold(path: Path, undo: ExitStack) -> int:
+    """A descriptor of the shard's folder, locked as one that is open; waits for one who is just closing it."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    undo.callback(os.close, folder)
+    _lock(folder, fcntl.LOCK_SH, path)
+    return folder
+
+
+def _lock(folder: int, kind: int, path: Path) -> None:
+    deadline = time.monotonic() + _PATIENCE
+    while not _try_lock(folder, kind):
+        if time.monotonic() > deadline:
+            raise UnavailableError(
+                f"another process has been opening or closing the state in {path} for {_PATIENCE:.0f} s",
+                "see whether a stopped `cqrs run` is left over, then try again",
+            )
+        time.sleep(0.01)
+
+
+def _try_lock(folder: int, kind: int) -> bool:
+    try:
+        fcntl.flock(folder, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

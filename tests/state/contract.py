@@ -1,0 +1,184 @@
+"""What every store promises. A store is tested by a subclass whose fixture `store` gives an empty one."""
+
+import pytest
+
+from cqrs_cli.state.store import Change, NotOwnerError, Positions, Store
+from tests.state.values import WINDOW, at, decision, look_up, recall, saved, write
+
+UUID = "0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d"
+LONG = "x" * 1024  # the longest id that the contract of the messages admits
+
+#: Ids that a careless key would take for one another.
+ALIKE = [
+    ("ab", "c"),
+    ("a", "bc"),
+    ("a", UUID),
+    (UUID, "a"),
+    ("a", UUID.upper()),
+    ("a", UUID.replace("-", "")),
+    ("a", bytes.fromhex(UUID.replace("-", "")).decode("latin-1")),
+    ("a", "00000000-0000-0000-0000-000000000000"),
+    ("a\0", ""),
+    ("a", "\0"),
+    ("a", LONG),
+    (LONG, "a"),
+    ("a", LONG + "y"),
+    (LONG + "y", "a"),
+    ("é" * 400, UUID),
+]
+
+
+class StoreContract:
+    def test_an_empty_store_knows_nothing(self, store: Store) -> None:
+        assert (store.token(), store.code(), store.positions()) == ("", "", Positions())
+        assert (store.count(), list(store.items())) == (0, [])
+        assert (look_up(store, "a"), recall(store, "a", "1")) == (None, None)
+
+    def test_what_was_applied_is_found(self, store: Store) -> None:
+        write(store, clock=5, states={"a": saved(7, b'{"n":1}')}, remembered={("a", "1"): decision(5)})
+        assert look_up(store, "a") == saved(7, b'{"n":1}')
+        assert recall(store, "a", "1") == decision(5)
+        assert store.positions() == Positions(commands=1, clock=5)
+
+    def test_a_newer_state_replaces_the_older(self, store: Store) -> None:
+        write(store, states={"a": saved(1), "b": saved(1)})
+        write(store, states={"a": saved(2)})
+        assert dict(store.items()) == {"a": saved(2), "b": saved(1)}
+        assert store.count() == 2
+
+    @pytest.mark.parametrize("status", ["accepted", "unchanged", "rejected"])
+    def test_every_status_is_remembered(self, store: Store, status: str) -> None:
+        write(store, remembered={("a", "1"): decision(status=status)})
+        assert recall(store, "a", "1") == decision(status=status)
+
+    def test_the_largest_numbers_survive(self, store: Store) -> None:
+        largest = 2**53
+        big = saved(1)._replace(version=largest, offset=2**62, index=9_999)
+        kept = decision()._replace(offset=2**62, version=largest, events=10_000)
+        write(store, states={"a": big}, remembered={("a", "1"): kept})
+        assert (look_up(store, "a"), recall(store, "a", "1")) == (big, kept)
+
+    @pytest.mark.parametrize("length", [510, 511, 512, 1024])
+    def test_aggregates_with_long_ids_are_told_apart(self, store: Store, length: int) -> None:
+        names = ["a" * length, "a" * (length - 1) + "b", "é" * (length // 2)]
+        write(store, states={name: saved(n, name[:n].encode()) for n, name in enumerate(names, 1)})
+        assert dict(store.items()) == {name: saved(n, name[:n].encode()) for n, name in enumerate(names, 1)}
+        assert [look_up(store, name) for name in names] == [
+            saved(n, names[n - 1][:n].encode()) for n in (1, 2, 3)
+        ]
+
+    def test_ids_that_look_alike_are_told_apart(self, store: Store) -> None:
+        write(store, remembered={ids: decision(offset=n) for n, ids in enumerate(ALIKE)})
+        assert [recall(store, *ids) for ids in ALIKE] == [decision(offset=n) for n in range(len(ALIKE))]
+
+    @pytest.mark.parametrize("missing", ALIKE)
+    def test_an_id_is_not_found_by_those_that_look_like_it(
+        self, store: Store, missing: tuple[str, str]
+    ) -> None:
+        write(store, remembered={ids: decision() for ids in ALIKE if ids != missing})
+        assert recall(store, *missing) is None
+
+    def test_an_id_is_remembered_for_the_whole_window(self, store: Store) -> None:
+        write(store, clock=999, remembered={("a", "1"): decision(999)})
+        write(store, clock=999 + WINDOW)
+        assert recall(store, "a", "1") == decision(999)
+
+    def test_generations_that_no_duplicate_can_meet_are_dropped(self, store: Store) -> None:
+        write(store, clock=999, remembered={("a", "1"): decision(999)})
+        write(store, clock=2 * WINDOW)
+        assert recall(store, "a", "1") is None
+
+    @pytest.mark.parametrize("clock", [2 * WINDOW, 3 * WINDOW, 4 * WINDOW, 17 * WINDOW])
+    def test_a_leap_of_the_clock_drops_all_that_is_too_old(self, store: Store, clock: int) -> None:
+        write(store, clock=WINDOW, remembered={("a", "0"): decision(0), ("a", "1"): decision(WINDOW)})
+        write(
+            store, clock=clock, remembered={("a", "2"): decision(clock), ("a", "3"): decision(clock - WINDOW)}
+        )
+        assert recall(store, "a", "0") is None
+        assert recall(store, "a", "1") == (decision(WINDOW) if clock == 2 * WINDOW else None)
+        assert recall(store, "a", "2") == decision(clock)
+        assert recall(store, "a", "3") == decision(clock - WINDOW)
+
+    def test_what_is_too_old_already_is_not_kept(self, store: Store) -> None:
+        write(store, clock=5 * WINDOW, remembered={("a", "1"): decision(4 * WINDOW - 1)})
+        assert recall(store, "a", "1") is None
+
+    @pytest.mark.parametrize(("first", "second"), [(1500, 1600), (1500, 2500), (2000, 1999)])
+    def test_an_id_decided_again_answers_with_the_later_decision(
+        self, store: Store, first: int, second: int
+    ) -> None:
+        write(store, clock=2500, remembered={("a", "1"): decision(first, offset=1)})
+        write(store, remembered={("a", "1"): decision(second, offset=2, status="rejected")})
+        assert recall(store, "a", "1") == decision(second, offset=2, status="rejected")
+
+    def test_the_clock_does_not_go_back(self, store: Store) -> None:
+        write(store, clock=7)
+        with pytest.raises(ValueError, match="from 7 to 6"):
+            write(store, clock=6)
+
+    def test_nothing_is_remembered_in_a_generation_after_the_clock(self, store: Store) -> None:
+        with pytest.raises(ValueError, match="after the clock"):
+            write(store, clock=999, states={"a": saved()}, remembered={("a", "1"): decision(1000)})
+        assert (store.count(), store.positions()) == (0, Positions())
+
+    def test_the_token_is_handed_on(self, store: Store) -> None:
+        store.take("first", expected="")
+        store.take("second", expected="first")
+        assert store.token() == "second"
+
+    def test_only_the_expected_token_is_replaced(self, store: Store) -> None:
+        store.take("first", expected="")
+        with pytest.raises(NotOwnerError):
+            store.take("third", expected="second")
+        assert store.token() == "first"
+
+    def test_taking_keeps_the_positions_and_applying_the_token(self, store: Store) -> None:
+        write(store, clock=9)
+        store.take("me", expected="")
+        write(store, clock=9)
+        assert (store.token(), store.positions()) == ("me", Positions(commands=2, clock=9))
+
+    @pytest.mark.parametrize("token", ["", "m", "me2"])
+    def test_another_token_changes_nothing(self, store: Store, token: str) -> None:
+        store.take("me", expected="")
+        with pytest.raises(NotOwnerError):
+            store.apply(Change(token, Positions(), at(0, 1), {"a": saved()}, {("a", "1"): decision()}))
+        assert (store.count(), store.positions(), recall(store, "a", "1")) == (0, Positions(), None)
+
+    @pytest.mark.parametrize("field", Positions._fields)
+    def test_other_positions_change_nothing(self, store: Store, field: str) -> None:
+        elsewhere = Positions()._replace(**{field: 1})
+        with pytest.raises(NotOwnerError):
+            store.apply(Change("", elsewhere, at(10, 10), {"a": saved()}, {("a", "1"): decision()}))
+        assert (store.count(), store.positions(), recall(store, "a", "1")) == (0, Positions(), None)
+
+    def test_a_refused_change_drops_no_generation(self, store: Store) -> None:
+        write(store, remembered={("a", "1"): decision()})
+        with pytest.raises(NotOwnerError):
+            store.apply(Change("other", store.positions(), at(9 * WINDOW, 9)))
+        assert recall(store, "a", "1") == decision()
+
+    def test_the_code_is_noted_by_the_owner_alone(self, store: Store) -> None:
+        store.take("me", expected="")
+        store.note_code("abc", token="me")
+        with pytest.raises(NotOwnerError):
+            store.note_code("def", token="other")
+        assert store.code() == "abc"
+
+    def test_a_view_does_not_see_what_is_written_meanwhile(self, store: Store) -> None:
+        write(store, states={"a": saved(1)}, remembered={("a", "1"): decision()})
+        with store.view() as view:
+            write(store, clock=9 * WINDOW, states={"a": saved(2), "b": saved(1)})
+            assert (view.saved("a"), view.saved("b")) == (saved(1), None)
+            assert view.remembered("a", "1") == decision()
+
+    def test_listing_does_not_see_what_is_written_meanwhile(self, store: Store) -> None:
+        write(store, states={"a": saved(1), "b": saved(1)})
+        listing = store.items()
+        first = next(listing)
+        write(store, states={"a": saved(2), "b": saved(2), "c": saved(1)})
+        assert dict([first, *listing]) == {"a": saved(1), "b": saved(1)}
+
+    def test_closing_twice_is_harmless(self, store: Store) -> None:
+        store.close()
+        store.close()

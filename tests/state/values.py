@@ -1,0 +1,35 @@
+"""Small values for the tests of stores: only what a test is about needs to be spelled."""
+
+from cqrs_cli.core.memory import Remembered, Saved
+from cqrs_cli.state.store import Change, Positions, Store
+
+WINDOW = 1000  # ms
+
+
+def saved(version: int = 1, state: bytes = b"{}") -> Saved:
+    return Saved(version, offset=version * 10, index=0, state=state)
+
+
+def decision(timestamp: int = 0, offset: int = 0, status: str = "accepted") -> Remembered:
+    return Remembered(timestamp, offset, status, version=3, events=2, fingerprint=0xFFFF_FFFF)
+
+
+def at(clock: int, step: int = 0) -> Positions:
+    return Positions(commands=step, events=step, outcomes=step, clock=clock)
+
+
+def write(store: Store, clock: int | None = None, **what: object) -> None:
+    """Apply a change as the rightful owner, who stands where the store stands."""
+    start = store.positions()
+    end = start._replace(commands=start.commands + 1, clock=start.clock if clock is None else clock)
+    store.apply(Change(store.token(), start, end, **what))  # type: ignore[arg-type]
+
+
+def recall(store: Store, subject: str, command_id: str) -> Remembered | None:
+    with store.view() as view:
+        return view.remembered(subject, command_id)
+
+
+def look_up(store: Store, aggregate_id: str) -> Saved | None:
+    with store.view() as view:
+        return view.saved(aggregate_id)
