@@ -1,0 +1,237 @@
+"""Settings, highest first: flag, environment (`CQRS_…`), `cqrs.toml`, `[tool.cqrs]` in pyproject.toml, default."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from cqrs_cli import layers
+from cqrs_cli.durations import parse_duration, show_duration
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.layers import Layer
+from cqrs_cli.properties import is_secret, masked, parse_properties
+
+__all__ = ["Settings", "load", "origins", "parse_duration", "parse_properties", "show_duration", "shown"]
+
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
+
+
+def _duration(value: object) -> object:
+    return parse_duration(value) if isinstance(value, str) else value
+
+
+def _retention(value: object) -> object:
+    return None if value == "unlimited" else _duration(value)
+
+
+def _servers(value: str) -> str:
+    for address in value.split(","):
+        match = _ADDRESS.fullmatch(address.strip())
+        if match is None or not 0 < int(match[1] or 9092) < 65536:
+            raise ValueError(f"not HOST:PORT: {address[:80]!r}")
+    return value
+
+
+def _flat(value: object) -> object:
+    """A table of client properties as one level: the dots in TOML's keys nest. Values become text."""
+    if not isinstance(value, Mapping):
+        raise ValueError("not a table of client properties")
+    return dict(_entries("", value))
+
+
+def _entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
+    entries: list[tuple[str, str]] = []
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            entries += _entries(f"{prefix}{name}.", value)
+        else:
+            entries.append((prefix + name, str(value).lower() if isinstance(value, bool) else str(value)))
+    return entries
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0))]
+Retention = Annotated[timedelta | None, BeforeValidator(_retention)]
+
+
+class Settings(BaseSettings):
+    """What a user can set. Frozen; built by `load`, which knows the origins. Durations are `timedelta`s."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        env_prefix=layers.ENV_PREFIX,
+        env_ignore_empty=True,
+    )
+
+    root: Path
+    bootstrap_server: Annotated[str, AfterValidator(_servers)] | None = None  # None: the embedded broker
+    command_config: Path | None = None
+    properties: Annotated[dict[str, str], NoDecode, BeforeValidator(_flat)] = {}
+    topic_prefix: str = Field("", pattern=r"^[a-zA-Z0-9._-]{0,100}$")
+    partitions: int = Field(4, ge=1, le=10_000)
+    partitioner: Literal["murmur2", "crc32", "off"] = "murmur2"
+    aggregates: str = Field("aggregates", pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$")
+    state_dir: Path = Path(".cqrs/state")  # relative to the root; absolute once loaded
+    dedup_window: Duration = timedelta(hours=24)
+    commands_retention: Duration = timedelta(days=7)
+    outcomes_retention: Retention = None  # None: unlimited
+    master: str = Field("local[*]", min_length=1)
+
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *others: PydanticBaseSettingsSource,
+        **named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what the caller passes: `load` merges the places itself, to know which value came from where."""
+        return (init_settings,)
+
+    @field_validator("properties")
+    @classmethod
+    def _without_secrets(cls, properties: dict[str, str]) -> dict[str, str]:
+        for name in properties:
+            if is_secret(name):
+                raise ValueError(f"{name} is a secret: put it into a file and name that as command_config")
+            if name == "bootstrap.servers":
+                raise ValueError("bootstrap.servers is the setting bootstrap_server")
+        return properties
+
+    @field_validator("outcomes_retention")
+    @classmethod
+    def _long_enough(cls, retention: timedelta | None, info: ValidationInfo) -> timedelta | None:
+        """Whoever rebuilds a shard reads the outcomes one window back from the oldest command still there."""
+        if retention is not None and {"commands_retention", "dedup_window"} <= info.data.keys():
+            least = info.data["commands_retention"] + 2 * info.data["dedup_window"]
+            if retention < least:
+                raise ValueError(
+                    f"{show_duration(retention)} is shorter than commands_retention and two dedup windows "
+                    f"together, {show_duration(least)}"
+                )
+        return retention
+
+    @property
+    def kafka_dir(self) -> Path:
+        """Where the embedded broker of this project lives."""
+        return self.root / ".cqrs" / "kafka"
+
+    def client_properties(self) -> dict[str, str]:
+        """Kafka's client properties by their Java names: those of `command_config`, and over them `properties`."""
+        held = _read_command_config(self.command_config) if self.command_config else {}
+        held.pop("bootstrap.servers", None)
+        return {**held, **self.properties}
+
+
+def load(flags: Mapping[str, object], cwd: Path | None = None) -> Settings:
+    """The settings in force in `cwd`. Flags are named as the settings; None means not given, `properties` is -X's list.
+
+    Raises `ConfigurationError` naming where a bad value or unknown key stands, `UsageError` if that is a flag.
+    """
+    cwd = (cwd or Path.cwd()).absolute()
+    root, files = layers.project(cwd)
+    names = set(Settings.model_fields) - {"root"}
+    for layer in files:
+        _refuse_unknown(layer, names)
+    environment = EnvSettingsSource(Settings)()
+    ordered = [layers.flags(flags, cwd), layers.environment(environment, cwd), *files]
+    values, found = _merge(ordered)
+    try:
+        settings = Settings(root=root, **values)
+    except ValidationError as error:
+        raise _refusal(error, ordered) from None
+    if settings.bootstrap_server is None and settings.command_config is not None:
+        server = _read_command_config(settings.command_config).get("bootstrap.servers")
+        settings = settings.model_copy(update={"bootstrap_server": server})
+        found["bootstrap_server"] = f"{settings.command_config}" if server else "default"
+    settings = settings.model_copy(update={"state_dir": root / settings.state_dir})
+    settings._origins.update({name: found.get(name, "default") for name in names})
+    return settings
+
+
+def origins(settings: Settings) -> dict[str, str]:
+    """Per setting, the place its value came from."""
+    return {name: settings._origins.get(name, "default") for name in Settings.model_fields if name != "root"}
+
+
+def shown(settings: Settings) -> dict[str, str]:
+    """Per setting, its value as text, with secrets masked."""
+    values: dict[str, str] = {}
+    for name in origins(settings):
+        value = getattr(settings, name)
+        if isinstance(value, timedelta) or name.endswith("_retention"):
+            values[name] = show_duration(value)
+        elif isinstance(value, dict):
+            values[name] = " ".join(f"{key}={text}" for key, text in masked(value).items())
+        else:
+            values[name] = "" if value is None else str(value)
+    return values
+
+
+def _merge(ordered: list[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
+    """One value per setting, the highest layer's, and its origin. Client properties are merged one by one."""
+    values: dict[str, Any] = {}
+    found: dict[str, str] = {}
+    for layer in reversed(ordered):
+        for name, value in layer.values.items():
+            if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
+                value = layer.folder / Path(value).expanduser()
+            if name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
+                value = {**dict(_entries("", values[name])), **dict(_entries("", value))}
+                found[name] = f"{layer.origin(name)}, {found[name]}"
+            else:
+                found[name] = layer.origin(name)
+            values[name] = value
+    return values, found
+
+
+def _refuse_unknown(layer: Layer, names: set[str]) -> None:
+    for name in layer.values:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(names))}"
+            raise ConfigurationError(f"{layer.origin(name)}: unknown setting {name!r}", hint)
+
+
+def _refusal(error: ValidationError, ordered: list[Layer]) -> Exception:
+    """The first bad value as an error that names its place."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = str(first["loc"][0])
+    layer = next((layer for layer in ordered if name in layer.values), ordered[0])
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    return layer.error(f"{layer.origin(name)}: {name}: {reason}", "see cqrs doctor for the settings in force")
+
+
+def _read_command_config(path: Path) -> dict[str, str]:
+    try:
+        return parse_properties(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be read: {error.strerror}", "check --command-config"
+        ) from None
+    except ValueError as error:
+        # A decoding error would quote the bytes around it, which may be a password.
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ConfigurationError(f"{path} is no properties file: {reason}", "one key=value a line") from None

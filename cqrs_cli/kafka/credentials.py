@@ -1,0 +1,123 @@
+"""Who we are and whom we trust, read from Java client properties: SASL logins, trust stores, key stores."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli.errors import ConfigurationError
+
+_LOGIN = re.compile(
+    r"\s*(?P<module>[\w.$]+)\s+(?:required|requisite|sufficient|optional)\b(?P<options>.*);\s*", re.DOTALL
+)
+_OPTION = re.compile(
+    r"""\s*([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL
+)
+
+
+class Login(NamedTuple):
+    """A parsed `sasl.jaas.config`: the login module's class, without its package, and its options. Never shown."""
+
+    module: str
+    options: dict[str, str]
+
+    def __repr__(self) -> str:
+        return f"Login({self.module})"
+
+
+def login(properties: Mapping[str, str]) -> Login | None:
+    """What `sasl.jaas.config` says; raises `ConfigurationError`, which quotes nothing of it."""
+    text = properties.get("sasl.jaas.config")
+    if text is None:
+        return None
+    match = _LOGIN.fullmatch(text)
+    if match is None:
+        raise _malformed('it is not `<login module> required key="value" …;`')
+    options, at = {}, 0
+    while found := _OPTION.match(match["options"], at):
+        name, double, single, bare = found.groups()
+        quoted = double if double is not None else single
+        options[name] = bare if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
+        at = found.end()
+    if match["options"][at:].strip():
+        raise _malformed('its options are not key="value" pairs')
+    return Login(match["module"].rpartition(".")[2], options)
+
+
+def _malformed(reason: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"sasl.jaas.config cannot be read: {reason}", "write it as Kafka's documentation does"
+    )
+
+
+class Tls(NamedTuple):
+    """Trust and identity. Paths and PEM text exclude each other; PKCS12 holds certificate and key in one file."""
+
+    ca_file: str | None = None
+    ca_pem: str | None = None
+    certificate_file: str | None = None
+    certificate_pem: str | None = None
+    key_file: str | None = None
+    key_pem: str | None = None
+    pkcs12_file: str | None = None
+    store_password: str | None = None
+    key_password: str | None = None
+    check_hostname: bool = True
+
+    def __repr__(self) -> str:
+        return f"Tls({self.ca_file}, {self.certificate_file or self.pkcs12_file})"
+
+
+def tls(properties: Mapping[str, str]) -> Tls:
+    """What the `ssl.*` properties say, in Java's names or librdkafka's; raises `ConfigurationError` for JKS stores."""
+    algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
+    trust = properties.get("ssl.truststore.location")
+    if trust and (kind := _kind("truststore", trust, properties)) != "PEM":
+        raise _refused_store(
+            "truststore", trust, kind, f"keytool -exportcert -rfc -keystore {trust} -file ca.pem"
+        )
+    keys = properties.get("ssl.keystore.location")
+    kind = _kind("keystore", keys, properties) if keys else "PEM"
+    if keys and kind not in ("PEM", "PKCS12"):
+        raise _refused_store(
+            "keystore", keys, kind, f"keytool -importkeystore -srckeystore {keys} -destkeystore keys.p12"
+        )
+    pem_keys = keys if kind == "PEM" else None
+    return Tls(
+        ca_file=trust or properties.get("ssl.ca.location"),
+        ca_pem=properties.get("ssl.truststore.certificates") or properties.get("ssl.ca.pem"),
+        certificate_file=pem_keys or properties.get("ssl.certificate.location"),
+        certificate_pem=properties.get("ssl.keystore.certificate.chain")
+        or properties.get("ssl.certificate.pem"),
+        key_file=pem_keys or properties.get("ssl.key.location"),
+        key_pem=properties.get("ssl.keystore.key") or properties.get("ssl.key.pem"),
+        pkcs12_file=keys if kind == "PKCS12" else None,
+        store_password=properties.get("ssl.keystore.password"),
+        key_password=properties.get("ssl.key.password"),
+        check_hostname=algorithm.strip().lower() not in ("", "none"),
+    )
+
+
+def _kind(store: str, location: str, properties: Mapping[str, str]) -> str:
+    """JKS, PKCS12 or PEM: what the properties say, else what the file looks like, else what its name says."""
+    if declared := properties.get(f"ssl.{store}.type"):
+        return declared.strip().upper()
+    try:
+        with Path(location).open("rb") as file:
+            head = file.read(64)
+    except OSError:
+        head = b""
+    if head.startswith(b"\xfe\xed\xfe\xed"):
+        return "JKS"
+    if head.startswith(b"\x30"):
+        return "PKCS12"
+    suffixes = {".jks": "JKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".pkcs12": "PKCS12"}
+    return suffixes.get(Path(location).suffix.lower(), "PEM")
+
+
+def _refused_store(store: str, location: str, kind: str, convert: str) -> ConfigurationError:
+    takes = "PEM" if store == "truststore" else "PEM or PKCS12"
+    return ConfigurationError(
+        f"ssl.{store}.location {location} is a {kind} store; librdkafka needs PEM or PKCS12 (a {store}: {takes})",
+        f"convert it: {convert}",
+    )

@@ -1,0 +1,94 @@
+"""The places settings come from, read but not yet judged; each layer knows how to name the origin of a value."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.properties import is_secret, parse_properties
+
+FLAGS = {"properties": "-X", "bootstrap_server": "-b/--bootstrap-server"}
+ENV_PREFIX = "CQRS_"
+
+
+class Layer(NamedTuple):
+    """Values of one place. Relative paths among them are relative to `folder`."""
+
+    values: dict[str, Any]
+    origin: Callable[[str], str]  # setting → where it stands, for people
+    folder: Path
+    error: type[UsageError] | type[ConfigurationError] = ConfigurationError
+
+
+def flags(given: Mapping[str, object], cwd: Path) -> Layer:
+    """What the command line says; None means not given. Raises `UsageError` for a secret or malformed `-X`."""
+    values = {name: value for name, value in given.items() if value is not None and value != []}
+    pairs = values.get("properties")
+    if isinstance(pairs, (list, tuple)):
+        values["properties"] = dict(_pair(str(pair)) for pair in pairs)
+    return Layer(
+        values, lambda name: f"flag {FLAGS.get(name, '--' + name.replace('_', '-'))}", cwd, UsageError
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    name = name.strip()
+    if is_secret(name):
+        raise UsageError(
+            f"-X {name}: a secret is not accepted on the command line",
+            "put it into a file and name that with --command-config",
+        )
+    if not separator or not name:
+        # A forgotten `=` could leave a secret in `text`: name only what stands before a blank.
+        raise UsageError(f"-X {name.split(' ')[0][:60]!r} is not key=value", "write -X client.id=me")
+    return name, value.strip()
+
+
+def environment(found: Mapping[str, Any], cwd: Path) -> Layer:
+    """What `CQRS_<NAME>` variables say. `CQRS_PROPERTIES` holds one key=value a line; the root is not a setting."""
+    values = {name: value for name, value in found.items() if name != "root"}
+    if "properties" in values:
+        try:
+            values["properties"] = parse_properties(values["properties"])
+        except ValueError as error:
+            raise ConfigurationError(f"{ENV_PREFIX}PROPERTIES: {error}", "one key=value a line") from None
+    return Layer(values, lambda name: f"environment {ENV_PREFIX}{name.upper()}", cwd)
+
+
+def project(cwd: Path) -> tuple[Path, list[Layer]]:
+    """The project's root, and the layers of its files: the nearest folder with cqrs.toml or [tool.cqrs], else `cwd`."""
+    for folder in (cwd, *cwd.parents):
+        found = [
+            layer for name in ("cqrs.toml", "pyproject.toml") if (layer := _file(folder / name)) is not None
+        ]
+        if found:
+            return folder, found
+    return cwd, []
+
+
+def _file(path: Path) -> Layer | None:
+    if not path.is_file():
+        return None
+    whole = path.name == "cqrs.toml"
+    try:
+        table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        if not whole:
+            return None  # a broken pyproject.toml of somebody else's project is not ours to judge
+        raise ConfigurationError(f"{path} cannot be read: {error}", "mend the file") from None
+    if not whole:
+        tool = table.get("tool")
+        table = tool.get("cqrs") if isinstance(tool, dict) else None
+    if table is None:
+        return None
+    where = str(path) if whole else f"{path} [tool.cqrs]"
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"{where} is not a table", "write [tool.cqrs] and settings below it")
+    return Layer(_dashes_to_underscores(table), lambda _: where, path.parent)
+
+
+def _dashes_to_underscores(table: dict[str, Any]) -> dict[str, Any]:
+    """TOML settings may be spelled as the flags are: `dedup-window` is `dedup_window`."""
+    return {name.replace("-", "_"): value for name, value in table.items()}
