@@ -32,8 +32,11 @@ def position(log: Log, accept_loss: int | None = None) -> int:
             f"{log.topic} had {log.claim.partitions} partitions and now has {log.partitions}",
             "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
         )
-    if accept_loss is not None:
+    accepted = log.claim.accepted_loss if log.claim is not None else None
+    if accept_loss is not None and accept_loss != accepted:
         return accept_loss
+    if accepted is not None and accepted == log.committed:
+        return accepted  # nothing was decided since: the operator's word stands
     if log.claim is not None and log.claim.topic_id != log.topic_id:
         raise contradiction(log, "the topic was deleted and created again", log.start)
     if log.last_outcome is None and log.has_events:

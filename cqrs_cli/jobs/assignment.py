@@ -1,0 +1,75 @@
+"""What the driver hands to the tasks, and what they hand back: plain values that travel."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.claim import Claim, Counts
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.partitioner import Partitioner
+from cqrs_cli.kafka.topics import Topics
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """One aggregate's topics as the driver found them."""
+
+    topics: Topics
+    cluster_id: str
+    ids: dict[str, str]  # kind → topic id
+    partitions: int
+    max_bytes: dict[str, int]  # kind → max.message.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One submission of one run: the same for all its tasks."""
+
+    connection: Connection
+    grounds: dict[str, Ground]  # by aggregate
+    package: str
+    root: Path  # where the package lies; on a worker it comes from the shipped archive
+    partitioner: Partitioner
+    window: int  # ms
+    state_dir: Path
+    generation: int
+    run: str
+    submission: int = 0
+    targets: dict[tuple[str, int], int] | None = None  # where `--once` ends: commands offset by partition
+    accept_loss: dict[tuple[str, int], int] = field(default_factory=dict)
+    refused: dict[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+
+    def units(self) -> list[tuple[str, int]]:
+        """Every (aggregate, partition) of the run."""
+        return [(name, p) for name, ground in sorted(self.grounds.items()) for p in range(ground.partitions)]
+
+    def share(self, task: int, tasks: int) -> list[tuple[str, int]]:
+        """What one of `tasks` tasks owns."""
+        return self.units()[task::tasks]
+
+    def claim(self, unit: tuple[str, int], attempt: int) -> Claim:
+        """The claim of a task's attempt, before it has seen the one that stands."""
+        ground = self.grounds[unit[0]]
+        return Claim(
+            self.generation,
+            self.run,
+            self.submission,
+            attempt,
+            0,
+            ground.ids["commands"],
+            ground.partitions,
+        )
+
+    def shard(self, unit: tuple[str, int]) -> Path:
+        """The folder of a partition's shard."""
+        return self.state_dir / self.grounds[unit[0]].topics.commands.removesuffix(".commands") / str(unit[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How an owner ended: quietly (`error` None), or with the error that ends the run."""
+
+    unit: tuple[str, int]
+    counts: Counts
+    error: CqrsError | None = None
+    notes: tuple[str, ...] = ()

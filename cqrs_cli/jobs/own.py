@@ -1,0 +1,206 @@
+"""What a Spark task runs: the owners of its partitions, a thread each.
+
+0 warm · 1 fence · 2 claim · 3 position · 4 recover · 5 loop · 6 any error: drop all, judge the claim, go to 1
+"""
+
+import gc
+import os
+import random
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import closing
+
+from confluent_kafka import KafkaException
+
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.jobs.ledger import Ledger
+from cqrs_cli.jobs.recover import fold_events, fold_outcomes
+from cqrs_cli.jobs.tenure import MOST_COMMANDS, LostError, StandDown, Tenure, TooMuchError
+from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.readers import StalledError, bounds, last_record
+from cqrs_cli.registry import load
+from cqrs_cli.state.shard import Identity, open_shard
+from cqrs_cli.state.store import NotOwnerError, Store
+
+#: A successor claims within milliseconds of its fence; wait at least this long before judging it, in seconds.
+FIRST_PAUSE = 0.05
+LONGEST_PAUSE = 5.0
+
+#: How long a task waits for its threads once it is told to end, in seconds.
+GRACE = 10.0
+
+
+def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
+    """Own this task's share of the partitions until all of them have ended; yields how each did."""
+    parent = os.getppid()
+    stopping = threading.Event()
+    owners = [Owner(plan, unit, attempt, stopping) for unit in plan.share(task, tasks)]
+    threads = [threading.Thread(target=owner.run, name=str(owner.unit), daemon=True) for owner in owners]
+    gc.freeze()
+    gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        for thread in threads:
+            thread.join(timeout=0.2)
+        if os.getppid() != parent or any(owner.failed for owner in owners):
+            stopping.set()
+        gc.collect(1)
+    gc.enable()
+    yield from (owner.verdict for owner in owners)
+
+
+class Owner:
+    """One partition, through as many tenures as errors make necessary."""
+
+    def __init__(self, plan: Plan, unit: tuple[str, int], attempt: int, stopping: threading.Event) -> None:
+        self.plan = plan
+        self.unit = unit
+        self.stopping = stopping
+        self.mine: Claim = plan.claim(unit, attempt)
+        self.most = MOST_COMMANDS
+        self.notes: list[str] = []
+        self.trouble = ""  # what ended the last tenure, for the log
+        self.verdict = Verdict(unit, self.mine.counts)
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended in a way that ends the run."""
+        return self.verdict.error is not None
+
+    def run(self) -> None:
+        """The thread: everything it can end with becomes a verdict."""
+        error: CqrsError | None
+        try:
+            error = self._serve()
+        except CqrsError as raised:
+            error = raised
+        except Exception as bug:
+            traceback.print_exc()
+            error = CqrsError(
+                f"{_where(self.unit)}: {type(bug).__name__}: {bug}", "see the log for the traceback"
+            )
+        self.verdict = Verdict(self.unit, self.mine.counts, error, tuple(self.notes))
+
+    def _serve(self) -> CqrsError | None:
+        name = self.unit[0]
+        aggregate = load(name, self.plan.package, self.plan.root)
+        opened = open_shard(self.plan.shard(self.unit), self._identity(aggregate), self.notes.append)
+        with closing(opened.store) as store:
+            self._warm(aggregate, store)
+            if opened.store.code() not in ("", aggregate.code):
+                self.notes.append(
+                    f"the code of {name} changed but not its revision: if `evolve` means something else now, "
+                    f"raise it; check with: cqrs replay {name} --check"
+                )
+            return self._hold(aggregate, store)
+
+    def _identity(self, aggregate: Aggregate) -> Identity:
+        ground = self.plan.grounds[self.unit[0]]
+        return Identity(
+            cluster_id=ground.cluster_id,
+            topics=ground.ids,
+            partition=self.unit[1],
+            partitions=ground.partitions,
+            schema=aggregate.schema,
+            revision=aggregate.decider.revision,
+            window_ms=self.plan.window,
+        )
+
+    def _warm(self, aggregate: Aggregate, store: Store) -> None:
+        """0: fold what is visible while the previous owner still serves; a living owner's shard is left alone."""
+        name, partition = self.unit
+        topics, connection = self.plan.grounds[name].topics, self.plan.connection
+        try:
+            claim = parse_claim(standing(connection, topics, [partition])[partition].metadata)
+            if claim is not None and claim.token == store.token():
+                return
+            ledger = Ledger(aggregate, store, store.token())
+            events = bounds(connection, topics.events, [partition])[partition]
+            outcomes = bounds(connection, topics.outcomes, [partition])[partition]
+            last = last_record(connection, topics.outcomes, partition, *outcomes)
+            fold_events(connection, aggregate, topics, partition, ledger, events[1])
+            fold_outcomes(connection, topics, partition, ledger, outcomes[1], last, self.plan.window)
+        except (CqrsError, NotOwnerError):
+            pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
+
+    def _hold(self, aggregate: Aggregate, store: Store) -> CqrsError | None:
+        """Steps 1 to 6, until one of them says how this ends."""
+        pause = FIRST_PAUSE
+        while not self.stopping.is_set():
+            with Tenure(self.plan, self.unit, aggregate, store, self.mine, self.most) as tenure:
+                try:
+                    tenure.fence()
+                    tenure.claim()
+                    tenure.position()
+                    tenure.recover()
+                    tenure.loop(self.stopping.is_set)
+                    return None
+                except StandDown as end:
+                    return _stood_down(end)
+                except TooMuchError as error:
+                    if error.size == 1:
+                        return _given_up(self.unit, tenure.topics.commands, error)
+                    tenure.most = max(1, error.size // 2)
+                except ContradictionError as error:
+                    if self._claim_is_mine(tenure):
+                        return error
+                except StalledError as error:
+                    return error
+                except (KafkaException, UnavailableError, LostError, NotOwnerError) as error:
+                    self.trouble = f"{_where(self.unit)}: {type(error).__name__}: {error}"
+                finally:
+                    self.mine, self.most = tenure.present_claim(), tenure.most
+                pause = FIRST_PAUSE if tenure.claimed else pause
+            self.stopping.wait(pause * random.uniform(0.5, 1.5))
+            pause = min(pause * 2, LONGEST_PAUSE)
+            try:
+                self._judge_again()
+            except StandDown as end:
+                return _stood_down(end)
+        return None
+
+    def _judge_again(self) -> None:
+        """6: read the claim without waiting for pending commits; raises `StandDown` if it is a later one."""
+        topics, partition = self.plan.grounds[self.unit[0]].topics, self.unit[1]
+        try:
+            claim = parse_claim(standing(self.plan.connection, topics, [partition])[partition].metadata)
+        except UnavailableError:
+            return  # the next tenure will see
+        judgement = judge(self.mine, claim)
+        if judgement in (Judgement.TAKEN_OVER, Judgement.STRAGGLER):
+            raise StandDown(judgement, claim)
+
+    def _claim_is_mine(self, tenure: Tenure) -> bool:
+        """Whether a contradiction may be believed: only while the claim is mine, or nobody's."""
+        if not tenure.claimed:
+            return True
+        try:
+            return judge(tenure.mine, tenure.standing_now()) is Judgement.MINE
+        except KafkaException:
+            return False
+
+
+def _stood_down(end: StandDown) -> CqrsError | None:
+    if end.judgement is Judgement.STRAGGLER or end.standing is None:
+        return None
+    return TakenOverError(
+        f"run {end.standing.run} took over these topics",
+        "let it work; start this one again only to take them back",
+    )
+
+
+def _given_up(unit: tuple[str, int], topic: str, error: TooMuchError) -> CqrsError:
+    name, partition = unit
+    return CqrsError(
+        f"{topic} partition {partition} offset {error.offset} cannot be decided: {error}",
+        f"give that record a failed outcome and go on: cqrs run --fail {name}:{partition}@{error.offset}",
+    )
+
+
+def _where(unit: tuple[str, int]) -> str:
+    return f"{unit[0]} partition {unit[1]}"

@@ -1,0 +1,312 @@
+"""One tenure of one partition: the owner protocol, from fence to loop. The numbers are those of the design.
+
+A tenure is never patched: any error ends it, its clients are dropped, and the owner begins another one.
+"""
+
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from msgspec.structs import replace
+
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.batch import Context, Decisions, decide_batch
+from cqrs_cli.core.outcome import read_outcome
+from cqrs_cli.core.record import Record
+from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.jobs.assignment import Plan
+from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
+from cqrs_cli.jobs.position import Log, contradiction, gap, position
+from cqrs_cli.jobs.recover import fold_events, fold_outcomes
+from cqrs_cli.kafka.clients import bulk_consumer, consumer
+from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.partitioner import home
+from cqrs_cli.kafka.readers import StalledError, failure, last_record, read, record_of, watermarks
+from cqrs_cli.kafka.writer import BatchRefusedError, FencedWriter
+from cqrs_cli.state.store import Store
+
+#: How often an idle owner looks at the claims, and commits a position that only control records moved, in seconds.
+IDLE_LOOK = 1.0
+
+#: The group's offset is committed again this often, so that it never expires (7 days by default), in seconds.
+REFRESH = 24 * 3600.0
+
+#: Commands in one transaction, at most.
+MOST_COMMANDS = 10_000
+
+
+class StandDown(Exception):
+    """The claim that stands says to end: `judgement` is TAKEN_OVER or STRAGGLER."""
+
+    def __init__(self, judgement: Judgement, standing: Claim | None) -> None:
+        super().__init__(judgement.value)
+        self.judgement = judgement
+        self.standing = standing
+
+
+class LostError(Exception):
+    """The claim that stands is not this tenure's any more, though nobody later has it: begin again."""
+
+
+class TooMuchError(Exception):
+    """A batch that its own records keep from being committed: its first offset and how many it held."""
+
+    def __init__(self, offset: int, size: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset = offset
+        self.size = size
+
+
+class Tenure:
+    """Steps 1 to 5 for one partition. Use as a context manager: the clients go with it."""
+
+    def __init__(
+        self, plan: Plan, unit: tuple[str, int], aggregate: Aggregate, store: Store, mine: Claim, most: int
+    ) -> None:
+        self.plan = plan
+        self.unit = unit
+        self.aggregate = aggregate
+        self.store = store
+        self.mine = mine
+        self.most = most  # commands in a batch
+        self.ground = plan.grounds[unit[0]]
+        self.topics = self.ground.topics
+        self.partition = unit[1]
+        self.counts = mine.counts
+        self.group: Consumer = bulk_consumer(
+            plan.connection, group=self.topics.group, fetch_wait_max_ms=500, fetch_min_bytes=1
+        )
+        self.watcher: Consumer = consumer(
+            plan.connection, group=self.topics.group, isolation="read_uncommitted"
+        )
+        least = min(self.ground.max_bytes[kind] for kind in ("events", "outcomes", "dead-letters"))
+        self.writer = FencedWriter(plan.connection, self.topics, self.partition, least)
+        self.committed: int | None = None
+        self.claimed = False
+        self.at = 0
+
+    def __enter__(self) -> "Tenure":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.group.close()
+        self.watcher.close()
+
+    def fence(self) -> None:
+        """1: fence the previous owner; its open transaction is settled."""
+        self.writer.fence()
+
+    def claim(self) -> None:
+        """2: judge the claim that stands, waiting for pending commits, and put mine in its place."""
+        found = committed(self.group, self.topics.commands, [self.partition])[self.partition]
+        standing = parse_claim(found.metadata)
+        self._judge(standing)
+        self.standing = standing
+        self.committed = found.offset
+        n = 1 + max(standing.n if standing else 0, _number(self.store.token()))
+        self.mine = replace(
+            self.mine,
+            n=n,
+            topic_id=standing.topic_id if standing else self.mine.topic_id,
+            partitions=standing.partitions if standing else self.mine.partitions,
+            accepted_loss=standing.accepted_loss if standing else None,
+        )
+        if standing and (standing.generation, standing.run) == (self.mine.generation, self.mine.run):
+            self.counts = standing.counts  # what my run has decided, also in an attempt that was lost
+        if found.offset is not None:
+            self._commit_position(found.offset)
+            self.claimed = True
+
+    def position(self) -> None:
+        """3: where to go on, judged from the log; the topic and its partitions are checked only now."""
+        start, end = self._uncommitted(self.topics.commands)
+        outcomes = self._uncommitted(self.topics.outcomes)
+        events = self._uncommitted(self.topics.events)
+        try:
+            self.last = last_record(self.plan.connection, self.topics.outcomes, self.partition, *outcomes)
+            has_events = self.last is not None or self._holds_events(*events)
+            log = Log(
+                self.topics.commands,
+                self.partition,
+                self.ground.ids["commands"],
+                self.ground.partitions,
+                start,
+                end,
+                _input_offset(self.last),
+                has_events,
+                self.committed,
+                self.standing,
+            )
+            self.at = position(log, self.plan.accept_loss.get(self.unit))
+            self._check_gap(log)
+        except StalledError as error:
+            self._uncommitted(self.topics.outcomes)  # raises if it is the broker that is gone
+            raise self._blocked(error) from error
+        accept = self.plan.accept_loss.get(self.unit)
+        self.mine = replace(
+            self.mine,
+            topic_id=log.topic_id,
+            partitions=log.partitions,
+            accepted_loss=self.mine.accepted_loss if accept is None else accept,
+        )
+        if not self.claimed or self.at != self.committed:
+            self._commit_position(self.at)
+            self.claimed = True
+
+    def recover(self) -> None:
+        """4: bring the shard up to the log and make it mine."""
+        self.store.take(self.mine.token, self.store.token())
+        self.ledger = Ledger(
+            self.aggregate, self.store, self.mine.token
+        )  # reads the positions before the log's end
+        _, outcomes = self._uncommitted(self.topics.outcomes)
+        _, events = self._uncommitted(self.topics.events)
+        connection, partition = self.plan.connection, self.partition
+        fold_events(connection, self.aggregate, self.topics, partition, self.ledger, events)
+        fold_outcomes(connection, self.topics, partition, self.ledger, outcomes, self.last, self.plan.window)
+        self.ledger.fold(self.ledger.positions._replace(commands=self.at))
+        self.store.note_code(self.aggregate.code, self.mine.token)
+
+    def loop(self, stopping: Callable[[], bool]) -> None:
+        """5: poll, decide, commit, apply, until the target is reached or `stopping()` says so."""
+        self.group.assign([TopicPartition(self.topics.commands, self.partition, self.at)])
+        target = None if self.plan.targets is None else self.plan.targets[self.unit]
+        looked = refreshed = time.monotonic()
+        while not stopping() and (target is None or self.at < target):
+            records = self.poll()
+            if records:
+                self._decide_and_commit(records)
+                if self.ledger.pending >= APPLY_EVERY or len(records) < self.most // 10:
+                    self.ledger.settle()
+                looked = time.monotonic()
+                continue
+            self.ledger.settle()
+            if (now := time.monotonic()) - looked >= IDLE_LOOK:
+                self._look(refresh=now - refreshed > REFRESH)
+                looked = now
+        self.ledger.settle()
+        if self.at != self.committed:
+            self._commit_position(self.at)
+
+    def poll(self) -> list[Record]:
+        """A batch of commands, empty when none came in a moment; moves `at` past control records."""
+        first = self.group.poll(0.2)
+        if first is None:
+            return []
+        return self._records([first, *self.group.consume(self.most - 1, 0)] if self.most > 1 else [first])
+
+    def _records(self, messages: list[Message]) -> list[Record]:
+        records: list[Record] = []
+        for message in messages:
+            error = message.error()
+            if error is None:
+                records.append(record_of(message))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self.at = max(self.at, int(message.offset() or 0))
+            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+                raise LostError(error.str())  # step 3 of the next tenure says what was lost
+            else:
+                raise failure(self.plan.connection, self.topics.commands, self.partition, error)
+        return records
+
+    def _decide_and_commit(self, records: list[Record]) -> None:
+        began = _now()
+        with self.ledger.looking():
+            decisions = decide_batch(self.aggregate, records, self._context())
+        end = records[-1].offset + 1
+        counts = self.counts.add(decisions.counts, began, _now())
+        self._commit(decisions, records, end, replace(self.mine, counts=counts).metadata())
+        self.most = min(self.most * 2, MOST_COMMANDS)
+        self.counts = counts
+        self.committed = end
+        self.at = max(self.at, end)
+
+    def _commit(self, decisions: Decisions, records: list[Record], end: int, metadata: str) -> None:
+        try:
+            written = self.writer.commit(
+                decisions.events, decisions.outcomes, decisions.dead_letters, self.group, end, metadata
+            )
+        except BatchRefusedError as error:
+            raise TooMuchError(records[0].offset, len(records), str(error)) from error
+        self.ledger.absorb(decisions, end, written.events, written.outcomes)
+
+    def _context(self) -> Context:
+        partitioner, partitions = self.plan.partitioner, self.ground.partitions
+        return Context(
+            self.partition,
+            self.ledger.state,
+            self.ledger.remembered,
+            _now,
+            None if partitioner == "off" else lambda key: home(partitioner, key, partitions) or 0,
+            self.topics.commands,
+            self.plan.window,
+            self.ledger.positions.clock,
+            self.ground.max_bytes["events"],
+            self.plan.refused.get(self.unit, frozenset()),
+        )
+
+    def _look(self, refresh: bool) -> None:
+        """Idle: an owner that commits nothing would never notice that it was fenced."""
+        found = committed(self.watcher, self.topics.commands, [self.partition])[self.partition]
+        standing = parse_claim(found.metadata)
+        if found.offset is not None and self._judge(standing) is not Judgement.MINE:
+            raise LostError("an older run came back")
+        if refresh or found.offset is None or self.at != self.committed:
+            self._commit_position(self.at)
+
+    def standing_now(self) -> Claim | None:
+        """The claim that stands, read without waiting for pending commits; raises `KafkaException`."""
+        found = committed(self.watcher, self.topics.commands, [self.partition])
+        return parse_claim(found[self.partition].metadata)
+
+    def present_claim(self) -> Claim:
+        """My claim with what has been decided under it."""
+        return replace(self.mine, counts=self.counts)
+
+    def _judge(self, standing: Claim | None) -> Judgement:
+        judgement = judge(self.mine, standing)
+        if judgement in (Judgement.TAKEN_OVER, Judgement.STRAGGLER):
+            raise StandDown(judgement, standing)
+        return judgement
+
+    def _commit_position(self, offset: int) -> None:
+        self.writer.commit_position(self.group, offset, self.present_claim().metadata())
+        self.committed = offset
+
+    def _uncommitted(self, topic: str) -> tuple[int, int]:
+        """(start, high watermark): a read_committed client would give the last stable offset."""
+        return watermarks(self.watcher, topic, self.partition)
+
+    def _holds_events(self, start: int, end: int) -> bool:
+        return any(True for _ in read(self.plan.connection, self.topics.events, self.partition, start, end))
+
+    def _check_gap(self, log: Log) -> None:
+        if self.plan.accept_loss.get(self.unit) == self.at:
+            return
+        for records in read(self.plan.connection, self.topics.commands, self.partition, *gap(log, self.at)):
+            raise contradiction(
+                log,
+                f"offset {self.committed} is committed but command {records[0].offset} has no outcome",
+                self.at,
+            )
+        self.at = max(self.at, gap(log, self.at)[1])
+
+    def _blocked(self, error: StalledError) -> CqrsError:
+        return UnavailableError(
+            error.message, "an open transaction of another program blocks it: cqrs doctor names it"
+        )
+
+
+def _input_offset(outcome: Record | None) -> int | None:
+    return None if outcome is None else read_outcome(outcome.value).data.offset
+
+
+def _number(token: str) -> int:
+    """The n of a shard's token, 0 for none."""
+    head = token.partition(".")[0]
+    return int(head) if head.isdigit() else 0
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
