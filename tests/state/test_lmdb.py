@@ -255,3 +255,21 @@ def test_no_owner_no_change_even_while_the_map_must_grow(opening: Opening) -> No
             Change("other", Positions(), at(0, 1), {str(n): saved(1, b"x" * 999) for n in range(999)})
         )
     assert store.count() == 0
+
+
+def test_a_reader_that_was_killed_does_not_make_the_file_grow(
+    opening: Opening, python: Callable[[str], subprocess.Popen[str]], tmp_path: Path
+) -> None:
+    store = opening()
+    states = {str(n): saved(1, b"x" * 500) for n in range(500)}
+    write(store, states=states)
+    reader = python("""
+        with LmdbStore(path, WINDOW, readonly=True).view():
+            os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert reader.wait(30) == -9
+    for n in range(20):
+        write(store, states=states)
+        if n == 4:
+            settled = (tmp_path / "0" / "data.mdb").stat().st_size
+    assert (tmp_path / "0" / "data.mdb").stat().st_size == settled

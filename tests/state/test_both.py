@@ -1,0 +1,96 @@
+"""Whatever is done to them, the store in LMDB and the one in memory say the same."""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.store import Change, NotOwnerError, Positions, Store
+from tests.state.contract import ALIKE
+from tests.state.values import WINDOW, decision, saved
+
+names = st.sampled_from(["a", "b", "ab", "é" * 300, "é" * 300 + "b", "x" * 511, "x" * 512])
+tokens = st.sampled_from(["", "one", "two"])
+# mostly within the generations that are kept, now and then far away
+moves = st.sampled_from([0, 0, 1, WINDOW // 3, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 5 * WINDOW])
+ids_with_ages = st.dictionaries(st.sampled_from(ALIKE), moves, max_size=6)
+
+
+class BothStores(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.lmdb = LmdbStore(self.folder, WINDOW, map_size=256 << 10)
+        self.memory = MemoryStore(WINDOW)
+        self.offset = 0
+
+    def teardown(self) -> None:
+        self.lmdb.close()
+        shutil.rmtree(self.folder)
+
+    def both(self, change: Change) -> None:
+        assert _tried(self.lmdb, change) == _tried(self.memory, change)
+
+    @rule(states=st.dictionaries(names, st.integers(0, 3000), max_size=4), ids=ids_with_ages, forward=moves)
+    def apply(self, states: dict[str, int], ids: dict[tuple[str, str], int], forward: int) -> None:
+        start = self.memory.positions()
+        self.offset += 1
+        end = Positions(self.offset, self.offset, self.offset, start.clock + forward)
+        written = {name: saved(self.offset, b"s" * size) for name, size in states.items()}
+        kept = {pair: decision(end.clock - age, self.offset) for pair, age in ids.items()}
+        self.both(Change(self.memory.token(), start, end, written, kept))
+
+    @rule(token=tokens, clock=st.integers(-5, 5), late=st.integers(0, 2 * WINDOW), commands=st.integers(0, 1))
+    def apply_wrongly_perhaps(self, token: str, clock: int, late: int, commands: int) -> None:
+        start = self.memory.positions()
+        end = start._replace(clock=start.clock + clock)
+        kept = {("a", "1"): decision(end.clock + late, self.offset)}
+        believed = start._replace(commands=start.commands + commands)
+        self.both(Change(token, believed, end, {"a": saved(1)}, kept))
+
+    @rule(token=tokens, expected=tokens)
+    def take(self, token: str, expected: str) -> None:
+        assert _taken(self.lmdb, token, expected) == _taken(self.memory, token, expected)
+
+    @rule()
+    def open_again(self) -> None:
+        self.lmdb.close()
+        self.lmdb = LmdbStore(self.folder, WINDOW, map_size=256 << 10)
+
+    @invariant()
+    def they_say_the_same(self) -> None:
+        assert _everything(self.lmdb) == _everything(self.memory)
+
+
+def _tried(store: Store, change: Change) -> type[Exception] | None:
+    try:
+        store.apply(change)
+    except (NotOwnerError, ValueError) as error:
+        return type(error)
+    return None
+
+
+def _taken(store: Store, token: str, expected: str) -> bool:
+    try:
+        store.take(token, expected)
+    except NotOwnerError:
+        return False
+    return True
+
+
+def _everything(store: Store) -> tuple[object, ...]:
+    states = dict(store.items())
+    with store.view() as view:
+        looked_up = {name: view.saved(name) for name in states}
+        remembered = [view.remembered(*pair) for pair in ALIKE]
+    assert looked_up == states
+    return states, store.count(), remembered, store.positions(), store.token()
+
+
+TestBothStores = BothStores.TestCase
+TestBothStores.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
