@@ -15,7 +15,7 @@ MAX_METADATA = 4096
 TERMINAL = 2**31 - 1
 
 
-class Counts(Struct, gc=False, omit_defaults=True):
+class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
     """What an owner has decided since its run began, and when (ms since the epoch) the first and last commit were."""
 
     accepted: int = 0

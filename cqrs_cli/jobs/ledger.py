@@ -102,6 +102,8 @@ class Ledger:
         """Apply what was read back from the log; nothing may be waiting."""
         self._apply(end, states or {}, remembered or {})
         self.positions = end
+        for aggregate_id, folded in (states or {}).items():
+            self._keep(aggregate_id, folded)
 
     def _apply(
         self,

@@ -38,7 +38,9 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
     """Own this task's share of the partitions until all of them have ended; yields how each did."""
     parent = os.getppid()
     stopping = threading.Event()
-    owners = [Owner(plan, unit, attempt, stopping) for unit in plan.share(task, tasks)]
+    units = plan.share(task, tasks)
+    aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in units}}
+    owners = [Owner(plan, unit, aggregates[unit[0]], attempt, stopping) for unit in units]
     threads = [threading.Thread(target=owner.run, name=str(owner.unit), daemon=True) for owner in owners]
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
@@ -57,9 +59,12 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
 class Owner:
     """One partition, through as many tenures as errors make necessary."""
 
-    def __init__(self, plan: Plan, unit: tuple[str, int], attempt: int, stopping: threading.Event) -> None:
+    def __init__(
+        self, plan: Plan, unit: tuple[str, int], aggregate: Aggregate, attempt: int, stopping: threading.Event
+    ) -> None:
         self.plan = plan
         self.unit = unit
+        self.aggregate = aggregate
         self.stopping = stopping
         self.mine: Claim = plan.claim(unit, attempt)
         self.most = MOST_COMMANDS
@@ -87,31 +92,29 @@ class Owner:
         self.verdict = Verdict(self.unit, self.mine.counts, error, tuple(self.notes))
 
     def _serve(self) -> CqrsError | None:
-        name = self.unit[0]
-        aggregate = load(name, self.plan.package, self.plan.root)
-        opened = open_shard(self.plan.shard(self.unit), self._identity(aggregate), self.notes.append)
+        opened = open_shard(self.plan.shard(self.unit), self._identity(), self.notes.append)
         with closing(opened.store) as store:
-            self._warm(aggregate, store)
-            if opened.store.code() not in ("", aggregate.code):
+            self._warm(store)
+            if store.code() not in ("", self.aggregate.code):
                 self.notes.append(
-                    f"the code of {name} changed but not its revision: if `evolve` means something else now, "
-                    f"raise it; check with: cqrs replay {name} --check"
+                    f"the code of {self.unit[0]} changed but not its revision: if `evolve` means something else "
+                    f"now, raise it; check with: cqrs replay {self.unit[0]} --check"
                 )
-            return self._hold(aggregate, store)
+            return self._hold(store)
 
-    def _identity(self, aggregate: Aggregate) -> Identity:
+    def _identity(self) -> Identity:
         ground = self.plan.grounds[self.unit[0]]
         return Identity(
             cluster_id=ground.cluster_id,
             topics=ground.ids,
             partition=self.unit[1],
             partitions=ground.partitions,
-            schema=aggregate.schema,
-            revision=aggregate.decider.revision,
+            schema=self.aggregate.schema,
+            revision=self.aggregate.decider.revision,
             window_ms=self.plan.window,
         )
 
-    def _warm(self, aggregate: Aggregate, store: Store) -> None:
+    def _warm(self, store: Store) -> None:
         """0: fold what is visible while the previous owner still serves; a living owner's shard is left alone."""
         name, partition = self.unit
         topics, connection = self.plan.grounds[name].topics, self.plan.connection
@@ -119,20 +122,20 @@ class Owner:
             claim = parse_claim(standing(connection, topics, [partition])[partition].metadata)
             if claim is not None and claim.token == store.token():
                 return
-            ledger = Ledger(aggregate, store, store.token())
+            ledger = Ledger(self.aggregate, store, store.token())
             events = bounds(connection, topics.events, [partition])[partition]
             outcomes = bounds(connection, topics.outcomes, [partition])[partition]
             last = last_record(connection, topics.outcomes, partition, *outcomes)
-            fold_events(connection, aggregate, topics, partition, ledger, events[1])
+            fold_events(connection, self.aggregate, topics, partition, ledger, events[1])
             fold_outcomes(connection, topics, partition, ledger, outcomes[1], last, self.plan.window)
         except (CqrsError, NotOwnerError):
             pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
 
-    def _hold(self, aggregate: Aggregate, store: Store) -> CqrsError | None:
+    def _hold(self, store: Store) -> CqrsError | None:
         """Steps 1 to 6, until one of them says how this ends."""
         pause = FIRST_PAUSE
         while not self.stopping.is_set():
-            with Tenure(self.plan, self.unit, aggregate, store, self.mine, self.most) as tenure:
+            with Tenure(self.plan, self.unit, self.aggregate, store, self.mine, self.most) as tenure:
                 try:
                     tenure.fence()
                     tenure.claim()
