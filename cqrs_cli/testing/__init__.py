@@ -1,0 +1,16 @@
+"""Testing an aggregate without broker or Spark: given / when / then, and the laws every aggregate keeps.
+
+from cqrs_cli.testing import check_laws, spec
+
+def test_never_overdrawn() -> None:
+    spec(decider).given(Opened("ann"), Deposited(5)).when(Withdraw(7)).rejected(code="OVERDRAWN")
+
+def test_keeps_the_laws() -> None:
+    check_laws(bank_account)  # the module; needs hypothesis
+"""
+
+from cqrs_cli.testing.laws import check_laws, laws
+from cqrs_cli.testing.spec import Outcome, Spec, spec
+from cqrs_cli.testing.wire import BrokenLaw
+
+__all__ = ["BrokenLaw", "Outcome", "Spec", "check_laws", "laws", "spec"]

@@ -1,0 +1,124 @@
+"""The laws that let an aggregate be decided anywhere and replayed to the same state, checked with random commands."""
+
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any, TypeVar
+
+from cqrs_cli.core.aggregate import Aggregate, encode
+from cqrs_cli.core.decider import Command, Decider, Event, State
+from cqrs_cli.testing import elsewhere
+from cqrs_cli.testing.wire import BrokenLaw, Decided, aggregate_of, at_rest, decided, evolved
+
+Value = TypeVar("Value")
+History = list[Command]
+
+
+def check_laws(module: ModuleType, *, examples: int = 200) -> None:
+    """`laws` of a module's decider, and one more: another process, with another hash seed, decides the same.
+
+    Raises `BrokenLaw`. Needs hypothesis; the module must be importable by its name.
+    """
+    elsewhere.check(module, _check(aggregate_of(module.decider), examples))
+
+
+def laws(decider: Decider[Any, Any, Any], *, examples: int = 200) -> None:
+    """Check a decider with random histories of commands drawn from `decide`'s annotations; raises `BrokenLaw`.
+
+    1. `decide` gives events or raises `Rejected`, nothing else; asked twice it says the same.
+    2. It says the same of a state that was stored in between: no order of a dict or set decides.
+    3. `decide` and `evolve` change nothing they are given.
+    4. Events survive the wire, states being stored: all numbers finite, all values of their annotated types.
+    5. `evolve` takes every event that `decide` gives, and leads to the same state each time.
+    """
+    _check(aggregate_of(decider), examples)
+
+
+def _check(aggregate: Aggregate, examples: int) -> list[History]:
+    """The histories that were tried."""
+    try:
+        from hypothesis import HealthCheck, given, settings
+        from hypothesis.errors import Flaky
+    except ImportError as error:
+        raise ImportError("the laws draw random commands with hypothesis: pip install hypothesis") from error
+    from cqrs_cli.testing.draw import histories
+
+    tried: list[History] = []
+    broken: list[BrokenLaw] = []
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(histories(aggregate))
+    def keeps_the_laws(commands: History) -> None:
+        tried.append(commands)
+        try:
+            _walk(aggregate, commands)
+        except BrokenLaw as error:
+            broken.append(error)
+            raise
+
+    try:
+        keeps_the_laws()
+    except Flaky:  # what depends on chance fails in some other way each time
+        if not broken:
+            raise
+        raise broken[0] from None
+    return tried
+
+
+def _walk(aggregate: Aggregate, commands: Iterable[Command]) -> None:
+    state: State = aggregate.decider.initial
+    for command in commands:
+        for event in _decide(aggregate, state, command).events:
+            state = _evolve(aggregate, state, event)
+
+
+def _decide(aggregate: Aggregate, state: State, command: Command) -> Decided:
+    def run(at: State) -> tuple[Decided, str]:
+        outcome = decided(aggregate, at, command)
+        return outcome, ", ".join(outcome.spelled())
+
+    return _same_each_time(f"decide({command!r}, {state!r})", run, aggregate, state, command)
+
+
+def _evolve(aggregate: Aggregate, state: State, event: Event) -> State:
+    def run(at: State) -> tuple[State, str]:
+        after = evolved(aggregate, at, event)
+        return after, encode(after).decode()
+
+    return _same_each_time(f"evolve({state!r}, {event!r})", run, aggregate, state, event)
+
+
+def _same_each_time(
+    call: str,
+    run: Callable[[State], tuple[Value, str]],
+    aggregate: Aggregate,
+    state: State,
+    message: Command | Event,
+) -> Value:
+    """What `run` makes of the state: now, again, and of the state once it was stored. What is given must not change."""
+    given = encode([state, message])
+    try:
+        value, first = run(state)
+        _, again = run(state)
+        changed = encode([state, message]) != given
+        _, stored = run(at_rest(aggregate, state))
+    except BrokenLaw:
+        raise
+    except Exception as error:
+        raise BrokenLaw(f"{call} raised {type(error).__name__}: {error}") from error
+    if changed:
+        raise BrokenLaw(
+            f"{call} changed what it was given: {given.decode()} is now {encode([state, message]).decode()}"
+        )
+    if again != first:
+        raise BrokenLaw(f"{call} depends on chance or time: it gives {first}, then {again}")
+    if stored != first:
+        raise BrokenLaw(
+            f"{call} depends on the order of a dict or set: {first}, but {stored} once the state was stored"
+        )
+    return value

@@ -1,0 +1,132 @@
+"""Given these events, when this command, then this outcome: as one expression that explains itself when it fails."""
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.decider import Command, Decider, Event, State
+from cqrs_cli.testing.wire import Decided, aggregate_of, decided, evolved, read_back
+
+C = TypeVar("C", bound=Command)
+S = TypeVar("S", bound=State)
+E = TypeVar("E", bound=Event)
+
+
+def spec(decider: Decider[C, S, E]) -> "Spec[C, S, E]":
+    """A specification of a decider, beginning at version 0. Raises `TypeError` if its annotations are wrong."""
+    aggregate = aggregate_of(decider)
+    return Spec(aggregate, decider.initial)
+
+
+@dataclass(frozen=True)
+class Spec(Generic[C, S, E]):
+    """An aggregate in some state."""
+
+    aggregate: Aggregate
+    state: S
+
+    def given(self, *events: E) -> "Spec[C, S, E]":
+        """After these events, on top of those given before."""
+        return Spec(self.aggregate, reduce(self._evolve, events, self.state))
+
+    def when(self, command: C) -> "Outcome[C, S, E]":
+        """Decide a command. Raises `TypeError` for one that `decide` does not take."""
+        if type(command) not in self.aggregate.commands.values():
+            known = ", ".join(cls.__name__ for cls in self.aggregate.commands.values())
+            raise TypeError(f"{command!r} is no command of this aggregate: decide takes {known}")
+        return Outcome(self, command, decided(self.aggregate, self.state, command))
+
+    def _evolve(self, state: S, event: Event) -> Any:
+        return evolved(self.aggregate, state, read_back(self.aggregate, event))
+
+
+@dataclass(frozen=True)
+class Outcome(Generic[C, S, E]):
+    """What became of a command. Every check raises `AssertionError` or returns the outcome, for the next check."""
+
+    before: Spec[C, S, E]
+    command: C
+    decided: Decided
+
+    def then(self, *events: E) -> "Outcome[C, S, E]":
+        """Accepted, with exactly these events in this order."""
+        __tracebackhide__ = True
+        if not events:
+            raise TypeError("then() needs events; for none say unchanged()")
+        if self.decided.events != events:
+            raise self._failure([repr(event) for event in events], *_differences(self.decided.events, events))
+        return self
+
+    def rejected(self, code: str | None = None, message: str | None = None) -> "Outcome[C, S, E]":
+        """Rejected, with this code and message if they are given."""
+        __tracebackhide__ = True
+        found = self.decided.rejected
+        if (
+            found is None
+            or (code is not None and found.code != code)
+            or (message is not None and found.message != message)
+        ):
+            what = "rejected" + (f" with {code}" if code else "") + (f": {message}" if message else "")
+            raise self._failure([what])
+        return self
+
+    def unchanged(self) -> "Outcome[C, S, E]":
+        """Valid, with nothing to do: no event."""
+        __tracebackhide__ = True
+        if self.decided.rejected is not None or self.decided.events:
+            raise self._failure(["no event"])
+        return self
+
+    def state(self, expected: S) -> "Outcome[C, S, E]":
+        """The state after it."""
+        __tracebackhide__ = True
+        found = self._after().state
+        if found != expected:
+            differences = "".join(f"\n  {line}" for line in _fields(found, expected))
+            raise AssertionError(
+                f"{self._situation()}\nexpected state:\n  {expected!r}\nfound:\n  {found!r}{differences}"
+            )
+        return self
+
+    def when(self, command: C) -> "Outcome[C, S, E]":
+        """The next command, decided in the state after this one."""
+        return self._after().when(command)
+
+    def _after(self) -> Spec[C, S, E]:
+        return self.before.given(*self.decided.events)  # type: ignore[arg-type]
+
+    def _situation(self) -> str:
+        return f"in state:\n  {self.before.state!r}\nwhen:\n  {self.command!r}"
+
+    def _failure(self, expected: list[str], *notes: str) -> AssertionError:
+        if self.decided.rejected is not None:
+            found = self.decided.spelled()
+        else:
+            found = [repr(event) for event in self.decided.events] or ["no event"]
+        parts = [self._situation()]
+        for title, lines in (("expected", expected), ("found", found), ("that is", list(notes))):
+            if lines:
+                parts.append(f"{title}:\n  " + "\n  ".join(lines))
+        return AssertionError("\n".join(parts))
+
+
+def _differences(found: tuple[Event, ...], expected: tuple[Event, ...]) -> list[str]:
+    """In words: how many events, or which fields of which."""
+    if found and len(found) != len(expected):
+        return [f"{len(found)} events instead of {len(expected)}"]
+    return [
+        f"event {number}: {line}"
+        for number, (one, other) in enumerate(zip(found, expected, strict=False), start=1)
+        if type(one) is type(other)
+        for line in _fields(one, other)
+    ]
+
+
+def _fields(found: msgspec.Struct, expected: msgspec.Struct) -> list[str]:
+    if type(found) is not type(expected):
+        return []
+    pairs = ((f, getattr(found, f), getattr(expected, f)) for f in found.__struct_fields__)
+    return [f"{field} is {one!r}, expected {other!r}" for field, one, other in pairs if one != other]
