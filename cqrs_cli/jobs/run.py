@@ -1,0 +1,179 @@
+"""The driver of `cqrs run`: one Spark job over all partitions, submitted again when a task is lost, watched, and stopped.
+
+Progress does not come through Spark, whose accumulators arrive when a task ends: it rides in the claims.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.progress import Progress, Snapshot
+from cqrs_cli.jobs.retire import retire
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+#: Every partition must have been claimed by then, in seconds: enough for a rebuild's start, not for a missing worker.
+CLAIM_DEADLINE = 60.0
+
+#: How often the claims are read, in seconds.
+LOOK_EVERY = 0.5
+
+#: Lost tasks are submitted again after so long, in seconds, doubling up to the longest.
+FIRST_BACKOFF = 0.5
+LONGEST_BACKOFF = 30.0
+
+#: So many submissions in a row that claimed nothing: it is not the machine, it is us.
+FUTILE = 5
+
+#: Owners that were told to end need a moment to close their shards cleanly, in seconds.
+QUIET_END = 5.0
+
+GROUP = "cqrs-run"
+
+
+def run(
+    context: "SparkContext",
+    plan: Plan,
+    tasks: int,
+    watch: Callable[[Snapshot], None],
+    note: Callable[[str], None],
+) -> Snapshot:
+    """Own every partition of the plan until `--once` is done, or for ever; what was decided is returned.
+
+    Raises what ended the run: an owner's verdict, or `UnavailableError` for partitions that nobody owns. However it
+    ends, every partition that is still this run's has been fenced.
+    """
+    backoff, futile = FIRST_BACKOFF, 0
+    with Progress(plan) as progress:
+        try:
+            while True:
+                job = _Job(context, plan, tasks)
+                _watch(job, plan, progress, watch, note)
+                if job.error is None:
+                    return _settled(job.verdicts, progress, note)
+                futile = 0 if progress.claimed(plan.submission) else futile + 1
+                if futile >= FUTILE:
+                    raise CqrsError(
+                        f"the tasks were lost {FUTILE} times in a row ({_first_line(job.error)})",
+                        "see the log",
+                    )
+                note(f"a task was lost ({_first_line(job.error)}); submitting again in {backoff:g} s")
+                time.sleep(backoff)
+                backoff = min(backoff * 2, LONGEST_BACKOFF) if futile else FIRST_BACKOFF
+                plan = replace(plan, submission=plan.submission + 1)
+        except BaseException:
+            _stop(context, plan)
+            raise
+
+
+class _Job(threading.Thread):
+    """One submission, running beside the driver's watch."""
+
+    def __init__(self, context: "SparkContext", plan: Plan, tasks: int) -> None:
+        super().__init__(name=f"submission {plan.submission}", daemon=True)
+        self.verdicts: list[Verdict] = []
+        self.error: Exception | None = None
+        self._context = context
+        self._plan = plan
+        self._tasks = tasks
+        self.start()
+
+    def run(self) -> None:
+        context, tasks = self._context, self._tasks
+        try:
+            context.setJobGroup(
+                GROUP, f"cqrs run, submission {self._plan.submission}", interruptOnCancel=True
+            )
+            numbers = context.parallelize(range(tasks), tasks)
+            self.verdicts = numbers.mapPartitionsWithIndex(partial(_task, self._plan, tasks)).collect()
+        except Exception as error:  # py4j wraps whatever Spark says: a lost task, a cancelled job
+            self.error = error
+
+    def a_task_has_ended(self) -> bool:
+        """Whether one task is done while others run: in a continuous run, the end of it."""
+        tracker = self._context.statusTracker()
+        for job in tracker.getJobIdsForGroup(GROUP):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None and info.status == "RUNNING" else ():
+                known = tracker.getStageInfo(stage)
+                if known is not None and known.numCompletedTasks > 0:
+                    return True
+        return False
+
+
+def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Verdict]:
+    """What Spark runs on a worker."""
+    from pyspark import SparkFiles, TaskContext
+
+    from cqrs_cli.jobs.own import own
+
+    shipped = Path(SparkFiles.get(archive_name(plan.package)))
+    task = TaskContext.get()
+    attempt = task.attemptNumber() if task else 0
+    yield from own(replace(plan, root=shipped if shipped.exists() else plan.root), number, tasks, attempt)
+
+
+def archive_name(package: str) -> str:
+    """The file that the aggregates' code is shipped as."""
+    return f"cqrs-{package}.zip"
+
+
+def _watch(
+    job: _Job, plan: Plan, progress: Progress, watch: Callable[[Snapshot], None], note: Callable[[str], None]
+) -> None:
+    """Until the job ends: show progress, end it all when a part has ended, miss those that nobody owns."""
+    deadline = time.monotonic() + CLAIM_DEADLINE
+    ending = False
+    while job.is_alive():
+        job.join(LOOK_EVERY)
+        try:
+            snapshot = progress.look()
+        except UnavailableError as error:
+            note(error.message)
+            continue
+        watch(snapshot)
+        if plan.targets is None and not ending and job.a_task_has_ended():
+            ending = True
+            retire(plan)
+        missing = progress.unclaimed(plan.submission)
+        if missing and not ending and time.monotonic() > deadline:
+            raise UnavailableError(
+                f"nobody owns {', '.join(f'{name}:{p}' for name, p in missing)} after {CLAIM_DEADLINE:.0f} s",
+                "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
+            )
+
+
+def _settled(verdicts: list[Verdict], progress: Progress, note: Callable[[str], None]) -> Snapshot:
+    """The end of a run whose tasks all came back: the gravest verdict is raised."""
+    for verdict in verdicts:
+        for text in verdict.notes:
+            note(text)
+    errors = [verdict.error for verdict in verdicts if verdict.error is not None]
+    if errors:
+        raise max(errors, key=lambda error: error.exit_code)
+    return progress.final(verdicts)
+
+
+def _stop(context: "SparkContext", plan: Plan) -> None:
+    """Fence first, so that owners return by themselves and close their shards cleanly; then cancel what is left."""
+    retire(plan)
+    deadline = time.monotonic() + QUIET_END
+    tracker = context.statusTracker()
+    while tracker.getActiveJobsIds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if tracker.getActiveJobsIds():
+        context.cancelJobGroup(GROUP)
+        retire(plan)  # those that had not claimed yet at the first pass
+
+
+def _first_line(error: Any) -> str:
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() if java is not None else error)
+    return text.splitlines()[0][:200] if text else type(error).__name__
