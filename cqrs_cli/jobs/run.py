@@ -1,4 +1,4 @@
-"""The driver of `cqrs run`: one Spark job over all partitions, submitted again when a task is lost, watched, and stopped.
+"""The driver of `cqrs run`: one Spark job over all partitions, submitted again when a task is lost, and watched.
 
 Progress does not come through Spark, whose accumulators arrive when a task ends: it rides in the claims.
 """

@@ -1,0 +1,98 @@
+"""From settings to a plan: what a run has to know before it asks Spark for anything."""
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.errors import UsageError
+from cqrs_cli.jobs.assignment import Ground, Plan
+from cqrs_cli.jobs.claim import next_generation, parse_claim
+from cqrs_cli.kafka.admin import Admin, check_topics
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.readers import bounds
+from cqrs_cli.kafka.topics import Topics
+
+if TYPE_CHECKING:
+    from cqrs_cli.config import Settings
+
+Unit = tuple[str, int]
+
+
+def prepare(
+    settings: "Settings",
+    connection: Connection,
+    aggregates: Mapping[str, Aggregate],
+    *,
+    once: bool = False,
+    accept_loss: Iterable[str] = (),
+    fail: Iterable[str] = (),
+) -> Plan:
+    """The plan of a new run. Raises `ConfigurationError` for topics that are missing or set up wrongly,
+    `UsageError` for a place (`AGG:P@OFFSET`) that is none of the run's, `UnavailableError` without a broker.
+    """
+    losses = dict(_places(accept_loss, aggregates))
+    refused: dict[Unit, frozenset[int]] = {}
+    for unit, offset in _places(fail, aggregates):
+        refused[unit] = refused.get(unit, frozenset()) | {offset}
+    grounds = _grounds(settings, connection, aggregates)
+    seen = [
+        parse_claim(found.metadata)
+        for ground in grounds.values()
+        for found in standing(connection, ground.topics, range(ground.partitions)).values()
+    ]
+    return Plan(
+        connection,
+        grounds,
+        settings.aggregates,
+        settings.root,
+        settings.partitioner,
+        int(settings.dedup_window.total_seconds() * 1000),
+        settings.state_dir,
+        next_generation(time.time_ns() // 1_000_000, seen),
+        uuid.uuid4().hex[:12],
+        targets=_targets(connection, grounds) if once else None,
+        accept_loss=losses,
+        refused=refused,
+    )
+
+
+def _grounds(settings: "Settings", connection: Connection, aggregates: Iterable[str]) -> dict[str, Ground]:
+    grounds = {}
+    with Admin(connection) as admin:
+        for name in aggregates:
+            topics = Topics(name, settings.topic_prefix)
+            found = check_topics(admin, topics, settings)
+            grounds[name] = Ground(
+                topics, found.cluster_id, dict(found.ids), found.partitions, dict(found.max_bytes)
+            )
+    return grounds
+
+
+def _targets(connection: Connection, grounds: Mapping[str, Ground]) -> dict[Unit, int]:
+    """Where `--once` ends: the commands' last stable offsets as they are now."""
+    return {
+        (name, partition): end
+        for name, ground in grounds.items()
+        for partition, (_, end) in bounds(
+            connection, ground.topics.commands, range(ground.partitions)
+        ).items()
+    }
+
+
+def _places(texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Unit, int]]:
+    """Read `AGG:P@OFFSET`."""
+    for text in texts:
+        name, _, place = text.partition(":")
+        partition, _, offset = place.partition("@")
+        if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
+            raise UsageError(
+                f"{text!r} is no place in a topic", "write AGGREGATE:PARTITION@OFFSET, e.g. order:3@250"
+            )
+        if name not in known:
+            raise UsageError(
+                f"{name!r} is not among the aggregates of this run", f"they are: {', '.join(known)}"
+            )
+        yield (name, int(partition)), int(offset)
