@@ -1,4 +1,4 @@
-"""One number for any set of aggregates: equal sets give equal numbers, in whatever order or parts they are summed."""
+"""One number for a set of aggregates: equal sets give equal numbers, in whatever order they are summed."""
 
 import hashlib
 from struct import Struct
