@@ -16,7 +16,12 @@ from cqrs_cli.cli.output import Output
 from cqrs_cli.errors import CqrsError, UsageError
 
 #: In the order of the help. Each registers its command on `app` when it is imported.
-COMMANDS = ("new", "status", "kafka")
+COMMANDS = (
+    "new",
+    "send",
+    "status",
+    "kafka",
+)
 
 SIGNAL = 128  # a process ended by signal n has exit status 128 + n, by convention of the shells
 

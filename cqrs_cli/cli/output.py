@@ -25,11 +25,11 @@ class Output:
         self.output = output
         self.quiet = quiet
 
-    def result(self, document: Mapping[str, Any], text: "RenderableType") -> None:
+    def result(self, document: "Mapping[str, Any] | msgspec.Raw", text: "RenderableType") -> None:
         """The result of a one-shot command: the document as JSON, or the text (a string as it is)."""
         self.row(document, text)
 
-    def row(self, document: Mapping[str, Any], text: "RenderableType") -> None:
+    def row(self, document: "Mapping[str, Any] | msgspec.Raw", text: "RenderableType") -> None:
         """One of many: a JSON Line, or a line of text."""
         if self.output == "json":
             self.line(encode_json(document))
@@ -85,17 +85,23 @@ class Output:
         """An error on stderr: one line, or one JSON document; with the traceback of `cause` if given."""
         trace = "".join(traceback.format_exception(cause)) if cause else ""
         if self.output == "json":
-            document = {"code": error.code, "message": error.message, "hint": error.hint}
+            said = {"code": error.code, "message": error.message, "hint": error.hint}
+            document = {name: text.encode(errors="replace").decode() for name, text in said.items()}
             if trace:
                 document["traceback"] = trace
             print(encode_json({"error": document}).decode(), file=sys.stderr, flush=True)
         else:
-            print(f"{trace}error: {_one_line(str(error))}", file=sys.stderr, flush=True)
+            print(f"{trace}error: {printable(_one_line(str(error)))}", file=sys.stderr, flush=True)
 
 
 def encode_json(document: object) -> bytes:
     """One line of JSON; what JSON has no word for (paths, say) becomes its text."""
     return msgspec.json.encode(document, enc_hook=str)
+
+
+def printable(text: str) -> str:
+    """Text from others for a terminal: control characters, which could move the cursor, become escapes."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _one_line(text: str) -> str:

@@ -1,0 +1,29 @@
+"""Moments as text: RFC 3339 in, milliseconds in UTC out."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+
+
+def parse_moment(text: str) -> int:
+    """The moment in ms since the epoch, rounded down; raises `ValueError` for what is not RFC 3339 with its offset."""
+    if _RFC3339.fullmatch(text) is None:
+        raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with its offset, like 2026-11-21T01:02:03Z)")
+    try:
+        return (datetime.fromisoformat(text.upper()).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"not a time: {text[:40]!r} ({error})") from None
+
+
+def rfc3339(milliseconds: int) -> str:
+    """`2026-11-21T01:02:03.456Z`: texts of one length, so that they sort as the moments do.
+
+    What no calendar can say becomes the epoch's.
+    """
+    try:
+        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        moment = _EPOCH
+    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
