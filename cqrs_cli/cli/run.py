@@ -1,0 +1,100 @@
+"""`cqrs run`: own the topics' partitions and decide."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.frame import Cli, command
+
+if TYPE_CHECKING:
+    from cqrs_cli.jobs.progress import Snapshot
+
+
+@command(
+    app,
+    examples=[
+        "cqrs run",
+        "cqrs run bank_account --once",
+        "cqrs run --master spark://127.0.0.1:7077 --conf spark.executor.memory=2g",
+        "cqrs run bank_account --accept-loss bank_account:3@250",
+    ],
+)
+def run(
+    cli: Cli,
+    aggregates: Annotated[
+        list[str] | None, typer.Argument(metavar="[AGGREGATE]...", help="Which to decide for; none: all.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Decide what is there now, then end.")] = False,
+    master: Annotated[
+        str | None, typer.Option("--master", metavar="URL", help="Where Spark runs.", show_default="local[*]")
+    ] = None,
+    conf: Annotated[
+        list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark property; repeatable.")
+    ] = None,
+    state_dir: Annotated[
+        Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", metavar="N", min=1, max=65535, help="Prometheus metrics, on loopback."
+        ),
+    ] = None,
+    accept_loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-loss", metavar="AGG:P@OFFSET", help="Go on from there, though commands are lost."
+        ),
+    ] = None,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail", metavar="AGG:P@OFFSET", help="Give this command a failed outcome; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Decide commands, exactly once, until stopped.
+
+    Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6.
+    The first Ctrl-C (or SIGTERM) stops cleanly; everything committed is whole.
+    """
+    from cqrs_cli.cli.progress import Display
+    from cqrs_cli.jobs.prepare import prepare
+    from cqrs_cli.jobs.run import archive_name
+    from cqrs_cli.jobs.run import run as drive
+    from cqrs_cli.jobs.spark import session, slots
+    from cqrs_cli.registry import source_archive
+
+    cli.flags.update(master=master, state_dir=state_dir)
+    settings = cli.settings
+    names = aggregates or cli.aggregate_names()
+    known = {name: cli.aggregate(name) for name in dict.fromkeys(names)}
+    with ExitStack() as stack:
+        plan = prepare(
+            settings, cli.connection(), known, once=once, accept_loss=accept_loss or (), fail=fail or ()
+        )
+        display = stack.enter_context(Display(cli, metrics_port))
+        with cli.working("starting Spark"):
+            context = stack.enter_context(session(settings, conf or (), name=f"cqrs run {' '.join(known)}"))
+            archive = Path(stack.enter_context(TemporaryDirectory())) / archive_name(settings.aggregates)
+            context.addPyFile(str(source_archive(settings.aggregates, settings.root, archive)))
+            tasks = min(len(plan.units()), slots(context))
+        cli.note(
+            f"deciding for {', '.join(known)}: {len(plan.units())} partitions, {tasks} tasks; Ctrl-C stops"
+        )
+        done = drive(context, plan, tasks, display.show, display.note)
+    cli.result(done.summary(), _sentence(done))
+
+
+def _sentence(done: "Snapshot") -> str:
+    from cqrs_cli.jobs.progress import STATUSES
+
+    sums = done.summary()
+    parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
+    return (
+        f"{sums['commands']:,} commands decided in {sums['seconds']:g} s: {parts}; {sums['events']:,} events"
+    )
