@@ -1,0 +1,70 @@
+"""What holds for every aggregate of the project, those added later too."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.testing import check_laws
+
+ROOT = Path(__file__).parents[2]
+NAMES = registry.names("aggregates", ROOT)
+
+
+def test_the_four_aggregates_are_found() -> None:
+    assert {"bank_account", "counter", "order", "sensor"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_keeps_the_laws(name: str) -> None:
+    check_laws(importlib.import_module(f"aggregates.{name}"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_one_short_file_in_one_order(name: str) -> None:
+    source = (ROOT / "aggregates" / f"{name}.py").read_text()
+    order = [
+        "(cqrs.Command)",
+        "(cqrs.Event)",
+        "(cqrs.State)",
+        "def decide(",
+        "def evolve(",
+        "decider = cqrs.Decider(",
+    ]
+    assert [source.index(part) for part in order] == sorted(source.index(part) for part in order)
+    assert source.rindex("(cqrs.Command)") < source.index("(cqrs.Event)")
+    assert source.rindex("(cqrs.Event)") < source.index("(cqrs.State)")
+    assert len(source.splitlines()) <= 150
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_says_that_its_events_are_the_storage_format(name: str) -> None:
+    doc = importlib.import_module(f"aggregates.{name}").__doc__
+    assert doc
+    assert "storage format" in doc
+
+
+def test_the_stored_events_keep_their_names_and_fields() -> None:
+    """Changing a line here means that logs written before can no longer be read: add, never rename."""
+    stored = {
+        kind: event.__struct_fields__
+        for name in ("bank_account", "counter", "order", "sensor")
+        for kind, event in registry.load(name, "aggregates", ROOT).events.items()
+    }
+    assert stored == {
+        "bank_account.Opened": ("owner",),
+        "bank_account.Deposited": ("amount",),
+        "bank_account.Withdrawn": ("amount",),
+        "bank_account.Closed": (),
+        "counter.Incremented": ("by",),
+        "counter.WasReset": ("to",),
+        "order.Placed": ("customer",),
+        "order.LineAdded": ("sku", "quantity"),
+        "order.LineRemoved": ("sku",),
+        "order.Shipped": (),
+        "order.Cancelled": ("reason",),
+        "order.Deleted": (),
+        "sensor.Configured": ("window",),
+        "sensor.Recorded": ("value",),
+    }

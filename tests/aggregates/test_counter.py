@@ -1,0 +1,29 @@
+from aggregates.counter import Counter, Increment, Incremented, Reset, WasReset, decider
+from cqrs_cli.testing import spec
+
+at_five = spec(decider).given(Incremented(5))
+
+
+def test_a_counter_counts_by_one_unless_told_otherwise() -> None:
+    at_five.when(Increment()).then(Incremented(1)).state(Counter(6))
+
+
+def test_a_counter_counts_down_by_negative_numbers() -> None:
+    at_five.when(Increment(-7)).then(Incremented(-7)).state(Counter(-2))
+
+
+def test_counting_by_nothing_changes_nothing() -> None:
+    at_five.when(Increment(0)).unchanged()
+
+
+def test_a_reset_goes_to_its_value() -> None:
+    at_five.when(Reset(40)).then(WasReset(40)).state(Counter(40))
+
+
+def test_a_reset_to_the_same_value_changes_nothing() -> None:
+    at_five.when(Reset(5)).unchanged()
+    spec(decider).when(Reset()).unchanged()
+
+
+def test_counting_goes_on_from_a_reset() -> None:
+    at_five.when(Reset()).then(WasReset(0)).when(Increment(2)).state(Counter(2))
