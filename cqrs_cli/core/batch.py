@@ -94,6 +94,11 @@ class _Batch:
         envelope: CommandEnvelope | None = None
         verdict = Verdict(status="failed", partition=self.context.partition, offset=record.offset)
         try:
+            if record.offset in self.context.refused:
+                record = Record(
+                    record.offset, record.timestamp, record.key
+                )  # its bytes may be what is refused
+                raise UndecidableError("TOO_LARGE", "given up by an operator: run --fail")
             if not record.key:
                 raise UndecidableError("KEY_MISSING", "the record has no key: send the aggregate id as key")
             envelope = read_command(record)
@@ -117,14 +122,12 @@ class _Batch:
         """From the dedup check on: sets the verdict; raises `UndecidableError`."""
         before = self._state(envelope.subject)
         version = verdict.version = before.version if before else 0
-        expected = envelope.expected_text() if envelope.expectedversion else ""
-        if expected:
+        expected = envelope.expected_text() if envelope.expectedversion else None
+        if expected is not None:
             verdict.expected = expected
         mark = verdict.fingerprint = fingerprint(envelope.type, envelope.data, expected)
         if self._is_repeated(envelope, verdict, mark):
             return
-        if record.offset in self.context.refused:
-            raise UndecidableError("TOO_LARGE", "given up by an operator: run --fail")
         command = self._command(envelope)
         if not self._is_refused(record, envelope, verdict, expected, version):
             try:
@@ -172,11 +175,11 @@ class _Batch:
             raise UndecidableError("INVALID_PAYLOAD", str(error)) from None
 
     def _is_refused(
-        self, record: Record, envelope: CommandEnvelope, verdict: Verdict, expected: str, version: int
+        self, record: Record, envelope: CommandEnvelope, verdict: Verdict, expected: str | None, version: int
     ) -> bool:
         """Whether the expiry or the expected version says no."""
         try:
-            wanted = parse_expected(expected) if expected or envelope.expectedversion == b'""' else None
+            wanted = None if expected is None else parse_expected(expected)
         except ValueError as error:
             raise UndecidableError("INVALID_EXPECTED_VERSION", str(error)) from None
         if envelope.expirytime is not None:

@@ -61,11 +61,11 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
     datacontenttype: str | None = None
     data_base64: Raw = Raw(b"")
 
-    def expected_text(self) -> str:
-        """The expected version as text, empty if there is none: of a string its content, else the JSON as it stands."""
+    def expected_text(self) -> str | None:
+        """The expected version as text, None if there is none: of a string its content, else the JSON as it stands."""
         raw = bytes(self.expectedversion)
-        if raw == b"null":
-            return ""
+        if raw in (b"", b"null"):
+            return None
         return msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
 
 
