@@ -1,5 +1,6 @@
 """`cqrs run`: own the topics' partitions and decide."""
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -9,6 +10,7 @@ import typer
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import Cli, command
+from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.progress import Snapshot
@@ -66,11 +68,12 @@ def run(
     from cqrs_cli.jobs.prepare import prepare
     from cqrs_cli.jobs.run import archive_name
     from cqrs_cli.jobs.run import run as drive
-    from cqrs_cli.jobs.spark import session, slots
+    from cqrs_cli.jobs.spark import session, ship, slots
     from cqrs_cli.registry import source_archive
 
     cli.flags.update(master=master, state_dir=state_dir)
     settings = cli.settings
+    log_file = settings.root / ".cqrs" / "log" / "run.log"
     names = aggregates or cli.aggregate_names()
     known = {name: cli.aggregate(name) for name in dict.fromkeys(names)}
     with ExitStack() as stack:
@@ -79,15 +82,26 @@ def run(
         )
         display = stack.enter_context(Display(cli, metrics_port))
         with cli.working("starting Spark"):
-            context = stack.enter_context(session(settings, conf or (), name=f"cqrs run {' '.join(known)}"))
+            context = stack.enter_context(
+                session(settings.master, properties(conf or ()), log_file, f"cqrs run {' '.join(known)}")
+            )
             archive = Path(stack.enter_context(TemporaryDirectory())) / archive_name(settings.aggregates)
-            context.addPyFile(str(source_archive(settings.aggregates, settings.root, archive)))
+            ship(context, source_archive(settings.aggregates, settings.root, archive))
             tasks = min(len(plan.units()), slots(context))
         cli.note(
             f"deciding for {', '.join(known)}: {len(plan.units())} partitions, {tasks} tasks; Ctrl-C stops"
         )
         done = drive(context, plan, tasks, display.show, display.note)
     cli.result(done.summary(), _sentence(done))
+
+
+def properties(conf: Iterable[str]) -> dict[str, str]:
+    """`--conf K=V` as Spark properties; raises `UsageError` for one that has no `=`."""
+    pairs = [text.partition("=") for text in conf]
+    for name, equals, _ in pairs:
+        if not (name and equals):
+            raise UsageError(f"--conf {name}: no value", "write --conf KEY=VALUE")
+    return {name: value for name, _, value in pairs}
 
 
 def _sentence(done: "Snapshot") -> str:

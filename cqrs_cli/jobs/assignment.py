@@ -7,7 +7,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.claim import Claim, Counts
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.partitioner import Partitioner
-from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.kafka.topics import Kind, Topics
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class Ground:
 
     topics: Topics
     cluster_id: str
-    ids: dict[str, str]  # kind → topic id
+    ids: dict[Kind, str]  # kind → topic id
     partitions: int
-    max_bytes: dict[str, int]  # kind → max.message.bytes
+    max_bytes: dict[Kind, int]  # kind → max.message.bytes
 
 
 @dataclass(frozen=True, slots=True)

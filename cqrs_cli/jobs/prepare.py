@@ -13,6 +13,7 @@ from cqrs_cli.kafka.admin import Admin, check_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.kafka.readers import bounds
+from cqrs_cli.kafka.topics import Plan as TopicPlan
 from cqrs_cli.kafka.topics import Topics
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _grounds(settings: "Settings", connection: Connection, aggregates: Iterable[
     with Admin(connection) as admin:
         for name in aggregates:
             topics = Topics(name, settings.topic_prefix)
-            found = check_topics(admin, topics, settings)
+            found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
             grounds[name] = Ground(
                 topics, found.cluster_id, dict(found.ids), found.partitions, dict(found.max_bytes)
             )

@@ -1,14 +1,22 @@
 """Committed offsets of a group and the text that rides with them."""
 
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.readers import failed
 from cqrs_cli.kafka.topics import Topics
+
+
+_STARTING = {
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+}
 
 
 class Committed(NamedTuple):
@@ -23,12 +31,21 @@ def committed(
 ) -> dict[int, Committed]:
     """What the client's group has committed. A read_committed client waits for pending commits, another does not.
 
-    Raises `KafkaException`.
+    Waits for a coordinator that is just starting, as it is when a cluster's first group appears. Raises `KafkaException`.
     """
     wanted = [TopicPartition(topic, partition) for partition in partitions]
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            found = client.committed(wanted, timeout=timeout)
+            break
+        except KafkaException as error:
+            if error.args[0].code() not in _STARTING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
     return {
-        found.partition: Committed(found.offset if found.offset >= 0 else None, found.metadata or "")
-        for found in client.committed(wanted, timeout=timeout)
+        place.partition: Committed(place.offset if place.offset >= 0 else None, place.metadata or "")
+        for place in found
     }
 
 
