@@ -147,9 +147,7 @@ def _create(path: Path, identity: Identity) -> LmdbStore:
         undo.callback(store.abandon)
         store.note_identity(encode(identity))
         store.sync()
-        write_mark(
-            folder, "working"
-        )  # without a mark it would not be trusted, so a crash before this is harmless
+        write_mark(folder, "working")  # a crash before this leaves no mark, hence no trust
         undo.pop_all()
         return store
 

@@ -8,10 +8,19 @@ from tests.state.values import WINDOW, at, decision, look_up, recall, saved, wri
 UUID = "0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d"
 LONG = "x" * 1024  # the longest id that the contract of the messages admits
 
-#: Ids that a careless key would take for one another.
+#: (subject, id) that a careless key would take for one another.
 ALIKE = [
-    ("ab", "c"),
-    ("a", "bc"),
+    ("c", "ab"),
+    ("bc", "a"),
+    ("abc", ""),
+    ("\x02", ""),
+    # a UUID whose bytes are text, and that text with its length behind it
+    ("s\0\0\0\x10", "6f6f6f6f-6f6f-6f6f-6f6f-6f6f6f6f6f6f"),
+    ("s", "o" * 16),
+    # the dashes in other places, or too many
+    ("a", UUID.replace("-", "") + "----"),
+    ("ax", "--" + UUID[2:]),
+    ("x", "98f2c47c-1e7b-8a9d-550d-6f3a1b2c3d61"),
     ("a", UUID),
     (UUID, "a"),
     ("a", UUID.upper()),

@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import lmdb
 import msgspec
 import pytest
 
@@ -122,6 +123,34 @@ def test_a_shard_at_work_is_marked_so_before_anything_is_written(opening: Openin
     mark = read_mark(path)
     assert (mark.state, mark.boot, mark.changed) == ("working", boot_id(), before.st_mtime_ns)
     assert (mark.device, mark.inode) == (before.st_dev, before.st_ino)
+
+
+class SyncsTold:
+    """An environment of LMDB that tells when it is synced."""
+
+    def __init__(self, env: lmdb.Environment, tell: Callable[[str], None]) -> None:
+        self.env = env
+        self.tell = tell
+
+    def sync(self, force: bool = False) -> None:
+        self.env.sync(force)
+        self.tell(f"sync {force}")
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.env, name)
+
+
+def test_everything_is_on_disk_before_work_begins_and_before_it_is_called_clean(
+    opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    lmdb_open = lmdb.open
+    monkeypatch.setattr(
+        lmdb, "open", lambda *args, **kwargs: SyncsTold(lmdb_open(*args, **kwargs), told.append)
+    )
+    monkeypatch.setattr(shard, "write_mark", lambda folder, state: told.append(state))
+    opening().store.close()
+    assert told == ["sync True", "working", "sync True", "clean"]
 
 
 def test_a_killed_process_costs_nothing(
@@ -363,6 +392,15 @@ def test_network_file_systems_are_refused(tmp_path: Path, kind: str) -> None:
     with pytest.raises(ConfigurationError, match=f"network file system \\({kind}\\)"):
         refuse_network(Path("/mnt/far away/state/0"), mounts)
     refuse_network(Path("/mnt/far/state/0"), mounts)
+
+
+def test_no_shard_is_opened_on_a_network_file_system(
+    opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cqrs_cli.state.folder._file_system", lambda path, mounts: "nfs4")
+    with pytest.raises(ConfigurationError, match="network file system"):
+        opening()
+    assert not path.parent.exists()
 
 
 def test_a_local_mount_inside_a_network_one_is_not_refused(tmp_path: Path) -> None:
