@@ -22,7 +22,11 @@ def digest(module: str) -> str:
         waiting.extend(_siblings(trees[name], name))
     if module not in trees:
         return ""
-    text = "\0".join(f"{name}\0{ast.unparse(_without_docstrings(trees[name]))}" for name in sorted(trees))
+    package = module.rpartition(".")[0]  # what the package is called does not count either
+    text = "\0".join(
+        f"{name.removeprefix(package)}\0{ast.unparse(_without_docstrings(trees[name]))}"
+        for name in sorted(trees)
+    )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
