@@ -1,0 +1,192 @@
+"""Administration: what the cluster is, which topics it has, and making the four of an aggregate."""
+
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+from cqrs_cli.errors import ConfigurationError, CqrsError
+from cqrs_cli.kafka import admin_client, transactions
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.topic_rules import TopicInfo, TopicSet, missing, mistakes, topic_set
+from cqrs_cli.kafka.topics import KINDS, MAX_MESSAGE_BYTES, Kind, Plan, Topics
+from cqrs_cli.kafka.transactions import OpenTransaction
+
+__all__ = [
+    "Admin",
+    "Made",
+    "OpenTransaction",
+    "Plan",
+    "TopicInfo",
+    "TopicSet",
+    "check_topics",
+    "ensure_topics",
+]
+
+_UNKNOWN_TOPIC = 3
+_TOPIC_NOT_ALLOWED = 29
+
+T = TypeVar("T")
+
+
+class Admin:
+    """An open connection for administration; a context manager. Every method raises `UnavailableError` within 10 s."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._client = admin_client.connect(connection)
+
+    def __enter__(self) -> "Admin":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections. Idempotent."""
+        self._client.close()
+
+    def cluster_id(self) -> str:
+        """What tells this cluster from any other."""
+        return str(self._ask(self._client.describe_cluster)["cluster_id"])
+
+    def broker_count(self) -> int:
+        """How many brokers serve, those that start or stop excluded."""
+        brokers = self._ask(self._client.describe_cluster)["brokers"]
+        return sum(not broker.get("is_fenced") for broker in brokers)
+
+    def broker_version(self) -> str:
+        """The Kafka release whose protocol the broker speaks, at least: `4.1`."""
+        return ".".join(str(part) for part in self._client._manager.broker_version)
+
+    def describe(self, names: Iterable[str]) -> dict[str, TopicInfo]:
+        """The topics of these names that exist; raises `ConfigurationError` where one may not be looked at."""
+        found = {}
+        for topic in self._ask(self._client.describe_topics, list(names)):
+            if topic["error_code"] == _TOPIC_NOT_ALLOWED:
+                raise ConfigurationError(
+                    f"not allowed to describe topic {topic['name']}",
+                    "grant Describe and DescribeConfigs on it",
+                )
+            if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
+                raise CqrsError(f"topic {topic['name']} cannot be described: error {topic['error_code']}")
+            if topic["error_code"] == 0:
+                found[topic["name"]] = topic
+        configs = self._configs(found)
+        return {name: _info(topic, configs.get(name, {})) for name, topic in found.items()}
+
+    def create(self, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
+        """Make a topic and wait until every partition has a leader; one that has come to exist since is left alone."""
+        from kafka.errors import TopicAlreadyExistsError
+
+        wanted = {"num_partitions": partitions, "replication_factor": replication, "configs": dict(configs)}
+        with admin_client.translated(self.connection):
+            try:
+                self._client.create_topics({name: wanted})
+            except TopicAlreadyExistsError:
+                pass
+            self._client.wait_for_topics([name], timeout_ms=admin_client.REQUEST_TIMEOUT)
+
+    def open_transactions(self, topic: str, partition: int) -> list[OpenTransaction]:
+        """Transactions that hold back this partition's read_committed readers."""
+        return self.all_open_transactions([(topic, partition)])
+
+    def all_open_transactions(self, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
+        """The same for many (topic, partition)s at once."""
+        return self._ask(transactions.find, self._client, list(partitions))
+
+    def acl_count(self) -> int | None:
+        """How many ACLs there are; None without an authorizer. Raises `ConfigurationError` if we may not ask."""
+        from kafka import admin, errors
+
+        everything = admin.ACLFilter(
+            None,
+            None,
+            admin.ACLOperation.ANY,
+            admin.ACLPermissionType.ANY,
+            admin.ResourcePatternFilter(admin.ResourceType.ANY, None, admin.ACLResourcePatternType.ANY),
+        )
+        with admin_client.translated(self.connection):
+            try:
+                found, _ = self._client.describe_acls(everything)
+            except errors.SecurityDisabledError:
+                return None
+        return len(found)
+
+    def _configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        held = self._ask(self._client.describe_configs, resources, config_filter="all").get("topic", {})
+        return {
+            topic: {name: entry["value"] for name, entry in entries.items() if entry["value"] is not None}
+            for topic, entries in held.items()
+        }
+
+    def _ask(self, question: Callable[..., T], *about: Any, **how: Any) -> T:
+        with admin_client.translated(self.connection):
+            return question(*about, **how)
+
+
+class Made(NamedTuple):
+    """What became of one topic: `created`, `kept`, or in a dry run `missing`."""
+
+    topic: str
+    result: str
+    partitions: int
+
+
+def find_topics(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
+    """Those of the four topics that exist."""
+    found = admin.describe([topics.name(kind) for kind in KINDS])
+    return {kind: found[topics.name(kind)] for kind in KINDS if topics.name(kind) in found}
+
+
+def ensure_topics(admin: Admin, topics: Topics, plan: Plan, dry_run: bool = False) -> list[Made]:
+    """Make what is missing, like what exists; idempotent. Raises `ConfigurationError` before anything is made."""
+    found = find_topics(admin, topics)
+    if wrong := mistakes(topics, found, plan):
+        raise wrong[0]
+    brokers = admin.broker_count()
+    first = next(iter(found.values()), None)
+    partitions = first.partitions if first else plan.partitions
+    largest = found["commands"].number("max.message.bytes", 0) if "commands" in found else MAX_MESSAGE_BYTES
+    made = []
+    for kind in KINDS:
+        name = topics.name(kind)
+        if kind not in found and not dry_run:
+            admin.create(name, partitions, plan.replication(brokers), plan.configs(kind, largest, brokers))
+        result = "kept" if kind in found else "missing" if dry_run else "created"
+        made.append(Made(name, result, partitions))
+    if len(found) < len(KINDS) and not dry_run:
+        check_topics(
+            admin, topics, plan
+        )  # somebody else's, or the broker's own policy, may have come between
+    return made
+
+
+def check_topics(admin: Admin, topics: Topics, plan: Plan = Plan()) -> TopicSet:  # noqa: B008  (frozen)
+    """The aggregate's four topics, all there and set up right; raises `ConfigurationError` saying what is not.
+
+    Of `plan` only the dedup window counts.
+    """
+    found = find_topics(admin, topics)
+    error = missing(topics, found) or next(iter(mistakes(topics, found, plan)), None)
+    if error is not None:
+        raise error
+    return topic_set(admin.cluster_id(), found)
+
+
+def _info(topic: Mapping[str, Any], configs: Mapping[str, str]) -> TopicInfo:
+    replicas = [len(partition["replica_nodes"]) for partition in topic["partitions"]]
+    allowed = topic.get("authorized_operations")
+    return TopicInfo(
+        topic_id=str(topic["topic_id"]),
+        partitions=len(replicas),
+        replication=min(replicas, default=0),
+        configs=configs,
+        operations=frozenset(map(str, allowed)) if isinstance(allowed, (list, set, tuple)) else None,
+    )

@@ -1,0 +1,93 @@
+"""Open transactions: who holds back the readers of a partition, and since when."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+#: A transaction that its coordinator no longer knows, or this long past its own timeout, will not end by itself.
+GRACE_MS = 60_000
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction open on one partition. Times are milliseconds since the epoch.
+
+    `transactional_id` and `timeout_ms` are None where no coordinator knows the producer: then nobody will ever end it.
+    """
+
+    topic: str
+    partition: int
+    first_offset: int
+    producer_id: int
+    producer_epoch: int
+    since: int
+    transactional_id: str | None = None
+    timeout_ms: int | None = None
+
+    def hangs(self, now: int) -> bool:
+        """Whether it will not end by itself, as far as can be told from here."""
+        return self.timeout_ms is None or now - self.since > self.timeout_ms + GRACE_MS
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        who = self.transactional_id or "of an unknown id"
+        return f"open transaction {who} (producer id {self.producer_id}) since {since}"
+
+    def how_to_abort(self, bootstrap_server: str) -> str:
+        """The command of Kafka's that ends it."""
+        return (
+            f"kafka-transactions.sh --bootstrap-server {bootstrap_server} abort --topic {self.topic} "
+            f"--partition {self.partition} --start-offset {self.first_offset}"
+        )
+
+
+def find(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
+    """Transactions open on these (topic, partition)s, asked of the partitions' leaders, then of the coordinators."""
+    from kafka import TopicPartition
+
+    states = client.describe_producers([TopicPartition(*partition) for partition in partitions])
+    held = [
+        (place, producer)
+        for place, state in states.items()
+        for producer in state.active_producers
+        if producer.current_transaction_start_offset >= 0
+    ]
+    known = _descriptions(client, {producer.producer_id for _, producer in held})
+    return [_transaction(place, producer, known.get(producer.producer_id)) for place, producer in held]
+
+
+def _transaction(place: Any, producer: Any, known: tuple[str, Any] | None) -> OpenTransaction:
+    name, description = known or (None, None)
+    begun = description.transaction_start_time_ms if description else -1
+    return OpenTransaction(
+        topic=place.topic,
+        partition=place.partition,
+        first_offset=producer.current_transaction_start_offset,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        since=begun if begun >= 0 else producer.last_timestamp,
+        transactional_id=name,
+        timeout_ms=description.transaction_timeout_ms if description else None,
+    )
+
+
+def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, Any]]:
+    """Producer id → transactional id and description, for those that a coordinator knows as under way."""
+    if not producer_ids:
+        return {}
+    listed = client.list_transactions(producer_id_filters=sorted(producer_ids))
+    under_way = {
+        row.transactional_id
+        for rows in listed.values()
+        for row in rows
+        if row.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+    }
+    described = client.describe_transactions(sorted(under_way)) if under_way else {}
+    return {about.producer_id: (name, about) for name, about in described.items()}
+
+
+def now_ms() -> int:
+    """The clock's time, for `OpenTransaction.hangs`."""
+    return time.time_ns() // 1_000_000

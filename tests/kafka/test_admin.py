@@ -1,0 +1,172 @@
+"""Topics are made right, made once, and refused when they are wrong: on a real broker."""
+
+import gc
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin import Admin, check_topics, ensure_topics
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.topics import ENVELOPE_ROOM, KINDS, MAX_MESSAGE_BYTES, Plan, Topics
+from tests.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def admin(connection: Connection) -> Iterator[Admin]:
+    with Admin(connection) as opened:
+        yield opened
+
+
+@pytest.fixture
+def topics(prefix: str) -> Topics:
+    return Topics("bank", prefix)
+
+
+def results(admin: Admin, topics: Topics, plan: Plan) -> list[str]:
+    return [made.result for made in ensure_topics(admin, topics, plan)]
+
+
+def test_topics_are_created_once_and_kept_afterwards(admin: Admin, topics: Topics) -> None:
+    assert results(admin, topics, Plan()) == ["created"] * 4
+    assert results(admin, topics, Plan()) == ["kept"] * 4
+
+
+def test_a_dry_run_creates_nothing(admin: Admin, topics: Topics) -> None:
+    made = ensure_topics(admin, topics, Plan(), dry_run=True)
+    assert [one.result for one in made] == ["missing"] * 4
+    assert admin.describe([topics.name(kind) for kind in KINDS]) == {}
+
+
+def test_created_topics_are_a_sound_set_with_identities_and_sizes(admin: Admin, topics: Topics) -> None:
+    ensure_topics(admin, topics, Plan(partitions=3))
+    found = check_topics(admin, topics)
+    assert (found.cluster_id, found.partitions) == (admin.cluster_id(), 3)
+    assert len(set(found.ids.values())) == 4
+    assert found.max_bytes["commands"] == found.max_bytes["events"] == MAX_MESSAGE_BYTES
+    assert found.max_bytes["outcomes"] == found.max_bytes["dead-letters"] == MAX_MESSAGE_BYTES + ENVELOPE_ROOM
+
+
+def test_a_recreated_topic_has_another_id(admin: Admin, topics: Topics) -> None:
+    ensure_topics(admin, topics, Plan())
+    before = check_topics(admin, topics).ids["commands"]
+    admin._client.delete_topics([topics.commands])
+    ensure_topics(admin, topics, Plan())
+    assert check_topics(admin, topics).ids["commands"] != before
+
+
+def test_commands_are_stamped_by_the_broker_and_events_kept_for_good(admin: Admin, topics: Topics) -> None:
+    ensure_topics(admin, topics, Plan())
+    found = admin.describe([topics.commands, topics.events])
+    assert found[topics.commands].configs["message.timestamp.type"] == "LogAppendTime"
+    assert found[topics.commands].configs["retention.ms"] == str(7 * 86_400_000)
+    assert found[topics.events].configs["retention.ms"] == "-1"
+    assert found[topics.events].replication == 1
+
+
+def test_what_is_missing_takes_the_partitions_and_size_of_what_exists(admin: Admin, topics: Topics) -> None:
+    admin.create(topics.commands, 2, 1, Plan().configs("commands", 5_000_000))
+    assert results(admin, topics, Plan(partitions=4)) == ["kept", "created", "created", "created"]
+    found = check_topics(admin, topics)
+    assert found.partitions == 2
+    assert found.max_bytes["outcomes"] == 5_000_000 + ENVELOPE_ROOM
+
+
+def test_partitions_are_not_grown(admin: Admin, topics: Topics) -> None:
+    ensure_topics(admin, topics, Plan(partitions=4))
+    with pytest.raises(ConfigurationError, match="have 4 partitions, not 8: their number is fixed"):
+        ensure_topics(admin, topics, Plan(partitions=8, insist=True))
+    assert check_topics(admin, topics).partitions == 4
+
+
+def test_nothing_is_made_beside_a_topic_that_is_wrong(admin: Admin, topics: Topics) -> None:
+    admin.create(topics.commands, 4, 1, {"message.timestamp.type": "CreateTime"})
+    with pytest.raises(ConfigurationError, match=r"message\.timestamp\.type=CreateTime, needs LogAppendTime"):
+        ensure_topics(admin, topics, Plan())
+    assert list(admin.describe([topics.commands, topics.events])) == [topics.commands]
+
+
+def test_a_missing_topic_is_refused_naming_init(admin: Admin, topics: Topics) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        check_topics(admin, topics)
+    assert topics.events in refused.value.message
+    assert refused.value.hint == "create what is missing: cqrs init bank"
+
+
+def test_a_topic_of_an_impossible_name_is_an_error(admin: Admin) -> None:
+    with pytest.raises(Exception, match="cannot be described"):
+        admin.describe(["no blanks allowed"])
+
+
+def test_an_open_transaction_is_found_with_its_owner(
+    admin: Admin, connection: Connection, topics: Topics
+) -> None:
+    ensure_topics(admin, topics, Plan())
+    producer = clients.producer(connection, transactional_id=topics.transactional_id(1))
+    producer.init_transactions(20)
+    assert admin.open_transactions(topics.events, 1) == []
+    producer.begin_transaction()
+    producer.produce(topics.events, b"held back", partition=1)
+    producer.flush(20)
+    (found,) = admin.open_transactions(topics.events, 1)
+    assert found.transactional_id == topics.transactional_id(1)
+    assert str(found).startswith(
+        f"open transaction {topics.transactional_id(1)} (producer id {found.producer_id})"
+    )
+    assert not found.hangs(now=found.since + 1000)
+    assert found.hangs(now=found.since + 24 * 3_600_000)
+    producer.abort_transaction(20)
+    assert eventually(lambda: not admin.open_transactions(topics.events, 1))
+
+
+def test_a_cluster_without_authorizer_has_no_acls(admin: Admin) -> None:
+    assert admin.acl_count() is None
+
+
+def test_the_cluster_says_what_it_is(admin: Admin) -> None:
+    assert admin.broker_count() == 1
+    assert admin.broker_version() >= "4."
+    assert admin.cluster_id()
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1:1", "no-such-host.invalid:9092"])
+def test_an_unreachable_broker_is_named_within_ten_seconds(
+    server: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begun = time.monotonic()
+    with pytest.raises(UnavailableError, match=server):
+        Admin(Connection(server))
+    assert time.monotonic() - begun < 10
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_host_that_does_not_resolve_is_said_to() -> None:
+    with pytest.raises(UnavailableError, match="DNS does not know no-such-host"):
+        Admin(Connection("no-such-host.invalid:9092"))
+
+
+def test_a_port_that_never_answers_is_given_up_within_ten_seconds() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        begun = time.monotonic()
+        with pytest.raises(UnavailableError):
+            Admin(Connection(f"127.0.0.1:{silent.getsockname()[1]}"))
+        assert time.monotonic() - begun < 10
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # kafka-python leaves its socket open
+def test_a_broker_that_speaks_no_tls_is_told_from_one_that_is_gone(connection: Connection) -> None:
+    with pytest.raises(UnavailableError, match="Handshake failed"):
+        Admin(Connection(connection.bootstrap_server, {"security.protocol": "SSL"}))
+    gc.collect()
+
+
+def test_one_of_several_servers_is_enough(connection: Connection) -> None:
+    with Admin(Connection(f"127.0.0.1:1,{connection.bootstrap_server}")) as admin:
+        assert admin.broker_count() == 1
