@@ -78,7 +78,7 @@ class _Batch:
         self.aggregate = aggregate
         self.context = context
         self.done = Decisions(context.clock)
-        self.source = f"/cqrs/{aggregate.name}"
+        self.states, self.remembered = self.done.states, self.done.remembered
         self.status = dict.fromkeys(("accepted", "unchanged", "rejected", "duplicate", "failed"), 0)
         self.timestamp = -1
         self.time = ""
@@ -103,7 +103,7 @@ class _Batch:
                 raise UndecidableError("KEY_MISSING", "the record has no key: send the aggregate id as key")
             envelope = read_command(record)
             self._check_key(record.key, envelope)
-            self._judge(record, record.key, envelope, verdict)
+            self._judge(record, envelope, verdict)
         except UndecidableError as error:
             self._fail(record, envelope, verdict, error)
         self._put_outcome(record, envelope, verdict)
@@ -115,10 +115,10 @@ class _Batch:
         if partition_of is not None and (home := partition_of(key)) != self.context.partition:
             raise UndecidableError(
                 "WRONG_PARTITION",
-                f"{envelope.subject!r} belongs to partition {home}: use Kafka's murmur2 partitioner, or see `partitioner`",
+                f"{envelope.subject!r} belongs to partition {home}: the sender's partitioner is not ours (`partitioner`)",
             )
 
-    def _judge(self, record: Record, key: bytes, envelope: CommandEnvelope, verdict: Verdict) -> None:
+    def _judge(self, record: Record, envelope: CommandEnvelope, verdict: Verdict) -> None:
         """From the dedup check on: sets the verdict; raises `UndecidableError`."""
         before = self._state(envelope.subject)
         version = verdict.version = before.version if before else 0
@@ -132,22 +132,22 @@ class _Batch:
         if not self._is_refused(record, envelope, verdict, expected, version):
             try:
                 accepted = decide_one(
-                    self.aggregate, self.context, record, key, envelope, command, before, self.time_of(record)
+                    self.aggregate, self.context, record, envelope, command, before, self.time_of(record)
                 )
             except Rejected as rejected:
                 _reject(verdict, "BUSINESS_RULE", rejected.message, code=rejected.code)
             else:
                 self._accept(envelope, verdict, accepted)
-        self.done.remembered[envelope.subject, envelope.id] = Remembered(
+        self.remembered[envelope.subject, envelope.id] = Remembered(
             record.timestamp, record.offset, verdict.status, verdict.version, verdict.events, mark
         )
 
     def _state(self, aggregate_id: str) -> Folded | None:
-        return self.done.states.get(aggregate_id) or self.context.state(aggregate_id)
+        return self.states.get(aggregate_id) or self.context.state(aggregate_id)
 
     def _is_repeated(self, envelope: CommandEnvelope, verdict: Verdict, mark: int) -> bool:
         """Whether this subject and id were decided within the window: the same command, or another under its id."""
-        first = self.done.remembered.get((envelope.subject, envelope.id))
+        first = self.remembered.get((envelope.subject, envelope.id))
         if first is None:
             first = self.context.remembered(envelope.subject, envelope.id)
         if first is None or self.done.clock - first.timestamp > self.context.window:
@@ -201,7 +201,7 @@ class _Batch:
         verdict.version = accepted.after.version
         verdict.events = len(accepted.events)
         self.done.events += accepted.events
-        self.done.states[envelope.subject] = accepted.after
+        self.states[envelope.subject] = accepted.after
 
     def _fail(
         self, record: Record, envelope: CommandEnvelope | None, verdict: Verdict, error: UndecidableError
@@ -230,7 +230,7 @@ class _Batch:
         outcome = WrittenOutcome(
             "1.0",
             f"{self.context.partition}/{record.offset}",
-            self.source,
+            self.aggregate.ce_source,
             kind,
             subject,
             self.time_of(record),
@@ -264,7 +264,7 @@ def _is_text(key: bytes | None) -> bool:
 
 
 def rfc3339(timestamp: int) -> str:
-    """Milliseconds since the epoch as RFC 3339, UTC, with milliseconds; what no calendar can say becomes the epoch's."""
+    """Milliseconds since the epoch as RFC 3339, UTC, to the millisecond; what no calendar can say is the epoch."""
     try:
         moment = datetime.fromtimestamp(timestamp // 1000, UTC)
     except (ValueError, OverflowError, OSError):

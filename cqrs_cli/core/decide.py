@@ -33,7 +33,6 @@ def decide_one(
     aggregate: Aggregate,
     context: "Context",
     record: Record,
-    key: bytes,
     envelope: CommandEnvelope,
     command: Command,
     before: Folded | None,
@@ -41,72 +40,83 @@ def decide_one(
 ) -> Accepted | None:
     """The events of one command and the state they lead to, None if there are none.
 
-    Each event is folded as a reader of the log will see it: encoded, then decoded. Raises `Rejected` as `decide` does,
-    and `UndecidableError` for HANDLER_ERROR and TOO_LARGE, in which case none of the events counts.
+    Each event is folded as a reader of the log will see it: encoded, then decoded. Raises `Rejected` as `decide`
+    does, and `UndecidableError` for HANDLER_ERROR and TOO_LARGE, in which case none of the events counts.
     """
-    decider = aggregate.decider
-    state = before.state if before else decider.initial
-    version = before.version if before else 0
+    decide, evolve = aggregate.decider.decide, aggregate.decider.evolve
+    if before is None:
+        version, state = 0, aggregate.decider.initial
+    else:
+        version, state = before[0], before[1]
+    datas: list[tuple[str, bytes]] = []
     try:
         # a generator decides late and may never end: all of it is needed before anything is folded
-        decided = tuple(islice(decider.decide(command, state), MAX_EVENTS + 1))
+        decided = tuple(islice(decide(command, state), MAX_EVENTS + 1))
         if not decided:
             return None
         if len(decided) > MAX_EVENTS:
             raise UndecidableError("TOO_LARGE", f"more than {MAX_EVENTS} events")
-        datas = []
         for event in decided:
             kind = aggregate.event_types.get(type(event))
             if kind is None:
                 raise UndecidableError(
                     "HANDLER_ERROR", f"decide yielded {type(event).__name__}, which is no event"
                 )
-            aggregate.check_finite(event)
+            if aggregate.may_hold_floats:
+                aggregate.check_finite(event)
             data = encode(event)
-            state = decider.evolve(state, aggregate.decode_event[kind](data))
+            state = evolve(state, aggregate.decode_event[kind](data))
             datas.append((kind, data))
-        if type(state) is not aggregate.state:
-            raise UndecidableError(
-                "HANDLER_ERROR", f"evolve returned {type(state).__name__}, not {aggregate.state.__name__}"
-            )
-        aggregate.check_finite(state)
-        encode(state)
+        _check_state(aggregate, state)
     except (Rejected, UndecidableError):
         raise
     except Exception as error:  # the aggregate's own code: anything may come
         raise UndecidableError("HANDLER_ERROR", f"{type(error).__name__}: {error}") from error
-    events = _write(context, record, key, envelope, datas, version, time)
-    return Accepted(events, Folded(version + len(datas), state, record.offset, len(datas) - 1, time))
+    events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
+    count = len(datas)
+    return Accepted(events, Folded(version + count, state, record.offset, count - 1, time))
+
+
+def _check_state(aggregate: Aggregate, state: object) -> None:
+    """The state must be one, and writable, before anything that led to it is."""
+    if type(state) is not aggregate.state:
+        raise TypeError(f"evolve returned {type(state).__name__}, not {aggregate.state.__name__}")
+    if aggregate.may_hold_floats:
+        aggregate.check_finite(state)
+    encode(state)
 
 
 def _write(
+    source: str,
     context: "Context",
     record: Record,
-    key: bytes,
     envelope: CommandEnvelope,
     datas: list[tuple[str, bytes]],
     version: int,
     time: str,
 ) -> "list[Output]":
     """The event records; raises `UndecidableError` (TOO_LARGE) if the broker would refuse one."""
+    key, timestamp, subject, cause = record.key, record.timestamp, envelope.subject, envelope.id
+    assert key is not None
     count = len(datas)
-    correlation = envelope.correlationid or envelope.id
-    source = "/cqrs/" + datas[0][0].partition(".")[0]
+    correlation = envelope.correlationid or cause
+    place = f"{context.partition}/{record.offset}/"
     limit = context.max_event_bytes - len(key) - RECORD_OVERHEAD
     total = 0
     events: list[Output] = []
     for index, (kind, data) in enumerate(datas):
+        version += 1
         value = encode(
             WrittenEvent(
                 "1.0",
-                f"{context.partition}/{record.offset}/{index}",
+                f"{place}{index}",
                 source,
                 kind,
-                envelope.subject,
+                subject,
                 time,
-                envelope.id,
+                cause,
                 correlation,
-                version + index + 1,
+                version,
                 index,
                 count,
                 Raw(data),
@@ -117,5 +127,5 @@ def _write(
             raise UndecidableError(
                 "TOO_LARGE", f"event {index} makes it {total} bytes: the limit is {min(limit, MAX_BYTES)}"
             )
-        events.append((value, key, record.timestamp))
+        events.append((value, key, timestamp))
     return events

@@ -1,7 +1,7 @@
 """Reading command records: CloudEvents 1.0 over Kafka, structured and binary mode.
 
-Source: CloudEvents 1.0.2 core, JSON format and Kafka protocol binding. Structured mode goes before binary; of a repeated
-header the last counts; a null attribute is an absent one.
+Source: CloudEvents 1.0.2 core, JSON format and Kafka protocol binding. Structured mode goes before binary; of a
+repeated header the last counts; a null attribute is an absent one.
 """
 
 from datetime import datetime

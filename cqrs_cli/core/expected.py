@@ -1,6 +1,6 @@
 """Expected versions: what a client believes of an aggregate, checked before anything is decided.
 
-    any · none · 0 · exists · N · >=N      N: a plain decimal without sign or leading zero, at most 2^53
+any · none · 0 · exists · N · >=N      N: a plain decimal without sign or leading zero, at most 2^53
 """
 
 import re

@@ -30,7 +30,9 @@ def fold_event(aggregate: Aggregate, before: Folded | None, event: EventEnvelope
     version = before.version if before else 0
     if event.aggregateversion != version + 1:
         if before is None or event.aggregateversion > version:
-            raise FoldError(f"{event.subject!r} is at version {version}, the next event has {event.aggregateversion}")
+            raise FoldError(
+                f"{event.subject!r} is at version {version}, the next event has {event.aggregateversion}"
+            )
         if event.aggregateversion == version and event.position()[1:] != (before.offset, before.index):
             raise FoldError(f"{event.subject!r} has two events of version {version}")
         return before
@@ -47,4 +49,6 @@ def evolve(aggregate: Aggregate, state: State, event: EventEnvelope) -> State:
     try:
         return aggregate.decider.evolve(state, decode(event.data))
     except Exception as error:  # the aggregate's own code: anything may come
-        raise FoldError(f"evolve raised {type(error).__name__} on {event.type} {event.id}: {error}") from error
+        raise FoldError(
+            f"evolve raised {type(error).__name__} on {event.type} {event.id}: {error}"
+        ) from error

@@ -4,7 +4,10 @@ from typing import NamedTuple, Protocol
 
 
 class Saved(NamedTuple):
-    """An aggregate at rest. `version` ≥ 1; its last event's id is `<partition>/<offset>/<index>`; `state` is canonical JSON."""
+    """An aggregate at rest; `version` ≥ 1, `state` is canonical JSON.
+
+    Its last event's id is `<partition>/<offset>/<index>`.
+    """
 
     version: int
     offset: int
