@@ -1,8 +1,10 @@
 """What tests share: one real broker per run, and names that no other test uses."""
 
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,6 +32,21 @@ def connection(kafka_root: Path) -> "Connection":
     from cqrs_cli.kafka.connection import Connection
 
     return Connection(embedded.ensure(kafka_root))
+
+
+@pytest.fixture(autouse=True)
+def our_aggregates() -> Iterator[None]:
+    """A test may load another project's aggregates; afterwards ours are back, as the same modules."""
+    ours = _aggregates()
+    yield
+    if ours and sys.modules.get("aggregates") is not ours["aggregates"]:
+        for name in _aggregates():
+            del sys.modules[name]
+        sys.modules.update(ours)
+
+
+def _aggregates() -> dict[str, ModuleType]:
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "aggregates"}
 
 
 @pytest.fixture

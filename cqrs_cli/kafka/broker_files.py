@@ -14,7 +14,8 @@ LOGGING = "log4j2.properties"
 STATE = "state.json"
 LOCK = "lock"
 
-#: One node needs one replica. Few partitions for the internal topics: each is opened at every start.
+#: One node needs one replica. Few partitions for the internal topics: each is opened at every start. A killed broker
+#: is let in again only when its last session has timed out: with Kafka's own 9 s a restart took 12 s, with 5 s 7 s.
 _SETTINGS = """\
 process.roles=broker,controller
 node.id=1
@@ -37,6 +38,8 @@ share.coordinator.state.topic.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+broker.session.timeout.ms=5000
+broker.heartbeat.interval.ms=1000
 log.cleaner.dedupe.buffer.size=16777216
 """
 

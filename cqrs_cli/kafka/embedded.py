@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import broker_files, broker_process, file_lock, ivy, jars, process
 from cqrs_cli.kafka.broker_files import State
 from cqrs_cli.kafka.jars import Note
@@ -20,7 +20,7 @@ from cqrs_cli.kafka.java import find_java
 #: How long a broker may take to close its logs before it is killed, seconds.
 GRACE = 30.0
 
-#: Starts with other ports when somebody took the chosen ones in between.
+#: Starts in a row when somebody keeps taking the chosen ports in between.
 _TRIES = 3
 
 
@@ -87,18 +87,19 @@ def status(root: Path) -> Broker | None:
 
 def _started(java: Path, library: Path, home: Path, before: State | None) -> State:
     cluster_id = broker_process.format_data(java, library, home)
-    for _ in range(_TRIES):
+    for tries_left in reversed(range(_TRIES)):
         log_start = broker_files.log_size(home)
         state = broker_process.spawn(java, library, home, cluster_id, broker_process.choose_ports(before))
         try:
             broker_process.wait(home, state, log_start)
-            return state
+            break
         except broker_process.PortTakenError:
-            before = None
+            if not tries_left:
+                raise
         except BaseException:  # Ctrl-C too: what nobody waits for must not be left behind
             process.end(state.pid, state.born, GRACE)
             raise
-    raise UnavailableError(f"other programs took the ports of the embedded Kafka {_TRIES} times", "try again")
+    return state
 
 
 @contextmanager

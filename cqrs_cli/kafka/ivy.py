@@ -112,12 +112,9 @@ def _own_settings() -> list[str]:
 
 
 def _failure(said: list[str]) -> UnavailableError:
-    """Of Ivy's many lines the one that says why; its own summary stands last."""
-    reasons = [
-        line.strip(": \t")
-        for line in said
-        if re.search(r"error|not found|exception|refused|timed out", line, re.I)
-    ]
-    why = reasons[-1] if reasons else said[-1] or "Ivy ended without a word"
+    """Of Ivy's many lines the one that says why: what the network said, else what it did not find."""
+    telling = ("Server access error", "Host ", "not found", "Exception", "Error")
+    reasons = [line.strip(": ") for sign in telling for line in said if sign in line]
+    why = (reasons or [line for line in said if line][-1:] or ["Ivy ended without a word"])[0]
     hint = "connect to the network this once, name Ivy settings in CQRS_IVY_SETTINGS, or a broker with -b"
     return UnavailableError(f"cannot fetch Apache Kafka {jars.VERSION}: {why}", hint)
