@@ -1,0 +1,121 @@
+"""The rules of the layout: who may import whom, what loads nothing heavy, which names are public."""
+
+import ast
+import importlib
+import pkgutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import cqrs_cli
+import cqrs_cli.core
+import cqrs_cli.testing
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "cqrs_cli"
+HEAVY = {
+    "pyspark",
+    "confluent_kafka",
+    "kafka",
+    "lmdb",
+    "typer",
+    "pandas",
+    "pyarrow",
+    "numpy",
+    "pydantic",
+    "hypothesis",
+}
+
+#: What anybody may import: values and errors that know nothing of the rest.
+LEAVES = {"errors", "version", "durations", "properties"}
+
+#: What else the modules of each part may import. A part is a folder or a file of `cqrs_cli`.
+MAY_IMPORT: dict[str, set[str]] = {
+    **{leaf: set() for leaf in LEAVES},
+    "core": set(),
+    "state": {"core"},
+    "kafka": {"core"},
+    "registry": {"core"},
+    "testing": {"core"},
+    "scaffold": set(),
+    "jobs": {"core", "state", "kafka", "registry", "config"},
+}
+CORE = sorted(f"cqrs_cli.core.{module.name}" for module in pkgutil.iter_modules(cqrs_cli.core.__path__))
+PURE = ["cqrs_cli", "cqrs_cli.errors", "cqrs_cli.registry", "cqrs_cli.testing", *CORE]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Every module that a file names in an import, wherever in the file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            yield str(node.module)
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def parts(path: Path) -> set[str]:
+    """The parts of `cqrs_cli` that a file imports."""
+    names = (name.split(".") for name in imported(path))
+    found = {name[1] for name in names if name[0] == "cqrs_cli" and len(name) > 1}
+    return {part for part in found if (PACKAGE / part).is_dir() or (PACKAGE / f"{part}.py").is_file()}
+
+
+def files(part: str) -> list[Path]:
+    return (
+        [PACKAGE / f"{part}.py"]
+        if (PACKAGE / f"{part}.py").exists()
+        else sorted((PACKAGE / part).rglob("*.py"))
+    )
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
+def test_imports_point_in_one_direction(part: str) -> None:
+    wrong = {
+        str(path.relative_to(ROOT)): parts(path) - MAY_IMPORT[part] - LEAVES - {part} for path in files(part)
+    }
+    assert {path: names for path, names in wrong.items() if names} == {}
+
+
+def test_nothing_below_imports_the_command_line() -> None:
+    below = [
+        path for path in PACKAGE.rglob("*.py") if path.parent.name != "cli" and path.name != "__main__.py"
+    ]
+    assert [path for path in below if "cli" in parts(path)] == []
+
+
+@pytest.mark.parametrize("module", PURE)
+def test_what_is_pure_loads_no_engine(module: str) -> None:
+    program = f"import sys, {module}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) & HEAVY == set()
+
+
+def test_an_aggregate_imports_only_the_vocabulary_and_the_standard_library() -> None:
+    allowed = {"cqrs_cli", *sys.stdlib_module_names}
+    for path in (ROOT / "aggregates").glob("*.py"):
+        names = set(imported(path))
+        assert {name.split(".")[0] for name in names} <= allowed, path
+        assert not any(name.startswith("cqrs_cli.") for name in names), path
+
+
+def test_no_file_is_called_after_nothing_in_particular() -> None:
+    vague = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
+    assert [path for path in PACKAGE.rglob("*") if path.stem in vague] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("cqrs_cli", ["Command", "Decider", "Event", "Rejected", "State", "__version__", "replace"]),
+        ("cqrs_cli.testing", ["BrokenLaw", "Outcome", "Spec", "check_laws", "laws", "spec"]),
+    ],
+)
+def test_public_names_stay(module: str, names: list[str]) -> None:
+    exported = importlib.import_module(module)
+    assert sorted(exported.__all__) == names
+    assert all(hasattr(exported, name) for name in names)
