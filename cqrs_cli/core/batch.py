@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import UNSET, UnsetType
 
 from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.decide import MAX_BYTES, Accepted, decide_one
+from cqrs_cli.core.decide import MAX_BYTES, decide_one
 from cqrs_cli.core.decider import Command, Rejected
 from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError, read_command
 from cqrs_cli.core.expected import parse_expected
@@ -29,6 +29,9 @@ from cqrs_cli.core.outcome import (
     write_outcome,
 )
 from cqrs_cli.core.record import Record
+
+#: A command's events, written out, and its aggregate after them.
+Decided = tuple[list["Output"], Folded]
 
 #: (value, key, timestamp in ms): what is produced, to the partition of the input.
 Output = tuple[bytes, bytes | None, int]
@@ -115,7 +118,7 @@ class _Batch:
         if partition_of is not None and (home := partition_of(key)) != self.context.partition:
             raise UndecidableError(
                 "WRONG_PARTITION",
-                f"{envelope.subject!r} belongs to partition {home}: the sender's partitioner is not ours (`partitioner`)",
+                f"{envelope.subject!r} belongs to partition {home}: the sender hashes otherwise (`partitioner`)",
             )
 
     def _judge(self, record: Record, envelope: CommandEnvelope, verdict: Verdict) -> None:
@@ -193,15 +196,18 @@ class _Batch:
             return True
         return False
 
-    def _accept(self, envelope: CommandEnvelope, verdict: Verdict, accepted: Accepted | None) -> None:
+    def _accept(
+        self, envelope: CommandEnvelope, verdict: Verdict, accepted: tuple[list[Output], Folded] | None
+    ) -> None:
         if accepted is None:
             verdict.status = "unchanged"
             return
+        events, after = accepted
         verdict.status = "accepted"
-        verdict.version = accepted.after.version
-        verdict.events = len(accepted.events)
-        self.done.events += accepted.events
-        self.states[envelope.subject] = accepted.after
+        verdict.version = after.version
+        verdict.events = len(events)
+        self.done.events += events
+        self.states[envelope.subject] = after
 
     def _fail(
         self, record: Record, envelope: CommandEnvelope | None, verdict: Verdict, error: UndecidableError

@@ -1,7 +1,7 @@
 """Deciding one command: the only place that calls an aggregate's `decide`."""
 
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -22,13 +22,6 @@ MAX_BYTES = 8 * 1024 * 1024
 RECORD_OVERHEAD = 512
 
 
-class Accepted(NamedTuple):
-    """The events of one command, written out, and the aggregate after them."""
-
-    events: "list[Output]"
-    after: Folded
-
-
 def decide_one(
     aggregate: Aggregate,
     context: "Context",
@@ -37,7 +30,7 @@ def decide_one(
     command: Command,
     before: Folded | None,
     time: str,
-) -> Accepted | None:
+) -> "tuple[list[Output], Folded] | None":
     """The events of one command and the state they lead to, None if there are none.
 
     Each event is folded as a reader of the log will see it: encoded, then decoded. Raises `Rejected` as `decide`
@@ -47,7 +40,7 @@ def decide_one(
     if before is None:
         version, state = 0, aggregate.decider.initial
     else:
-        version, state = before[0], before[1]
+        version, state = before.version, before.state
     datas: list[tuple[str, bytes]] = []
     try:
         # a generator decides late and may never end: all of it is needed before anything is folded
@@ -74,7 +67,7 @@ def decide_one(
         raise UndecidableError("HANDLER_ERROR", f"{type(error).__name__}: {error}") from error
     events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
     count = len(datas)
-    return Accepted(events, Folded(version + count, state, record.offset, count - 1, time))
+    return events, Folded(version + count, state, record.offset, count - 1, time)
 
 
 def _check_state(aggregate: Aggregate, state: object) -> None:

@@ -1,6 +1,6 @@
 """Folding events into states. One rule everywhere: live recovery, replay, `show` and checks."""
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.decider import State
@@ -11,7 +11,7 @@ class FoldError(Exception):
     """The events of an aggregate contradict each other or the code. The caller adds topic, partition and offset."""
 
 
-class Folded(NamedTuple):
+class Folded(Struct, frozen=True, gc=False):
     """An aggregate after its last event, whose id is `<partition>/<offset>/<index>` and whose time is `time`."""
 
     version: int
@@ -47,8 +47,9 @@ def evolve(aggregate: Aggregate, state: State, event: EventEnvelope) -> State:
     if decode is None:
         raise FoldError(f"the code knows no event {event.type}: deploy the code that wrote it")
     try:
-        return aggregate.decider.evolve(state, decode(event.data))
+        after: State = aggregate.decider.evolve(state, decode(event.data))
     except Exception as error:  # the aggregate's own code: anything may come
         raise FoldError(
             f"evolve raised {type(error).__name__} on {event.type} {event.id}: {error}"
         ) from error
+    return after

@@ -11,7 +11,7 @@ class Saved(NamedTuple):
 
     version: int
     offset: int
-    index: int
+    eventindex: int
     state: bytes
 
 

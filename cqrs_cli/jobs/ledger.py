@@ -130,4 +130,4 @@ def unpack(aggregate: Aggregate, aggregate_id: str, saved: Saved) -> Folded:
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {error}",
             "mend `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
         ) from error
-    return Folded(saved.version, state, saved.offset, saved.index)
+    return Folded(saved.version, state, saved.offset, saved.eventindex)
