@@ -73,3 +73,4 @@ class Verdict:
     counts: Counts
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()
+    cpu: float = 0.0  # seconds of its whole task, told by the task's first owner

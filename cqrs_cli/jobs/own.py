@@ -7,9 +7,11 @@ import gc
 import os
 import random
 import threading
+import time
 import traceback
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
@@ -36,7 +38,7 @@ GRACE = 10.0
 
 def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
     """Own this task's share of the partitions until all of them have ended; yields how each did."""
-    parent = os.getppid()
+    parent, began = os.getppid(), time.process_time()
     stopping = threading.Event()
     units = plan.share(task, tasks)
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in units}}
@@ -53,7 +55,9 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
             stopping.set()
         gc.collect(1)
     gc.enable()
-    yield from (owner.verdict for owner in owners)
+    first, *others = [owner.verdict for owner in owners]
+    yield replace(first, cpu=time.process_time() - began)
+    yield from others
 
 
 class Owner:
@@ -106,7 +110,7 @@ class Owner:
         ground = self.plan.grounds[self.unit[0]]
         return Identity(
             cluster_id=ground.cluster_id,
-            topics=ground.ids,
+            topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
             partition=self.unit[1],
             partitions=ground.partitions,
             schema=self.aggregate.schema,

@@ -23,6 +23,7 @@ class Snapshot:
     at: float  # monotonic seconds
     counts: dict[tuple[str, int], Counts] = field(default_factory=dict)
     lag: int = 0
+    cpu: float = 0.0  # seconds that the tasks took, known at the end
 
     def total(self, name: str, aggregate: str | None = None) -> int:
         """A count summed over the partitions, of one aggregate or all."""
@@ -31,7 +32,8 @@ class Snapshot:
     def summary(self) -> dict[str, Any]:
         """The document that `run --once` prints."""
         names = sorted({name for name, _ in self.counts})
-        return {**self._sums(None), "aggregates": {name: self._sums(name) for name in names}}
+        sums = {**self._sums(None), "cpu_seconds": round(self.cpu, 3)}
+        return {**sums, "aggregates": {name: self._sums(name) for name in names}}
 
     def _sums(self, aggregate: str | None) -> dict[str, Any]:
         counts = [c for unit, c in self.counts.items() if aggregate in (None, unit[0]) and c.commands]
@@ -95,4 +97,5 @@ class Progress:
             lag = self.look().lag
         except UnavailableError:
             lag = 0
-        return Snapshot(time.monotonic(), {verdict.unit: verdict.counts for verdict in verdicts}, lag)
+        counts = {verdict.unit: verdict.counts for verdict in verdicts}
+        return Snapshot(time.monotonic(), counts, lag, sum(verdict.cpu for verdict in verdicts))

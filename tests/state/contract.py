@@ -62,7 +62,7 @@ class StoreContract:
 
     def test_the_largest_numbers_survive(self, store: Store) -> None:
         largest = 2**53
-        big = saved(1)._replace(version=largest, offset=2**62, index=9_999)
+        big = saved(1)._replace(version=largest, offset=2**62, eventindex=9_999)
         kept = decision()._replace(offset=2**62, version=largest, events=10_000)
         write(store, states={"a": big}, remembered={("a", "1"): kept})
         assert (look_up(store, "a"), recall(store, "a", "1")) == (big, kept)

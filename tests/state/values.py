@@ -7,7 +7,7 @@ WINDOW = 1000  # ms
 
 
 def saved(version: int = 1, state: bytes = b"{}") -> Saved:
-    return Saved(version, offset=version * 10, index=0, state=state)
+    return Saved(version, offset=version * 10, eventindex=0, state=state)
 
 
 def decision(timestamp: int = 0, offset: int = 0, status: str = "accepted") -> Remembered:
