@@ -13,7 +13,7 @@ import msgspec
 from cqrs_cli.cli.frame import Cli
 from cqrs_cli.cli.output import printable
 from cqrs_cli.commands import Composed
-from cqrs_cli.core.outcome import OutcomeEnvelope
+from cqrs_cli.core.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.errors import NoOutcomeError, RefusedError, UsageError
 from cqrs_cli.kafka.awaited import Awaited, Outcome, refused
 from cqrs_cli.kafka.sender import Sender
@@ -131,7 +131,7 @@ class _Printed:
             self.counts[outcome.read.data.status] += 1
             if refused(outcome.read):
                 self.refusals += 1
-                self.first_refusal = self.first_refusal or _reason(outcome.read)
+                self.first_refusal = self.first_refusal or describe(outcome.read)
         self.cli.flush()
 
     def conclude(self, missing: int, patience: float) -> None:
@@ -152,17 +152,19 @@ class _Printed:
 
 def describe(outcome: OutcomeEnvelope) -> str:
     """An outcome as one line of text: what was decided, on what, and why."""
-    kind = outcome.type.rpartition(".")[0] or "?"
-    return f"{outcome.subject or '?'}  {kind}  version {outcome.data.version}  {_reason(outcome)}"
-
-
-def _reason(outcome: OutcomeEnvelope) -> str:
     verdict = outcome.data
-    parts = [verdict.status]
-    if verdict.original:
-        parts.append(f"(first {verdict.original.status} at offset {verdict.original.offset})")
-    parts += [text for text in (verdict.reason, verdict.code, verdict.message) if text]
-    return printable(" ".join(parts))
+    kind = outcome.type.rpartition(".")[0] or "?"
+    return printable(
+        f"{verdict.status:<9}  {outcome.subject or '?'}  {kind}  version {verdict.version}  {_reason(verdict)}".rstrip()
+    )
+
+
+def _reason(verdict: Verdict) -> str:
+    """Why, and of a duplicate what it repeats."""
+    original = (
+        f"first {verdict.original.status} at offset {verdict.original.offset}" if verdict.original else ""
+    )
+    return "  ".join(text for text in (original, verdict.reason, verdict.code, verdict.message) if text)
 
 
 @contextmanager

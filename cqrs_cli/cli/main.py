@@ -19,6 +19,8 @@ from cqrs_cli.errors import CqrsError, UsageError
 COMMANDS = (
     "new",
     "send",
+    "run",
+    "show",
     "status",
     "kafka",
 )

@@ -14,6 +14,9 @@ from cqrs_cli.errors import CqrsError
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
+    Document = Mapping[str, Any] | msgspec.Raw
+    Text = RenderableType | Callable[[], RenderableType]
+
 #: Columns when nobody looks: tables in a pipe or a file are not squeezed to 80.
 WIDE = 240
 
@@ -25,15 +28,21 @@ class Output:
         self.output = output
         self.quiet = quiet
 
-    def result(self, document: "Mapping[str, Any] | msgspec.Raw", text: "RenderableType") -> None:
-        """The result of a one-shot command: the document as JSON, or the text (a string as it is)."""
+    def result(self, document: "Document", text: "Text") -> None:
+        """The result of a one-shot command: the document as JSON, or the text (a string as it is).
+
+        Text that takes Rich to build is given as a function, called only when it is wanted.
+        """
         self.row(document, text)
 
-    def row(self, document: "Mapping[str, Any] | msgspec.Raw", text: "RenderableType") -> None:
+    def row(self, document: "Document", text: "Text") -> None:
         """One of many: a JSON Line, or a line of text."""
         if self.output == "json":
             self.line(encode_json(document))
-        elif isinstance(text, str):
+            return
+        if callable(text):
+            text = text()
+        if isinstance(text, str):
             self.line(text.encode(errors="backslashreplace"))
         else:
             self.stdout.print(text)
