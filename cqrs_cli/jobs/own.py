@@ -96,7 +96,9 @@ class Owner:
         self.verdict = Verdict(self.unit, self.mine.counts, error, tuple(self.notes))
 
     def _serve(self) -> CqrsError | None:
-        opened = open_shard(self.plan.shard(self.unit), self._identity(), self.notes.append)
+        opened = open_shard(
+            self.plan.shard(self.unit), identity_of(self.plan, self.unit, self.aggregate), self.notes.append
+        )
         with closing(opened.store) as store:
             self._warm(store)
             if store.code() not in ("", self.aggregate.code):
@@ -105,18 +107,6 @@ class Owner:
                     f"now, raise it; check with: cqrs replay {self.unit[0]} --check"
                 )
             return self._hold(store)
-
-    def _identity(self) -> Identity:
-        ground = self.plan.grounds[self.unit[0]]
-        return Identity(
-            cluster_id=ground.cluster_id,
-            topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
-            partition=self.unit[1],
-            partitions=ground.partitions,
-            schema=self.aggregate.schema,
-            revision=self.aggregate.decider.revision,
-            window_ms=self.plan.window,
-        )
 
     def _warm(self, store: Store) -> None:
         """0: fold what is visible while the previous owner still serves; a living owner's shard is left alone."""
@@ -190,6 +180,20 @@ class Owner:
             return judge(tenure.mine, tenure.standing_now()) is Judgement.MINE
         except KafkaException:
             return False
+
+
+def identity_of(plan: Plan, unit: tuple[str, int], aggregate: Aggregate) -> Identity:
+    """What the shard of this partition is a cache of."""
+    ground = plan.grounds[unit[0]]
+    return Identity(
+        cluster_id=ground.cluster_id,
+        topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
+        partition=unit[1],
+        partitions=ground.partitions,
+        schema=aggregate.schema,
+        revision=aggregate.decider.revision,
+        window_ms=plan.window,
+    )
 
 
 def _stood_down(end: StandDown) -> CqrsError | None:

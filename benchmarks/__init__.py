@@ -1,0 +1,1 @@
+"""Every figure in the README, one command each: `python -m benchmarks.backlog --help`."""

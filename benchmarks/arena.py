@@ -1,0 +1,114 @@
+"""Where benchmarks run: a project of their own with the embedded broker, filled topics, and the clock of processes."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cqrs_cli.core.uuid7 import uuid7
+from cqrs_cli.kafka import embedded
+from cqrs_cli.kafka.admin import Admin, ensure_topics
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.sender import Sender
+from cqrs_cli.kafka.topics import Plan, Topics
+
+AGGREGATES = Path(__file__).parent.parent / "aggregates"
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A project folder and the broker that belongs to it."""
+
+    root: Path
+    connection: Connection
+    broker_pid: int
+
+    def topics(self, name: str, partitions: int, prefix: str = "") -> Topics:
+        """The aggregate's topics, made if they are missing."""
+        topics = Topics(name, prefix)
+        with Admin(self.connection) as admin:
+            ensure_topics(admin, topics, Plan(partitions=partitions))
+        return topics
+
+    def cqrs(self, *arguments: str) -> dict[str, Any]:
+        """Run the installed command here; its JSON document."""
+        done = subprocess.run(
+            [*command(*arguments), "-o", "json"], cwd=self.root, stdout=subprocess.PIPE, check=True
+        )
+        return dict(json.loads(done.stdout))
+
+    def broker_cpu(self) -> float:
+        """CPU seconds the broker has used so far."""
+        return cpu_seconds(self.broker_pid)
+
+
+@contextmanager
+def arena() -> Iterator[Arena]:
+    """A fresh project and broker, gone afterwards."""
+    root = Path(tempfile.mkdtemp(prefix="cqrs-benchmark-"))
+    try:
+        (root / "cqrs.toml").touch()
+        shutil.copytree(AGGREGATES, root / "aggregates")
+        broker = embedded.start(root, lambda text: print(text, file=sys.stderr))
+        yield Arena(root, Connection(broker.bootstrap_server), broker.pid)
+    finally:
+        embedded.stop(root)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def command(*arguments: str) -> list[str]:
+    """The installed `cqrs` with these arguments."""
+    return [sys.executable, "-m", "cqrs_cli", *arguments]
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process, from /proc (fields 14 and 15, in clock ticks)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def new_id(kind: str) -> str:
+    """A command id: `uuid7`, in order of time, or `random`."""
+    return uuid7() if kind == "uuid7" else str(uuid.uuid4())
+
+
+def message(kind: str, subject: str, data: str, command_id: str) -> bytes:
+    """A command on the wire."""
+    return (
+        f'{{"specversion":"1.0","id":"{command_id}","source":"/benchmark","type":"bank_account.{kind}",'
+        f'"subject":"{subject}","data":{data}}}'
+    ).encode()
+
+
+def open_accounts(arena: Arena, topics: Topics, accounts: int) -> None:
+    """One `Open` for each account."""
+    with Sender(arena.connection, "murmur2", bulk=True, reports=False) as sender:
+        for number in range(accounts):
+            subject = f"acc-{number}"
+            sender.send(
+                topics.commands,
+                subject.encode(),
+                message("Open", subject, '{"owner":"ann"}', new_id("uuid7")),
+            )
+        sender.flush()
+
+
+def deposit(arena: Arena, topics: Topics, commands: int, accounts: int, ids: str = "uuid7") -> None:
+    """So many deposits into accounts drawn at random."""
+    draw = random.Random(1)
+    with Sender(arena.connection, "murmur2", bulk=True, reports=False) as sender:
+        for _ in range(commands):
+            subject = f"acc-{draw.randrange(accounts)}"
+            sender.send(
+                topics.commands, subject.encode(), message("Deposit", subject, '{"amount":5}', new_id(ids))
+            )
+        sender.flush()

@@ -1,0 +1,111 @@
+"""Backlog throughput: how fast `cqrs run --once` decides what has piled up, from the first decision to the last commit."""
+
+import argparse
+import re
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.arena import Arena, arena, deposit, new_id, open_accounts
+from benchmarks.report import report
+from cqrs_cli.config import load
+from cqrs_cli.core.memory import Remembered
+from cqrs_cli.jobs.own import identity_of
+from cqrs_cli.jobs.prepare import prepare
+from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.registry import load as load_aggregate
+from cqrs_cli.state.shard import open_shard
+from cqrs_cli.state.store import Change
+
+
+def main() -> None:
+    """Read the options, measure, report."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--commands", type=int, default=1_000_000)
+    options.add_argument("--accounts", type=int, default=20_000)
+    options.add_argument("--partitions", type=int, default=4)
+    options.add_argument("--ids", choices=("uuid7", "random"), default="uuid7")
+    options.add_argument("--remembered", type=int, default=0, help="ids in each shard before it begins")
+    options.add_argument("--runs", type=int, default=3)
+    options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
+    given = options.parse_args()
+    rows = []
+    with arena() as here:
+        for number in range(given.runs):
+            rows.append(_ours(here, given, f"r{number}."))
+            if given.peer:
+                rows.append(_peer(here, given, f"p{number}."))
+    report("backlog", rows)
+
+
+def _filled(here: Arena, given: argparse.Namespace, prefix: str) -> Topics:
+    topics = here.topics("bank_account", given.partitions, prefix)
+    open_accounts(here, topics, given.accounts)
+    return topics
+
+
+def _ours(here: Arena, given: argparse.Namespace, prefix: str) -> dict[str, object]:
+    topics = _filled(here, given, prefix)
+    here.cqrs("run", "bank_account", "--once", "--topic-prefix", prefix)
+    if given.remembered:
+        _remember(here, given, prefix)
+    deposit(here, topics, given.commands, given.accounts, given.ids)
+    broker = here.broker_cpu()
+    done = here.cqrs("run", "bank_account", "--once", "--topic-prefix", prefix)
+    broker = here.broker_cpu() - broker
+    assert done["accepted"] == given.commands, done
+    each = 1e6 / given.commands
+    return {
+        "what": f"cqrs, ids {given.ids}, {given.remembered:,} remembered a shard",
+        "commands_per_s": given.commands / done["seconds"],
+        "cpu_us_per_command": (done["cpu_seconds"] + broker) * each,
+        "owners_us": done["cpu_seconds"] * each,
+        "broker_us": broker * each,
+    }
+
+
+def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:
+    """Fill each shard with ids as deciding so many commands would have."""
+    settings = load({"topic_prefix": prefix}, here.root)
+    aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
+    plan = prepare(settings, here.connection, {"bank_account": aggregate})
+    now = time.time_ns() // 1_000_000
+    for unit in plan.units():
+        with closing(open_shard(plan.shard(unit), identity_of(plan, unit, aggregate)).store) as store:
+            for start in range(0, given.remembered, 20_000):
+                ids = {
+                    (f"acc-{n % given.accounts}", new_id(given.ids)): Remembered(now, n, "accepted", 1, 1, 0)
+                    for n in range(start, start + 20_000)
+                }
+                positions = store.positions()
+                store.apply(Change(store.token(), positions, positions._replace(clock=now), {}, ids))
+
+
+def _peer(here: Arena, given: argparse.Namespace, prefix: str) -> dict[str, object]:
+    topics = _filled(here, given, prefix)
+    deposit(here, topics, given.commands, given.accounts, given.ids)
+    total = given.commands + given.accounts
+    broker = here.broker_cpu()
+    name = topics.commands.removesuffix(".commands")
+    said = subprocess.run(
+        [given.peer / "kstreams" / "run.sh", name, "--bootstrap", here.connection.bootstrap_server]
+        + ["--app", f"peer{time.time_ns()}", "--until", str(total), "--threads", "2", "--commit-ms", "1000"]
+        + ["--cache", "on"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    ).stdout
+    broker = here.broker_cpu() - broker
+    figures = dict(re.findall(r"(\w+)=([\d.]+)", said))
+    return {
+        "what": "Kafka Streams",
+        "commands_per_s": float(figures["commands_per_s"]),
+        "cpu_us_per_command": (float(figures["cpu_s"]) + broker) * 1e6 / total,
+        "owners_us": float(figures["cpu_s"]) * 1e6 / total,
+        "broker_us": broker * 1e6 / total,
+    }
+
+
+if __name__ == "__main__":
+    main()

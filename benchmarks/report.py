@@ -1,0 +1,46 @@
+"""Figures as a table for people on stderr and a JSON document on stdout."""
+
+import json
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def report(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print the rows, and beneath several of one `what` their medians."""
+    shown = [*rows, *medians(rows)]
+    table = Table(title=f"{title} ({os.cpu_count()} cores, Python {platform.python_version()})")
+    names = list(dict.fromkeys(name for row in shown for name in row))
+    for name in names:
+        table.add_column(name.replace("_", " "), justify="left" if name == "what" else "right")
+    for row in shown:
+        table.add_row(*(_text(row.get(name, "")) for name in names))
+    Console(stderr=True).print(table)
+    json.dump({"benchmark": title, "rows": list(shown)}, sys.stdout)
+    print()
+
+
+def medians(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One row for each `what` that was measured more than once."""
+    found = []
+    for what in dict.fromkeys(row["what"] for row in rows):
+        same = [row for row in rows if row["what"] == what]
+        if len(same) > 1:
+            numbers = [name for name in same[0] if isinstance(same[0][name], (int, float))]
+            found.append(
+                {"what": f"{what}, median of {len(same)}"}
+                | {name: statistics.median(row[name] for row in same) for name in numbers}
+            )
+    return found
+
+
+def _text(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}" if abs(value) < 100 else f"{value:,.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
