@@ -18,10 +18,12 @@ from cqrs_cli.errors import CqrsError, UsageError
 #: In the order of the help. Each registers its command on `app` when it is imported.
 COMMANDS = (
     "new",
+    "init",
     "send",
     "run",
     "show",
     "status",
+    "doctor",
     "kafka",
 )
 

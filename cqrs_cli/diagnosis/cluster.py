@@ -1,0 +1,134 @@
+"""Checks of the cluster: reachable by both clients, topics sound, nothing hanging, everything needed allowed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from cqrs_cli.diagnosis import Check, examined, fail, ok, warn
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.admin import Admin, find_topics
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.topic_rules import TopicInfo, missing, mistakes
+from cqrs_cli.kafka.topics import Plan, Topics
+from cqrs_cli.kafka.transactions import OpenTransaction, now_ms
+
+#: What `run` and `send` do with topics.
+NEEDED = {"DESCRIBE", "READ", "WRITE"}
+
+
+def embedded(root: Path) -> Iterator[Check]:
+    """Whether the project's own broker runs. It is not started."""
+    from cqrs_cli.kafka import embedded
+
+    broker = embedded.status(root)
+    if broker is None:
+        yield warn(
+            "broker",
+            "the embedded Kafka does not run: its topics were not looked at",
+            "other commands start it; so does cqrs kafka start",
+        )
+    else:
+        yield ok("embedded", f"Kafka {broker.version} at {broker.bootstrap_server}, process {broker.pid}")
+
+
+def cluster(connection: Connection, aggregates: Sequence[Topics], window: timedelta) -> Iterator[Check]:
+    """Everything about the cluster behind `connection` and the topics of these aggregates."""
+    with Admin(connection) as admin:
+        brokers = admin.broker_count()
+        said = f"Kafka {admin.broker_version()} at {connection.bootstrap_server}, {brokers} broker"
+        yield ok("broker", f"{said}{'' if brokers == 1 else 's'}, cluster {admin.cluster_id()}")
+        yield from examined("data path", lambda: _data_path(connection))
+        found: dict[str, TopicInfo] = {}
+        for topics in aggregates:
+            yield from examined("topics", partial(_topics, admin, topics, window, brokers, found))
+        yield from examined("transactions", lambda: _transactions(admin, found))
+        yield from examined("acls", lambda: _acls(admin, found, aggregates))
+
+
+def _data_path(connection: Connection) -> Iterable[Check]:
+    """librdkafka speaks its own dialect of the same properties: it must get through as well."""
+    from confluent_kafka import KafkaException, libversion
+
+    from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, unreachable
+
+    probe = consumer(connection)
+    try:
+        probe.list_topics(timeout=REQUEST_TIMEOUT)
+    except KafkaException as error:
+        raise unreachable(connection, error) from error
+    finally:
+        probe.close()
+    yield ok("data path", f"librdkafka {libversion()[0]} gets through")
+
+
+def _topics(
+    admin: Admin, topics: Topics, window: timedelta, brokers: int, found: dict[str, TopicInfo]
+) -> Iterator[Check]:
+    """One aggregate's topics; adds those there are to `found`."""
+    there = find_topics(admin, topics)
+    found |= {topics.name(kind): info for kind, info in there.items()}
+    wrong = mistakes(topics, there, Plan(dedup_window=window))
+    if (error := missing(topics, there)) is not None:
+        wrong.insert(0, error)
+    yield from (fail("topics", error) for error in wrong)
+    if wrong:
+        return
+    copies = min(info.replication for info in there.values())
+    if copies < Plan.replication(brokers):
+        yield warn(
+            "topics",
+            f"{topics.aggregate}: {copies} of 3 possible replicas: a lost broker loses data",
+            "kafka-reassign-partitions.sh adds replicas; then set min.insync.replicas=2",
+        )
+    else:
+        yield ok("topics", f"{topics.aggregate}: {there['commands'].partitions} partitions, set up right")
+
+
+def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
+    """Transactions that hold back readers for longer than they may."""
+    places = [(name, partition) for name, info in found.items() for partition in range(info.partitions)]
+    held = admin.all_open_transactions(places) if places else []
+    now = now_ms()
+    hanging = [transaction for transaction in held if transaction.hangs(now)]
+    server = admin.connection.bootstrap_server
+    yield from (fail("transactions", _blocked(transaction, server)) for transaction in hanging)
+    if not hanging:
+        yield ok("transactions", f"none hanging, {len(held)} open")
+
+
+def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
+    where = f"{transaction.topic} partition {transaction.partition}"
+    return UnavailableError(
+        f"{where} is blocked by {transaction}, which will not end by itself", transaction.how_to_abort(server)
+    )
+
+
+def _acls(admin: Admin, found: dict[str, TopicInfo], aggregates: Sequence[Topics]) -> Iterator[Check]:
+    """Whether the topics' authorizer, if there is one, lets us do what `run` does."""
+    short = {
+        name: sorted(NEEDED - info.operations)
+        for name, info in found.items()
+        if info.operations is not None and not info.operations >= NEEDED
+    }
+    for name, lacking in short.items():
+        operations = " ".join(f"--operation {operation.title()}" for operation in lacking)
+        yield fail(
+            "acls",
+            ConfigurationError(
+                f"{', '.join(lacking)} on topic {name} is not allowed",
+                f"kafka-acls.sh --add --allow-principal User:NAME {operations} --topic {name}",
+            ),
+        )
+    if short:
+        return
+    try:
+        count = admin.acl_count()
+    except ConfigurationError:
+        yield ok("acls", "an authorizer allows what the topics need; its list may not be seen")
+        return
+    if count is None:
+        yield ok("acls", "no authorizer: every client may do everything")
+    else:
+        groups = ", ".join(topics.group for topics in aggregates) or "cqrs.*"
+        yield ok("acls", f"{count}, which allow what the topics need; also needed: Read on groups {groups}")
