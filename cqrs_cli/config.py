@@ -28,9 +28,9 @@ from cqrs_cli import layers
 from cqrs_cli.durations import parse_duration, show_duration
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.layers import Layer
-from cqrs_cli.properties import is_secret, masked, parse_properties
+from cqrs_cli.properties import is_secret, parse_properties
 
-__all__ = ["Settings", "load", "origins", "parse_duration", "parse_properties", "show_duration", "shown"]
+__all__ = ["Settings", "load", "origins", "parse_duration", "parse_properties", "show_duration"]
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
 
@@ -174,20 +174,6 @@ def load(flags: Mapping[str, object], cwd: Path | None = None) -> Settings:
 def origins(settings: Settings) -> dict[str, str]:
     """Per setting, the place its value came from."""
     return {name: settings._origins.get(name, "default") for name in Settings.model_fields if name != "root"}
-
-
-def shown(settings: Settings) -> dict[str, str]:
-    """Per setting, its value as text, with secrets masked."""
-    values: dict[str, str] = {}
-    for name in origins(settings):
-        value = getattr(settings, name)
-        if isinstance(value, timedelta) or name.endswith("_retention"):
-            values[name] = show_duration(value)
-        elif isinstance(value, dict):
-            values[name] = " ".join(f"{key}={text}" for key, text in masked(value).items())
-        else:
-            values[name] = "" if value is None else str(value)
-    return values
 
 
 def _merge(ordered: list[Layer]) -> tuple[dict[str, Any], dict[str, str]]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from cqrs_cli.config import Settings
     from cqrs_cli.diagnosis import Check
+    from cqrs_cli.diagnosis.shown import Shown
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
@@ -36,7 +37,8 @@ def doctor(cli: Cli) -> int:
             checks = [*_machine(), fail("settings", error)]
         else:
             checks = [*_machine(), *_project(settings), *_cluster(cli, settings)]
-    cli.result(_document(checks, settings), _text(checks, settings))
+    held = _settings(settings)
+    cli.result(_document(checks, held), _text(checks, held))
     return exit_code(checks)
 
 
@@ -73,25 +75,25 @@ def _cluster(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     yield from examined("broker", look)
 
 
-def _document(checks: "list[Check]", settings: "Settings | None") -> dict[str, object]:
+def _document(checks: "list[Check]", held: "list[Shown]") -> dict[str, object]:
     return {
         "ok": all(check.status != "fail" for check in checks),
         "checks": [asdict(check) for check in checks],
-        "settings": {name: {"value": value, "origin": origin} for name, value, origin in _settings(settings)},
+        "settings": {row.name: {"value": row.value, "origin": row.origin} for row in held},
     }
 
 
-def _settings(settings: "Settings | None") -> list[tuple[str, str, str]]:
-    """Name, value and origin of each setting; secrets masked."""
-    from cqrs_cli.config import origins, shown
+def _settings(settings: "Settings | None") -> "list[Shown]":
+    """The settings in force, none if they cannot be read: a failed check has said why."""
+    from cqrs_cli.diagnosis.shown import shown
 
-    if settings is None:
+    try:
+        return shown(settings) if settings else []
+    except CqrsError:
         return []
-    places = origins(settings)
-    return [(name, value, places[name]) for name, value in shown(settings).items()]
 
 
-def _text(checks: "list[Check]", settings: "Settings | None") -> "RenderableType":
+def _text(checks: "list[Check]", held: "list[Shown]") -> "RenderableType":
     from rich.console import Group
     from rich.markup import escape
     from rich.table import Table
@@ -101,7 +103,7 @@ def _text(checks: "list[Check]", settings: "Settings | None") -> "RenderableType
         hint = f"\n→ {check.hint}" if check.hint else ""
         colour = _COLOURS[check.status]
         found.add_row(f"[{colour}]{check.status}[/]", check.name, escape(check.detail + hint))
-    held = Table("setting", "value", "from", box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for row in _settings(settings):
-        held.add_row(*map(escape, row))
-    return Group(found, "", held) if settings else found
+    table = Table("setting", "value", "from", box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for row in held:
+        table.add_row(*map(escape, row))
+    return Group(found, "", table) if held else found

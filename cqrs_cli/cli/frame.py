@@ -92,12 +92,17 @@ class Cli(Output):
         return load(self.flags)
 
     def connection(self, start: bool = True) -> "Connection":
-        """The configured broker, or the embedded one, which `start` starts when it is down."""
+        """The configured broker, or the embedded one, which `start` starts when it is down.
+
+        Raises `ConfigurationError` for client properties that cannot be used, before any of them is.
+        """
         from cqrs_cli.kafka.connection import Connection
 
         settings = self.settings
         server = settings.bootstrap_server or self._embedded(settings.root, start)
-        return Connection(server, settings.client_properties())
+        connection = Connection(server, settings.client_properties())
+        connection.check()
+        return connection
 
     def _embedded(self, root: Path, start: bool) -> str:
         from cqrs_cli.kafka import embedded

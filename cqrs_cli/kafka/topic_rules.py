@@ -81,8 +81,7 @@ def _partitions(topics: Topics, found: Mapping[Kind, TopicInfo], plan: Plan) -> 
         yield ConfigurationError(
             f"the topics of {topics.aggregate} have {count} partitions, not {plan.partitions}: their number is fixed "
             "for life, since keys would move to other partitions and an aggregate would live twice",
-            f"leave out --partitions, or migrate: cqrs init under another --topic-prefix with {plan.partitions} "
-            "partitions, and send the commands there",
+            "leave out --partitions; another number is a migration to new topics, under another --topic-prefix",
         )
 
 
