@@ -1,4 +1,4 @@
-"""Backlog throughput: how fast `cqrs run --once` decides what has piled up, from the first decision to the last commit."""
+"""Backlog throughput: how fast `cqrs run --once` decides what has piled up, first decision to last commit."""
 
 import argparse
 import re
@@ -88,14 +88,15 @@ def _peer(here: Arena, given: argparse.Namespace, prefix: str) -> dict[str, obje
     total = given.commands + given.accounts
     broker = here.broker_cpu()
     name = topics.commands.removesuffix(".commands")
-    said = subprocess.run(
-        [given.peer / "kstreams" / "run.sh", name, "--bootstrap", here.connection.bootstrap_server]
-        + ["--app", f"peer{time.time_ns()}", "--until", str(total), "--threads", "2", "--commit-ms", "1000"]
-        + ["--cache", "on"],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    ).stdout
+    arguments = [
+        str(given.peer / "kstreams" / "run.sh"),
+        name,
+        "--bootstrap",
+        here.connection.bootstrap_server,
+    ]
+    arguments += ["--app", f"peer{time.time_ns()}", "--until", str(total)]
+    arguments += ["--threads", "2", "--commit-ms", "1000", "--cache", "on"]
+    said = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True).stdout
     broker = here.broker_cpu() - broker
     figures = dict(re.findall(r"(\w+)=([\d.]+)", said))
     return {

@@ -1,0 +1,147 @@
+"""Latency at a given rate: from a command sent to its outcome read (read_committed), as a client sees it."""
+
+import argparse
+import signal
+import statistics
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import confluent_kafka
+
+from benchmarks.arena import Arena, arena, command, message, new_id, open_accounts
+from benchmarks.report import report
+from cqrs_cli.core.event import HEADERS
+from cqrs_cli.jobs.claim import TERMINAL, parse_claim
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.partitioner import target
+from cqrs_cli.kafka.readers import bounds
+from cqrs_cli.kafka.topics import Topics
+
+ACCOUNTS = 1000
+
+
+def main() -> None:
+    """Read the options, measure, report."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rate", type=int, default=200, help="commands per second")
+    options.add_argument("--seconds", type=float, default=20.0)
+    options.add_argument("--partitions", type=int, default=4)
+    options.add_argument("--runs", type=int, default=5)
+    options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
+    options.add_argument("--commit-ms", type=int, default=20, help="the peer's commit interval")
+    given = options.parse_args()
+    rows = []
+    with arena() as here:
+        ours = here.topics("bank_account", given.partitions)
+        open_accounts(here, ours, ACCOUNTS)
+        with _cqrs(here, ours, given.partitions):
+            _measure(here, ours, given, "warm-up")
+            mine = [_measure(here, ours, given, f"cqrs at {given.rate}/s") for _ in range(given.runs)]
+        rows += mine
+        if given.peer:
+            peers = here.topics("bank_account", given.partitions, "peer.")
+            open_accounts(here, peers, ACCOUNTS)
+            with _kafka_streams(here, peers, given):
+                _measure(here, peers, given, "warm-up")
+                what = f"Kafka Streams at {given.rate}/s, commits every {given.commit_ms} ms"
+                rows += [_measure(here, peers, given, what) for _ in range(given.runs)]
+    report("latency in ms", rows)
+
+
+@contextmanager
+def _cqrs(here: Arena, topics: Topics, partitions: int) -> Iterator[None]:
+    with subprocess.Popen(command("run", "bank_account", "-q"), cwd=here.root) as run:
+        try:
+            while not all(
+                (claim := parse_claim(found.metadata)) and claim.attempt < TERMINAL
+                for found in standing(here.connection, topics, range(partitions)).values()
+            ):
+                time.sleep(0.2)
+            yield
+        finally:
+            run.send_signal(signal.SIGINT)
+
+
+@contextmanager
+def _kafka_streams(here: Arena, topics: Topics, given: argparse.Namespace) -> Iterator[None]:
+    name = topics.commands.removesuffix(".commands")
+    quick = ("producer.linger.ms=0", "producer.retry.backoff.ms=2", "producer.retry.backoff.max.ms=10")
+    arguments = [
+        str(given.peer / "kstreams" / "run.sh"),
+        name,
+        "--bootstrap",
+        here.connection.bootstrap_server,
+    ]
+    arguments += ["--app", f"peer{time.time_ns()}", "--until", "1000000000", "--threads", "2"]
+    arguments += ["--commit-ms", str(given.commit_ms), *(word for s in quick for word in ("--set", s))]
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL) as peer:
+        try:
+            while not any(
+                end for _, end in bounds(here.connection, topics.outcomes, range(given.partitions)).values()
+            ):
+                time.sleep(0.2)
+            yield
+        finally:
+            peer.terminate()
+
+
+def _measure(here: Arena, topics: Topics, given: argparse.Namespace, what: str) -> dict[str, object]:
+    total = int(given.rate * given.seconds)
+    sent: dict[str, float] = {}
+    reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
+    ends = bounds(here.connection, topics.outcomes, range(given.partitions))
+    reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
+    reader.poll(1)
+    sending = threading.Thread(target=_send, args=(here, topics, given, total, sent), daemon=True)
+    sending.start()
+    taken = sorted(_read(reader, sent, total, time.monotonic() + given.seconds + 30))
+    reader.close()
+    assert len(taken) == total, f"{len(taken)} outcomes for {total} commands"
+    p50, p90, p99 = (1000 * taken[min(total - 1, int(total * q))] for q in (0.5, 0.9, 0.99))
+    return {"what": what, "p50": p50, "p90": p90, "p99": p99, "mean": 1000 * statistics.fmean(taken)}
+
+
+def _send(here: Arena, topics: Topics, given: argparse.Namespace, total: int, sent: dict[str, float]) -> None:
+    """At even intervals; what falls behind is sent at once, its clock running from when it was due."""
+    producer = clients.producer(here.connection, linger_ms=0)
+    producer.list_topics(topics.commands, timeout=10)
+    began = time.perf_counter() + 0.1
+    for number in range(total):
+        due = began + number / given.rate
+        if (wait := due - time.perf_counter()) > 0:
+            producer.poll(wait)
+            while (wait := due - time.perf_counter()) > 0:
+                time.sleep(wait)
+        subject, command_id = f"acc-{number % ACCOUNTS}", new_id("uuid7")
+        key, value = subject.encode(), message("Deposit", subject, '{"amount":5}', command_id)
+        sent[command_id] = due
+        producer.produce(
+            topics.commands, value, key, target("murmur2", key, given.partitions), headers=dict(HEADERS)
+        )
+    producer.flush(30)
+
+
+def _read(
+    reader: confluent_kafka.Consumer, sent: dict[str, float], total: int, deadline: float
+) -> Iterator[float]:
+    """Seconds for each outcome as it arrives."""
+    mark, found = b'"causationid":"', 0
+    while found < total and time.monotonic() < deadline:
+        record = reader.poll(0.5)
+        if record is None or record.error():
+            continue
+        now, value = time.perf_counter(), record.value() or b""
+        start = value.index(mark) + len(mark)
+        began = sent.pop(value[start : value.index(b'"', start)].decode(), None)
+        if began is not None:
+            found += 1
+            yield now - began
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Memory: an owner's anonymous memory, at its greatest, with so many aggregates in its shards."""
+
+import argparse
+import subprocess
+import time
+from contextlib import closing
+from pathlib import Path
+
+from benchmarks.arena import Arena, arena, command, deposit
+from benchmarks.report import report
+from cqrs_cli.config import load
+from cqrs_cli.core.memory import Saved
+from cqrs_cli.jobs.own import identity_of
+from cqrs_cli.jobs.prepare import prepare
+from cqrs_cli.kafka.partitioner import target
+from cqrs_cli.registry import load as load_aggregate
+from cqrs_cli.state.shard import open_shard
+from cqrs_cli.state.store import Change
+
+
+def main() -> None:
+    """Read the options, measure, report."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--aggregates", type=int, default=5_000_000, help="in the shards of one owner")
+    options.add_argument("--commands", type=int, default=500_000)
+    options.add_argument("--partitions", type=int, default=4)
+    given = options.parse_args()
+    with arena() as here:
+        topics = here.topics("bank_account", given.partitions)
+        _fill(here, given)
+        deposit(here, topics, given.commands, given.aggregates)
+        greatest = _greatest(here, given)
+    report(
+        "memory",
+        [{"what": f"{given.aggregates:,} aggregates, one owner of all", "anonymous_mb": greatest / 1e6}],
+    )
+
+
+def _fill(here: Arena, given: argparse.Namespace) -> None:
+    """Accounts straight into the shards, as folding their events would have left them."""
+    settings = load({}, here.root)
+    aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
+    plan = prepare(settings, here.connection, {"bank_account": aggregate})
+    state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"ann","balance":100}'))
+    homes = [target("murmur2", f"acc-{n}".encode(), given.partitions) for n in range(given.aggregates)]
+    for unit in plan.units():
+        with closing(open_shard(plan.shard(unit), identity_of(plan, unit, aggregate)).store) as store:
+            mine = [n for n, home in enumerate(homes) if home == unit[1]]
+            for start in range(0, len(mine), 20_000):
+                states = {f"acc-{n}": Saved(1, 0, 0, state) for n in mine[start : start + 20_000]}
+                store.apply(Change(store.token(), store.positions(), store.positions(), states))
+
+
+def _greatest(here: Arena, given: argparse.Namespace) -> int:
+    """The most RssAnon of any Python worker while one task owns all partitions and decides the backlog."""
+    greatest = 0
+    arguments = command("run", "bank_account", "--once", "--master", "local[1]")
+    with subprocess.Popen(arguments, cwd=here.root) as run:
+        while run.poll() is None:
+            for pid in _descendants(run.pid):
+                greatest = max(greatest, _anonymous(pid))
+            time.sleep(0.1)
+    return greatest
+
+
+def _descendants(pid: int) -> list[int]:
+    """The Python workers below a process: Spark's daemon and what it forked."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, task.read_text().split()):
+            name = Path(f"/proc/{child}/comm").read_text().strip()
+            found += ([child] if name.startswith("python") else []) + _descendants(child)
+    return found
+
+
+def _anonymous(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next(
+        (1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")), 0
+    )
+
+
+if __name__ == "__main__":
+    main()
