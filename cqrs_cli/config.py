@@ -36,11 +36,15 @@ _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
 
 
 def _duration(value: object) -> object:
-    return parse_duration(value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return parse_duration(value)
+    if isinstance(value, timedelta):
+        return value
+    raise ValueError("a duration has a unit: 30s, 15m, 24h, 7d")
 
 
 def _retention(value: object) -> object:
-    return None if value == "unlimited" else _duration(value)
+    return None if value in (None, "unlimited") else _duration(value)
 
 
 def _servers(value: str) -> str:
@@ -163,9 +167,9 @@ def load(flags: Mapping[str, object], cwd: Path | None = None) -> Settings:
     except ValidationError as error:
         raise _refusal(error, ordered) from None
     if settings.bootstrap_server is None and settings.command_config is not None:
-        server = _read_command_config(settings.command_config).get("bootstrap.servers")
+        server = _server_of(settings.command_config)
         settings = settings.model_copy(update={"bootstrap_server": server})
-        found["bootstrap_server"] = f"{settings.command_config}" if server else "default"
+        found["bootstrap_server"] = str(settings.command_config) if server else "default"
     settings = settings.model_copy(update={"state_dir": root / settings.state_dir})
     settings._origins.update({name: found.get(name, "default") for name in names})
     return settings
@@ -208,6 +212,15 @@ def _refusal(error: ValidationError, ordered: list[Layer]) -> Exception:
     layer = next((layer for layer in ordered if name in layer.values), ordered[0])
     reason = str(first["msg"]).removeprefix("Value error, ")
     return layer.error(f"{layer.origin(name)}: {name}: {reason}", "see cqrs doctor for the settings in force")
+
+
+def _server_of(command_config: Path) -> str | None:
+    """Where a file for Java clients says that the cluster is: they take it from there."""
+    server = _read_command_config(command_config).get("bootstrap.servers")
+    try:
+        return _servers(server) if server else None
+    except ValueError as error:
+        raise ConfigurationError(f"{command_config}: bootstrap.servers: {error}", "write HOST:PORT") from None
 
 
 def _read_command_config(path: Path) -> dict[str, str]:

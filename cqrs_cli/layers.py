@@ -1,5 +1,6 @@
 """The places settings come from, read but not yet judged; each layer knows how to name the origin of a value."""
 
+import re
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from cqrs_cli.properties import is_secret, parse_properties
 
 FLAGS = {"properties": "-X", "bootstrap_server": "-b/--bootstrap-server"}
 ENV_PREFIX = "CQRS_"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
 class Layer(NamedTuple):
@@ -35,14 +37,15 @@ def flags(given: Mapping[str, object], cwd: Path) -> Layer:
 def _pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     name = name.strip()
+    # Whatever follows the name may be a secret, the `=` forgotten or mistyped: none of it is repeated.
+    shown = _NOT_IN_NAMES.split(name)[0]
     if is_secret(name):
         raise UsageError(
-            f"-X {name}: a secret is not accepted on the command line",
+            f"-X {shown}: a secret is not accepted on the command line",
             "put it into a file and name that with --command-config",
         )
-    if not separator or not name:
-        # A forgotten `=` could leave a secret in `text`: name only what stands before a blank.
-        raise UsageError(f"-X {name.split(' ')[0][:60]!r} is not key=value", "write -X client.id=me")
+    if not separator or not name or shown != name:
+        raise UsageError(f"-X {shown}: this is not key=value", "write -X client.id=me")
     return name, value.strip()
 
 
