@@ -26,6 +26,11 @@ class OpenTransaction:
     transactional_id: str | None = None
     timeout_ms: int | None = None
 
+    @property
+    def identity(self) -> tuple[str, int, int, int]:
+        """What no other transaction shares: where it begins, and whose it is."""
+        return self.topic, self.partition, self.first_offset, self.producer_id
+
     def hangs(self, now: int) -> bool:
         """Whether it will not end by itself, as far as can be told from here."""
         return self.timeout_ms is None or now - self.since > self.timeout_ms + GRACE_MS
@@ -44,7 +49,23 @@ class OpenTransaction:
 
 
 def find(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
-    """Transactions open on these (topic, partition)s, asked of the partitions' leaders, then of the coordinators."""
+    """Transactions open on these (topic, partition)s, asked of the partitions' leaders, then of the coordinators.
+
+    One that ends between the two questions seems to be nobody's. A coordinator forgets a transaction only after its
+    markers are written, so whatever is still open when asked once more is nobody's indeed.
+    """
+    found = _look(client, partitions)
+    unclaimed = {one.identity for one in found if one.timeout_ms is None}
+    if not unclaimed:
+        return found
+    again = _look(client, {(topic, partition) for topic, partition, *_ in unclaimed})
+    return [
+        *(one for one in found if one.identity not in unclaimed),
+        *(one for one in again if one.identity in unclaimed),
+    ]
+
+
+def _look(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
     from kafka import TopicPartition
 
     states = client.describe_producers([TopicPartition(*partition) for partition in partitions])
@@ -75,6 +96,8 @@ def _transaction(place: Any, producer: Any, known: tuple[str, Any] | None) -> Op
 
 def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, Any]]:
     """Producer id → transactional id and description, for those that a coordinator knows as under way."""
+    from kafka.errors import TransactionalIdNotFoundError
+
     if not producer_ids:
         return {}
     listed = client.list_transactions(producer_id_filters=sorted(producer_ids))
@@ -84,7 +107,10 @@ def _descriptions(client: Any, producer_ids: set[int]) -> dict[int, tuple[str, A
         for row in rows
         if row.state in ("Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence")
     }
-    described = client.describe_transactions(sorted(under_way)) if under_way else {}
+    try:
+        described = client.describe_transactions(sorted(under_way)) if under_way else {}
+    except TransactionalIdNotFoundError:  # expired since it was listed
+        described = {}
     return {about.producer_id: (name, about) for name, about in described.items()}
 
 

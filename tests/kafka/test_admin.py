@@ -3,10 +3,12 @@
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import clients
@@ -123,6 +125,32 @@ def test_an_open_transaction_is_found_with_its_owner(
     assert found.hangs(now=found.since + 24 * 3_600_000)
     producer.abort_transaction(20)
     assert eventually(lambda: not admin.open_transactions(topics.events, 1))
+
+
+def test_transactions_that_come_and_go_do_not_seem_to_hang(
+    admin: Admin, connection: Connection, topics: Topics
+) -> None:
+    ensure_topics(admin, topics, Plan(partitions=1))
+    producer = clients.producer(connection, transactional_id=topics.transactional_id(0), retry_backoff_ms=1)
+    producer.init_transactions(20)
+    enough = threading.Event()
+    writer = threading.Thread(target=commit_until, args=(enough, producer, topics.events))
+    writer.start()
+    try:
+        assert eventually(lambda: admin.open_transactions(topics.events, 0))
+        looks = [admin.open_transactions(topics.events, 0) for _ in range(500)]
+    finally:
+        enough.set()
+        writer.join()
+    assert not [found for look in looks for found in look if found.hangs(now=found.since + 1000)]
+
+
+def commit_until(enough: threading.Event, producer: Producer, topic: str) -> None:
+    while not enough.is_set():
+        producer.begin_transaction()
+        producer.produce(topic, b"soon", partition=0)
+        producer.flush(20)
+        producer.commit_transaction(20)
 
 
 def test_a_cluster_without_authorizer_has_no_acls(admin: Admin) -> None:
