@@ -1,0 +1,117 @@
+"""Spark's JVM: started beside this process, silent, and gone when this process is gone, however it ends.
+
+The JVM ends itself when its standard input closes, which the kernel does for a killed driver too; its Python workers
+end with it by the same rule. So nothing here has to run for nothing to be left behind.
+"""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+from cqrs_cli.kafka import java
+
+if TYPE_CHECKING:
+    from py4j.clientserver import ClientServer
+
+#: How long a JVM may take to end after its input has closed, seconds, before it is killed.
+GRACE = 10.0
+
+#: What py4j says of a JVM that went away is said by the error that follows.
+logging.getLogger("py4j").addHandler(logging.NullHandler())
+logging.getLogger("py4j").propagate = False
+
+
+@contextmanager
+def started(conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["ClientServer"]:
+    """A gateway to a new JVM, which is ended with the block. Its output and its workers' go to `log`, emptied first.
+
+    Raises `UnavailableError` when Java is missing, too old or incomplete, `ConfigurationError` when the log cannot
+    be written, `CqrsError` naming the log when the JVM does not come up.
+    """
+    found = java.find_java()
+    with _environment(loopback), _opened(log) as output:
+        gateway = _launched(conf, output, log, found)
+        try:
+            yield gateway
+        finally:
+            _end(gateway)
+
+
+def _launched(conf: Mapping[str, str], output: int, log: Path, found: Path) -> "ClientServer":
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    # A session of its own: Ctrl-C and signals to the process group reach the driver alone; it ends the rest in order.
+    how = {"stdout": output, "stderr": output, "start_new_session": True}
+    try:
+        launch: Callable[..., ClientServer] = launch_gateway
+        return launch(SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=how)
+    except PySparkRuntimeError:
+        if not java.runs_spark(found):
+            raise UnavailableError(f"{found} lacks the module {java.SPARK_MODULE}", java.INSTALL) from None
+        raise CqrsError("Spark's JVM ended while it started", f"see {log}") from None
+
+
+def _end(gateway: "ClientServer") -> None:
+    """Close the JVM's input and wait; kill it when that is not enough."""
+    process: subprocess.Popen[bytes] = gateway.proc
+    gateway.shutdown()
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _environment(loopback: bool) -> Iterator[None]:
+    """What PySpark reads from the environment, for as long as the session lasts."""
+    import pyspark
+
+    ours: dict[str, str | None] = {
+        "SPARK_HOME": str(
+            Path(pyspark.__file__).parent
+        ),  # the installed package, whatever else is on this machine
+        "PYSPARK_PYTHON": sys.executable,  # else workers are whatever `python3` is
+        "PYSPARK_SUBMIT_ARGS": None,
+        "PYTHONHASHSEED": "0",  # sets iterate alike in every worker
+    }
+    if loopback:
+        ours["SPARK_LOCAL_IP"] = "127.0.0.1"  # no look-up of this machine's name, nothing open to the network
+    before = {name: os.environ.get(name) for name in ours}
+    _set(ours)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@contextmanager
+def _opened(log: Path) -> Iterator[int]:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"")
+        output = log.open("ab")
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {log}: {error.strerror or error}", "make it writable"
+        ) from error
+    with output:
+        yield output.fileno()
