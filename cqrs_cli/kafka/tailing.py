@@ -1,0 +1,153 @@
+"""Looking along a topic: stretches of several partitions in the order of time, their last records, and what follows."""
+
+import heapq
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import ExitStack, closing
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, TopicPartition
+
+from cqrs_cli.core.moments import parse_moment
+from cqrs_cli.core.record import Record
+from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.partitioner import Partitioner, home
+
+#: A record and the partition it was in.
+Placed = tuple[int, Record]
+
+#: Whether a record is wanted.
+Keep = Callable[[Record], bool]
+
+#: (start, end) of each partition.
+Bounds = Mapping[int, tuple[int, int]]
+
+#: What all readers of a merge together may hold back, KiB.
+_QUEUE = 64 * 1024
+
+
+class Origin(NamedTuple):
+    """Where to begin: `kind` is beginning, end, offset or time; `number` is the offset, or the time in ms."""
+
+    kind: str
+    number: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "Origin":
+        """`beginning`, `end`, an offset or a time in RFC 3339; raises `ValueError` for anything else."""
+        if text in ("beginning", "end"):
+            return cls(text)
+        if text.isascii() and text.isdigit():
+            return cls("offset", int(text))
+        return cls("time", parse_moment(text))
+
+
+def bounds(
+    connection: Connection, topic: str, origin: Origin, key: bytes | None, partitioner: Partitioner
+) -> dict[int, tuple[int, int]]:
+    """(start, committed end) of each partition that may hold `key`; no key: of all. Raises `ConfigurationError`."""
+    count = readers.partitions(connection, topic)
+    only = None if key is None else home(partitioner, key, count)
+    found = readers.bounds(connection, topic, range(count) if only is None else [only])
+    return {
+        partition: (_start(connection, topic, partition, low, end, origin), end)
+        for partition, (low, end) in found.items()
+    }
+
+
+def _start(connection: Connection, topic: str, partition: int, low: int, end: int, origin: Origin) -> int:
+    match origin.kind:
+        case "beginning":
+            return low
+        case "offset":
+            return min(max(low, origin.number), end)
+        case "time":
+            found = readers.offset_at(connection, topic, partition, origin.number)
+            return end if found is None else min(found, end)
+    return end
+
+
+def merged(
+    connection: Connection, topic: str, stretches: Bounds, keep: Keep
+) -> Generator[Placed, None, None]:
+    """All records within `stretches`, by timestamp as far as the partitions are; within a partition as in the log."""
+    queue = max(1024, _QUEUE // max(1, len(stretches)))
+    with ExitStack() as opened:
+        readings = [
+            opened.enter_context(closing(_stretch(connection, topic, partition, start, end, keep, queue)))
+            for partition, (start, end) in stretches.items()
+            if start < end
+        ]
+        yield from heapq.merge(*readings, key=_time)
+
+
+def _time(placed: Placed) -> tuple[int, int]:
+    return placed[1].timestamp, placed[0]
+
+
+def _stretch(
+    connection: Connection, topic: str, partition: int, start: int, end: int, keep: Keep, queue: int
+) -> Generator[Placed, None, None]:
+    reader = clients.consumer(connection, queued_max_messages_kbytes=queue, queued_min_messages=50_000)
+    try:
+        for records in readers.read_with(connection, reader, topic, partition, start, end):
+            yield from ((partition, record) for record in records if keep(record))
+    finally:
+        reader.close()
+
+
+def last(connection: Connection, topic: str, stretches: Bounds, keep: Keep, count: int) -> list[Placed]:
+    """The last `count` records within `stretches`, by timestamp."""
+    found: list[Placed] = []
+    for partition, (start, end) in stretches.items():
+        found += (
+            (partition, record) for record in _last(connection, topic, partition, start, end, keep, count)
+        )
+    return sorted(found, key=_time)[-count:] if count else []
+
+
+def _last(
+    connection: Connection, topic: str, partition: int, start: int, end: int, keep: Keep, count: int
+) -> list[Record]:
+    """Of one partition; looks back in growing strides, as offsets have holes and not all is kept."""
+    stride = 4 * count + 16
+    records: list[Record] = []
+    low = end
+    while low > start and len(records) < count:
+        high, low = low, max(start, low - stride)
+        batches = readers.read(connection, topic, partition, low, high)
+        records = [record for batch in batches for record in batch if keep(record)] + records
+        stride *= 8
+    return records[-count:] if count else []
+
+
+def following(
+    connection: Connection, topic: str, ends: Mapping[int, int], keep: Keep, note: Callable[[str], None]
+) -> Iterator[list[Placed]]:
+    """Records from these offsets on as they are committed, in batches; for ever, an empty one when nothing came.
+
+    A broker that does not answer is waited for; `note` is told once.
+    """
+    reader = clients.consumer(connection)
+    silent = False
+    try:
+        reader.assign([TopicPartition(topic, partition, end) for partition, end in ends.items()])
+        while True:
+            batch: list[Placed] = []
+            first = reader.poll(0.2)
+            for message in [first, *reader.consume(10_000, 0)] if first else []:
+                error, partition = message.error(), message.partition() or 0
+                if error is None:
+                    record = readers.record_of(message)
+                    silent = False
+                    if keep(record):
+                        batch.append((partition, record))
+                elif clients.is_unreachable(error):
+                    if not silent:
+                        note(f"no answer from {connection.bootstrap_server}; still trying")
+                    silent = True
+                elif error.code() != KafkaError._PARTITION_EOF:
+                    raise readers.failure(connection, topic, partition, error)
+            yield batch
+    finally:
+        reader.close()
