@@ -22,6 +22,7 @@ COMMANDS = (
     "send",
     "run",
     "show",
+    "tail",
     "status",
     "doctor",
     "kafka",
