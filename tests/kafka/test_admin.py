@@ -188,7 +188,8 @@ def test_a_port_that_never_answers_is_given_up_within_ten_seconds() -> None:
 
 
 ASK = """
-import sys
+import logging, sys
+logging.basicConfig(level=logging.INFO)
 from cqrs_cli.kafka.admin import Admin, Connection
 try:
     Admin(Connection(sys.argv[1], {"security.protocol": "SSL"}))

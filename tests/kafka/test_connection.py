@@ -146,7 +146,14 @@ def test_kerberos_tells_kafka_python_the_service() -> None:
 
 
 @pytest.mark.parametrize(
-    "jaas", ["hunter2", "x.PlainLoginModule required hunter2;", "x.Other required a=hunter2;", PLAIN[:-1]]
+    "jaas",
+    [
+        "hunter2",
+        "x.PlainLoginModule required hunter2;",
+        "x.Other required a=hunter2;",
+        PLAIN[:-1],
+        PLAIN[:-1] + "hunter2;",
+    ],
 )
 def test_a_jaas_entry_that_cannot_be_used_is_refused_and_not_repeated(jaas: str) -> None:
     said = refusal({"sasl.jaas.config": jaas})
