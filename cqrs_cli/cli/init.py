@@ -22,7 +22,7 @@ def init(
     cli: Cli,
     aggregates: AggregateNames = None,
     partitions: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Of each topic; fixed for life. [default: 4]")
+        int | None, typer.Option(metavar="N", min=1, help="Of each topic; fixed for life. Default: 4.")
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
