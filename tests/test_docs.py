@@ -1,0 +1,34 @@
+"""Documents point at what exists: files, and names in the code."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DESIGN = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+
+#: `jobs.claim.judge`: a dotted name in code style that begins with a part of the package.
+_NAME = re.compile(r"`((?:core|jobs|kafka|state)(?:\.\w+)+)`")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
+    links = re.findall(r"\]\(([^)#]+)", document.read_text(encoding="utf-8"))
+    broken = [link for link in links if "://" not in link and not (document.parent / link).exists()]
+    assert broken == []
+
+
+@pytest.mark.parametrize("name", sorted(set(_NAME.findall(DESIGN))))
+def test_a_name_in_the_design_exists(name: str) -> None:
+    part, module, *attributes = name.split(".")
+    found: object = importlib.import_module(f"cqrs_cli.{part}.{module}")
+    for attribute in attributes:
+        found = getattr(found, attribute)
+
+
+@pytest.mark.parametrize("test", sorted(set(re.findall(r"`(tests/[\w/]+\.py)`", DESIGN))))
+def test_a_test_named_by_the_design_exists(test: str) -> None:
+    assert (ROOT / test).is_file()
