@@ -1,0 +1,156 @@
+"""The demo, act by act: send a story, decide it, look at the accounts, and fold the events once more to compare."""
+
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, NamedTuple
+
+from cqrs_cli import queries, registry
+from cqrs_cli.core.digest import add, aggregate_digest, show
+from cqrs_cli.core.outcome import Verdict, read_outcome
+from cqrs_cli.demo.project import AGGREGATE
+from cqrs_cli.demo.story import Step, accounts, tell
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.prepare import prepare
+from cqrs_cli.jobs.progress import Snapshot
+from cqrs_cli.jobs.run import archive_name, run
+from cqrs_cli.jobs.spark import ship, slots
+from cqrs_cli.kafka.admin import Admin, ensure_topics
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.readers import bounds, partitions, read
+from cqrs_cli.kafka.sender import Sender
+from cqrs_cli.kafka.topics import Plan as TopicPlan
+from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.queries import Shown
+from cqrs_cli.state.shard import open_readonly
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from cqrs_cli.config import Settings
+
+Place = tuple[int, int]  # partition and offset of a command
+
+
+class Told(NamedTuple):
+    """A step of the story, and what was decided."""
+
+    step: Step
+    verdict: Verdict
+
+    @property
+    def ending(self) -> str:
+        """What became of it, in the words of `Step.ends`."""
+        return self.verdict.code or self.verdict.reason or self.verdict.status
+
+
+class Tally(NamedTuple):
+    """A set of aggregates: how many, and the digest of their ids, versions and states."""
+
+    aggregates: int
+    digest: str
+
+
+class Performance(NamedTuple):
+    """All that came of it."""
+
+    decided: Snapshot
+    told: list[Told]
+    accounts: dict[str, Shown]
+    live: Tally
+    replayed: Tally
+
+    @property
+    def surprises(self) -> list[str]:
+        """What is not as it should be, in words."""
+        told = [
+            f"{told.step.says!r} ended with {told.ending}, not {told.step.ends}"
+            for told in self.told
+            if told.ending != told.step.ends
+        ]
+        return told if self.live == self.replayed else [*told, "the replay differs from the live state"]
+
+
+class Play:
+    """One performance; its acts are called in the order they stand here."""
+
+    def __init__(self, settings: "Settings", connection: Connection, name: str) -> None:
+        """`name` sets this performance's accounts apart from those of others in the same topics."""
+        self.settings = settings
+        self.connection = connection
+        self.aggregate = registry.load(AGGREGATE, settings.aggregates, settings.root)
+        self.topics = Topics(AGGREGATE, settings.topic_prefix)
+        self.accounts = accounts(name)
+        self.story = tell(self.aggregate, name)
+        self._places: list[Place] = []
+
+    def send(self) -> None:
+        """The story goes into the commands topic, one record after the other."""
+        with Admin(self.connection) as admin:
+            ensure_topics(admin, self.topics, TopicPlan(partitions=self.settings.partitions))
+        self._before = self._ends()
+        with Sender(self.connection, self.settings.partitioner) as sender:
+            for step in self.story:
+                sender.send(self.topics.commands, step.key.encode(), step.value, self._delivered)
+                sender.flush()
+
+    def _delivered(self, partition: int, offset: int) -> None:
+        self._places.append((partition, offset))
+
+    def decide(self, context: "SparkContext") -> Snapshot:
+        """What `cqrs run --once` does: decide what is there now."""
+        self._plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate}, once=True)
+        with TemporaryDirectory() as folder:
+            archive = Path(folder) / archive_name(self.settings.aggregates)
+            ship(context, registry.source_archive(self.settings.aggregates, self.settings.root, archive))
+            tasks = min(len(self._plan.units()), slots(context))
+            return run(context, self._plan, tasks, _ignore, _ignore)
+
+    def told(self) -> list[Told]:
+        """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""
+        outcomes = self._outcomes()
+        for step, place in zip(self.story, self._places, strict=True):
+            if place not in outcomes:
+                raise CqrsError(f"no outcome for {step.says!r}", "cqrs doctor looks for the cause")
+        return [Told(step, outcomes[place]) for step, place in zip(self.story, self._places, strict=True)]
+
+    def _outcomes(self) -> dict[Place, Verdict]:
+        """Those written since the story was sent, by the place of their command."""
+        verdicts = [
+            read_outcome(record.value).data
+            for partition, end in self._ends().items()
+            for records in read(
+                self.connection, self.topics.outcomes, partition, self._before[partition], end
+            )
+            for record in records
+        ]
+        return {(verdict.partition, verdict.offset): verdict for verdict in verdicts}
+
+    def _ends(self) -> dict[int, int]:
+        topic = self.topics.outcomes
+        numbers = range(partitions(self.connection, topic))
+        return {number: end for number, (_, end) in bounds(self.connection, topic, numbers).items()}
+
+    def account(self, account: str) -> Shown:
+        """What `cqrs show` shows: an account as its events tell it."""
+        key = account.encode()
+        places = queries.stretches(self.connection, self.topics.events, key, self.settings.partitioner)
+        records = queries.records_of(self.connection, key, places)
+        return queries.show(self.aggregate, account, records, queries.parse_at(None))
+
+    def live(self) -> Tally:
+        """All accounts as their owners keep them, in LMDB."""
+        count = total = 0
+        for unit in self._plan.units():
+            shard = open_readonly(self._plan.shard(unit))
+            if shard is None:
+                raise CqrsError(f"the state in {self._plan.shard(unit)} is gone", "run the demo again")
+            with closing(shard):
+                for aggregate_id, saved in shard.items():
+                    total = add(total, aggregate_digest(aggregate_id, saved.version, saved.state))
+                    count += 1
+        return Tally(count, show(total))
+
+
+def _ignore(_: object) -> None:
+    """This run is over before its progress is worth showing."""

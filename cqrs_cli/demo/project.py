@@ -1,0 +1,90 @@
+"""The demo's own project: a folder like any user's, so that everything in it can be looked at afterwards."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka import embedded, file_lock
+
+if TYPE_CHECKING:
+    from cqrs_cli.config import Settings
+
+AGGREGATE = "bank_account"
+
+#: On a broker that is not its own the demo keeps to topics of its own.
+PREFIX = "demo."
+
+#: How long a second demo waits for the first one in the same folder, in seconds.
+PATIENCE = 180.0
+
+_ABOUT = "# Written by cqrs demo, each time it runs. Look around here with cqrs show, tail, status.\n"
+
+
+def settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
+    """The demo's settings: only where it lies is the user's, and the broker if the call itself names one.
+
+    A broker named by the environment or a file is left alone: what is in use there is not for a demo to touch.
+    """
+    from cqrs_cli.config import Settings
+
+    root = user.root / ".cqrs" / "demo"
+    values: dict[str, object] = {"root": root, "state_dir": root / ".cqrs" / "state"}
+    if flags.get("bootstrap_server") or flags.get("command_config"):
+        kept = ("bootstrap_server", "command_config", "properties")
+        values |= {name: getattr(user, name) for name in kept} | {"topic_prefix": PREFIX}
+    if flags.get("topic_prefix"):
+        values["topic_prefix"] = user.topic_prefix
+    return Settings.model_validate(values)
+
+
+def write(settings: "Settings") -> None:
+    """Write the project: its aggregate and its cqrs.toml. Raises `ConfigurationError` where that cannot be."""
+    package = settings.root / "aggregates"
+    try:
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "__init__.py").touch()
+        source = files("cqrs_cli.demo") / f"{AGGREGATE}.py.txt"
+        (package / f"{AGGREGATE}.py").write_bytes(source.read_bytes())
+        (settings.root / "cqrs.toml").write_text(_ABOUT + "".join(_lines(settings)), encoding="utf-8")
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {settings.root}: {error.strerror or error}", "run it in a folder you can write to"
+        ) from error
+
+
+def _lines(settings: "Settings") -> Iterator[str]:
+    """Where the topics are; a text in JSON is one in TOML."""
+    if settings.bootstrap_server:
+        yield f"bootstrap_server = {json.dumps(settings.bootstrap_server)}\n"
+    if settings.command_config:
+        yield f"command_config = {json.dumps(str(settings.command_config))}\n"
+    if settings.topic_prefix:
+        yield f"topic_prefix = {json.dumps(settings.topic_prefix)}\n"
+    if settings.properties:
+        yield "[properties]\n"
+        yield from (
+            f"{json.dumps(name)} = {json.dumps(text)}\n" for name, text in settings.properties.items()
+        )
+
+
+@contextmanager
+def alone(root: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """One demo at a time in a folder: a second one would take the partitions away from the first."""
+    with file_lock.held(root / "lock", waiting, PATIENCE):
+        yield
+
+
+@contextmanager
+def broker_left_as_found(settings: "Settings") -> Iterator[None]:
+    """The project's embedded broker, if it gets started within the block, is stopped with it, however that ends."""
+    if settings.bootstrap_server or embedded.status(settings.root) is not None:
+        yield
+        return
+    try:
+        yield
+    finally:
+        embedded.stop(settings.root)

@@ -1,0 +1,67 @@
+"""The story that `cqrs demo` tells: what is sent, in order, and what must become of it."""
+
+from dataclasses import dataclass
+
+from cqrs_cli.commands import compose
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.uuid7 import uuid7
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One record for the commands topic. `ends` is the outcome's code, reason or status, the most telling there is."""
+
+    says: str
+    key: str
+    value: bytes
+    ends: str
+
+
+def accounts(run: str) -> tuple[str, str]:
+    """The ids of the two accounts. `run` sets them apart from those of other runs in the same topics."""
+    return f"ada-{run}", f"bob-{run}"
+
+
+def tell(aggregate: Aggregate, run: str) -> list[Step]:
+    """The story, for the aggregate `bank_account`."""
+    ada, bob = accounts(run)
+    paid_in = uuid7()
+
+    def step(
+        says: str,
+        ends: str,
+        account: str,
+        command: str,
+        *fields: str,
+        id: str | None = None,
+        seen: str | None = None,
+    ) -> Step:
+        composed = compose(aggregate, account, command, fields, id=id, expected=seen)
+        return Step(says, account, composed.value, ends)
+
+    return [
+        step("Ada opens an account", "accepted", ada, "Open", "owner=Ada"),
+        step("Bob opens an account", "accepted", bob, "Open", "owner=Bob"),
+        step("Ada pays in 100", "accepted", ada, "Deposit", "amount=100", id=paid_in),
+        step("Bob pays in 20", "accepted", bob, "Deposit", "amount=20"),
+        step(
+            "Ada's phone, having seen version 2, takes out 30",
+            "accepted",
+            ada,
+            "Withdraw",
+            "amount=30",
+            seen="2",
+        ),
+        step(
+            "her laptop, having seen it too, takes out 40",
+            "VERSION_CONFLICT",
+            ada,
+            "Withdraw",
+            "amount=40",
+            seen="2",
+        ),
+        step("Bob takes out 50", "OVERDRAWN", bob, "Withdraw", "amount=50"),
+        step("Ada's 100, sent again with the same id", "duplicate", ada, "Deposit", "amount=100", id=paid_in),
+        Step("a broken client sends half a command", ada, b'{"specversion":"1.0","id":"', "INVALID_ENVELOPE"),
+        step("Ada pays in 5", "accepted", ada, "Deposit", "amount=5"),
+    ]

@@ -1,0 +1,72 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.batch import Context, Decisions, decide_batch
+from cqrs_cli.core.outcome import read_outcome
+from cqrs_cli.core.record import Record
+from cqrs_cli.demo.play import Performance, Tally, Told
+from cqrs_cli.demo.story import Step, accounts, tell
+from cqrs_cli.jobs.progress import Snapshot
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def bank_account() -> Aggregate:
+    return registry.load("bank_account", "aggregates", ROOT)
+
+
+def decided(aggregate: Aggregate, story: list[Step]) -> Decisions:
+    """The story decided as one batch of one partition."""
+    headers = [("content-type", b"application/cloudevents+json")]
+    records = [
+        Record(offset, 1000, step.key.encode(), step.value, list(headers))
+        for offset, step in enumerate(story)
+    ]
+    return decide_batch(aggregate, records, Context(0, lambda _: None, lambda *_: None, lambda: 2000))
+
+
+def played(aggregate: Aggregate, story: list[Step]) -> Iterator[Told]:
+    for step, (value, _, _) in zip(story, decided(aggregate, story).outcomes, strict=True):
+        yield Told(step, read_outcome(value).data)
+
+
+def performance(told: list[Told], replayed: str = "a") -> Performance:
+    return Performance(Snapshot(0.0), told, {}, Tally(2, "a"), Tally(2, replayed))
+
+
+def test_every_step_ends_as_the_story_says(bank_account: Aggregate) -> None:
+    assert performance(list(played(bank_account, tell(bank_account, "x")))).surprises == []
+
+
+def test_the_story_shows_every_status_but_unchanged(bank_account: Aggregate) -> None:
+    statuses = {told.verdict.status for told in played(bank_account, tell(bank_account, "x"))}
+    assert statuses == {"accepted", "rejected", "duplicate", "failed"}
+
+
+def test_the_lost_race_is_lost_to_the_version_alone(bank_account: Aggregate) -> None:
+    story = tell(bank_account, "x")
+    race = next(step for step in story if step.ends == "VERSION_CONFLICT")
+    (late,) = (n for n, step in enumerate(story) if step is race)
+    unversioned = Step(race.says, race.key, race.value.replace(b'"expectedversion":"2",', b""), "accepted")
+    assert unversioned.value != race.value
+    told = list(played(bank_account, [*story[:late], unversioned, *story[late + 1 :]]))
+    assert performance(told).surprises == []
+
+
+def test_each_run_has_accounts_of_its_own() -> None:
+    assert not set(accounts("1")) & set(accounts("2"))
+
+
+def test_an_ending_that_is_not_the_storys_is_a_surprise(bank_account: Aggregate) -> None:
+    (first, *_) = played(bank_account, tell(bank_account, "x"))
+    wrong = Told(Step(first.step.says, first.step.key, first.step.value, "OVERDRAWN"), first.verdict)
+    assert performance([wrong]).surprises == ["'Ada opens an account' ended with accepted, not OVERDRAWN"]
+
+
+def test_a_replay_that_differs_is_a_surprise() -> None:
+    assert performance([], replayed="b").surprises == ["the replay differs from the live state"]
