@@ -15,10 +15,10 @@ from cqrs_cli.state.store import Change, Positions, Store
 
 #: So many commands may wait to be applied. Larger changes with random ids dirty so many pages that LMDB keeps
 #: hundreds of MB of anonymous memory (measured: 100,000 cost 200 MB a shard and 5 % less time an id).
-APPLY_EVERY = 20_000
+APPLY_EVERY = 5_000
 
 #: So many decoded states are kept above the shard, oldest forgotten first.
-CACHED_STATES = 50_000
+CACHED_STATES = 20_000
 
 
 class Ledger:

@@ -6,6 +6,7 @@
 import gc
 import os
 import random
+import sys
 import threading
 import time
 import traceback
@@ -24,6 +25,7 @@ from cqrs_cli.jobs.recover import fold_events, fold_outcomes
 from cqrs_cli.jobs.tenure import MOST_COMMANDS, LostError, StandDown, Tenure, TooMuchError
 from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.kafka.readers import StalledError, bounds, last_record
+from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT
 from cqrs_cli.registry import load
 from cqrs_cli.state.shard import Identity, open_shard
 from cqrs_cli.state.store import NotOwnerError, Store
@@ -32,8 +34,8 @@ from cqrs_cli.state.store import NotOwnerError, Store
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 
-#: How long a task waits for its threads once it is told to end, in seconds.
-GRACE = 10.0
+#: A call to the broker that takes longer never returns, in seconds: twice fence or commit with all their retries.
+STUCK = 3 * TRANSACTION_TIMEOUT
 
 
 def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
@@ -53,6 +55,8 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
             thread.join(timeout=0.2)
         if os.getppid() != parent or any(owner.failed for owner in owners):
             stopping.set()
+        for owner in owners:
+            owner.end_if_stuck()
         gc.collect(1)
     gc.enable()
     first, *others = [owner.verdict for owner in owners]
@@ -73,8 +77,22 @@ class Owner:
         self.mine: Claim = plan.claim(unit, attempt)
         self.most = MOST_COMMANDS
         self.notes: list[str] = []
+        self.tenure: Tenure | None = None
         self.trouble = ""  # what ended the last tenure, for the log
         self.verdict = Verdict(unit, self.mine.counts)
+
+    def end_if_stuck(self) -> None:
+        """End the whole process if a call to the broker outlives its timeout: it will never return, and the driver
+        submits a lost task again. Every crash is harmless, this one too.
+        """
+        tenure = self.tenure
+        if tenure is not None and tenure.writer.waiting > STUCK:
+            print(
+                f"{_where(self.unit)}: a call to the broker does not return; ending the task",
+                file=sys.stderr,
+                flush=True,
+            )
+            os._exit(os.EX_SOFTWARE)
 
     @property
     def failed(self) -> bool:
@@ -130,6 +148,7 @@ class Owner:
         pause = FIRST_PAUSE
         while not self.stopping.is_set():
             with Tenure(self.plan, self.unit, self.aggregate, store, self.mine, self.most) as tenure:
+                self.tenure = tenure
                 try:
                     tenure.fence()
                     tenure.claim()

@@ -38,7 +38,7 @@ share.coordinator.state.topic.num.partitions=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
-broker.session.timeout.ms=5000
+broker.session.timeout.ms=10000
 broker.heartbeat.interval.ms=1000
 log.cleaner.dedupe.buffer.size=16777216
 """

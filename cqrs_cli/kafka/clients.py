@@ -63,9 +63,9 @@ def bulk_consumer(connection: Connection, *, isolation: Isolation = "read_commit
         connection,
         isolation=isolation,
         queued_min_messages=200_000,
-        queued_max_messages_kbytes=32 * 1024,
-        max_partition_fetch_bytes=8 * 1024 * 1024,
-        fetch_max_bytes=16 * 1024 * 1024,
+        queued_max_messages_kbytes=16 * 1024,
+        max_partition_fetch_bytes=4 * 1024 * 1024,
+        fetch_max_bytes=8 * 1024 * 1024,
         **overrides,
     )
 

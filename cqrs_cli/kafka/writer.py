@@ -4,7 +4,8 @@ A record that could not be produced means no commit: librdkafka's `commit_transa
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -58,6 +59,7 @@ class FencedWriter:
         self._topics = topics
         self._partition = partition
         self._ends: dict[str, int] = {}
+        self._began: float | None = None
         self._producer = producer(
             connection,
             transactional_id=topics.transactional_id(partition),
@@ -71,9 +73,28 @@ class FencedWriter:
             retry_backoff_max_ms=5,
         )
 
+    @property
+    def waiting(self) -> float:
+        """Seconds since the call to the broker that is under way began; 0 if none is.
+
+        librdkafka's `send_offsets_to_transaction` ignores its timeout when the group's coordinator goes away in the
+        middle (confluentinc/librdkafka#5456): whoever sees this far beyond the timeout must end the process.
+        """
+        began = self._began
+        return 0.0 if began is None else time.monotonic() - began
+
+    @contextmanager
+    def _calling(self) -> Iterator[None]:
+        self._began = time.monotonic()
+        try:
+            yield
+        finally:
+            self._began = None
+
     def fence(self) -> None:
         """Fence the previous writer and settle its open transaction; raises `KafkaException`."""
-        self._producer.init_transactions(TRANSACTION_TIMEOUT)
+        with self._calling():
+            self._producer.init_transactions(TRANSACTION_TIMEOUT)
 
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
         """Commit a position and what rides with it, and nothing else; raises `KafkaException`."""
@@ -118,10 +139,11 @@ class FencedWriter:
 
     def _finish(self, group: Consumer, offset: int, metadata: str) -> None:
         position = TopicPartition(self._topics.commands, self._partition, offset, metadata)
-        self._producer.send_offsets_to_transaction(
-            [position], group.consumer_group_metadata(), TRANSACTION_TIMEOUT
-        )
-        self._producer.commit_transaction(TRANSACTION_TIMEOUT)
+        with self._calling():
+            self._producer.send_offsets_to_transaction(
+                [position], group.consumer_group_metadata(), TRANSACTION_TIMEOUT
+            )
+            self._producer.commit_transaction(TRANSACTION_TIMEOUT)
 
     def _produce_all(self, topic: str, outputs: Sequence[Output], deadline: float) -> None:
         """The hot path: arguments by position, and only the last record reports where it came to lie."""
