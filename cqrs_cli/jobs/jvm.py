@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,13 +51,22 @@ def _launched(conf: Mapping[str, str], output: int, log: Path, found: Path) -> "
 
     # A session of its own: Ctrl-C and signals to the process group reach the driver alone; it ends the rest in order.
     how = {"stdout": output, "stderr": output, "start_new_session": True}
-    try:
-        launch: Callable[..., ClientServer] = launch_gateway
-        return launch(SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=how)
-    except PySparkRuntimeError:
-        if not java.runs_spark(found):
-            raise UnavailableError(f"{found} lacks the module {java.SPARK_MODULE}", java.INSTALL) from None
-        raise CqrsError("Spark's JVM ended while it started", f"see {log}") from None
+    launch: Callable[..., ClientServer] = launch_gateway
+    with ThreadPoolExecutor(1) as pool:
+        gateway = pool.submit(
+            launch, SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=how
+        )
+        try:
+            return gateway.result()
+        except PySparkRuntimeError:
+            if not java.runs_spark(found):
+                raise UnavailableError(
+                    f"{found} lacks the module {java.SPARK_MODULE}", java.INSTALL
+                ) from None
+            raise CqrsError("Spark's JVM ended while it started", f"see {log}") from None
+        except KeyboardInterrupt:  # a JVM whose start is cut off would never end: let it come up, then end it
+            _end(gateway.result())
+            raise
 
 
 def _end(gateway: "ClientServer") -> None:
