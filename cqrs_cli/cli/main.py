@@ -23,6 +23,7 @@ COMMANDS = (
     "run",
     "show",
     "tail",
+    "replay",
     "status",
     "doctor",
     "kafka",

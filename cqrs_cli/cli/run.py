@@ -66,9 +66,8 @@ def run(
     """
     from cqrs_cli.cli.progress import Display
     from cqrs_cli.jobs.prepare import prepare
-    from cqrs_cli.jobs.run import archive_name
     from cqrs_cli.jobs.run import run as drive
-    from cqrs_cli.jobs.spark import session, ship, slots
+    from cqrs_cli.jobs.spark import archive_name, session, ship, slots
     from cqrs_cli.registry import source_archive
 
     cli.flags.update(master=master, state_dir=state_dir)

@@ -13,8 +13,8 @@ from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.prepare import prepare
 from cqrs_cli.jobs.progress import Snapshot
-from cqrs_cli.jobs.run import archive_name, run
-from cqrs_cli.jobs.spark import ship, slots
+from cqrs_cli.jobs.run import run
+from cqrs_cli.jobs.spark import archive_name, ship, slots
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read

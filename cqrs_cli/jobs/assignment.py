@@ -62,7 +62,12 @@ class Plan:
 
     def shard(self, unit: tuple[str, int]) -> Path:
         """The folder of a partition's shard."""
-        return self.state_dir / self.grounds[unit[0]].topics.commands.removesuffix(".commands") / str(unit[1])
+        return shard_folder(self.state_dir, self.grounds[unit[0]].topics) / str(unit[1])
+
+
+def shard_folder(state_dir: Path, topics: Topics) -> Path:
+    """Where an aggregate's shards rest, a folder for each partition."""
+    return state_dir / topics.commands.removesuffix(".commands")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.assignment import Plan, Verdict
 from cqrs_cli.jobs.progress import Progress, Snapshot
 from cqrs_cli.jobs.retire import retire
+from cqrs_cli.jobs.spark import code_root
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -110,19 +110,13 @@ class _Job(threading.Thread):
 
 def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Verdict]:
     """What Spark runs on a worker."""
-    from pyspark import SparkFiles, TaskContext
+    from pyspark import TaskContext
 
     from cqrs_cli.jobs.own import own
 
-    shipped = Path(SparkFiles.get(archive_name(plan.package)))
     task = TaskContext.get()
     attempt = task.attemptNumber() if task else 0
-    yield from own(replace(plan, root=shipped if shipped.exists() else plan.root), number, tasks, attempt)
-
-
-def archive_name(package: str) -> str:
-    """The file that the aggregates' code is shipped as."""
-    return f"cqrs-{package}.zip"
+    yield from own(replace(plan, root=code_root(plan.package, plan.root)), number, tasks, attempt)
 
 
 def _watch(

@@ -30,7 +30,6 @@ DEFAULTS = {
     "spark.scheduler.minRegisteredResourcesRatio": "1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # it writes to stderr even when piped
-    "spark.log.level": "INFO",
     "spark.sql.catalogImplementation": "in-memory",
 }
 
@@ -40,6 +39,9 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 #: Seconds to wait for a cluster's executors, and how long their number must stand still to count as complete.
 EXECUTORS_WITHIN = 60.0
 _SETTLED = 1.0
+
+#: A property of ours: where this session's log is.
+LOG = "spark.cqrs.log"
 
 _MASTER_HOST = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -55,7 +57,7 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     or setting that Spark refuses, `UsageError` for one that would break a promise.
     """
     loopback = _is_local(master)
-    settings = _settings(master, conf, name, loopback)
+    settings = {**_settings(master, conf, name, loopback), LOG: str(log_file)}
     _reach(master)
     with jvm.started(settings, log_file, loopback) as gateway:
         context = _context(settings, gateway, log_file)
@@ -68,6 +70,26 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
 def ship(context: "SparkContext", archive: Path) -> None:
     """Put a zip of Python modules on the import path of every worker, present and future."""
     context.addPyFile(str(archive))
+
+
+def archive_name(package: str) -> str:
+    """The file that the aggregates' code is shipped as."""
+    return f"cqrs-{package}.zip"
+
+
+def code_root(package: str, root: Path) -> Path:
+    """In a task: where the aggregates' package lies, the shipped archive if there is one, else `root`."""
+    from pyspark import SparkFiles
+
+    shipped = Path(SparkFiles.get(archive_name(package)))
+    return shipped if shipped.exists() else root
+
+
+def gave_up(context: "SparkContext", error: Exception) -> CqrsError:
+    """What to raise when Spark ended a job: its tasks return their own errors, so a worker is gone."""
+    java = getattr(error, "java_exception", None)
+    said = str(java.getMessage() if java is not None else error) or type(error).__name__
+    return CqrsError(f"Spark gave up: {said.splitlines()[0][:300]}", f"see {context.getConf().get(LOG)}")
 
 
 def slots(context: "SparkContext", within: float = EXECUTORS_WITHIN) -> int:

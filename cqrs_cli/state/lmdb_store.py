@@ -7,6 +7,7 @@ the first.
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import itemgetter
 from pathlib import Path
 from struct import Struct
@@ -134,8 +135,18 @@ class LmdbStore:
 
         self._write(write)
 
+    @contextmanager
+    def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, Saved]]]]:
+        """Positions and every aggregate, in one consistent look while the block lasts: keep it short."""
+        with self._begin() as txn:
+            yield _read_head(self._head(txn))[0], self._items(txn)
+
     def items(self) -> Iterator[tuple[str, Saved]]:
-        with self._begin() as txn, txn.cursor(self._states) as cursor:
+        with self._begin() as txn:
+            yield from self._items(txn)
+
+    def _items(self, txn: Transaction) -> Iterator[tuple[str, Saved]]:
+        with txn.cursor(self._states) as cursor:
             for key, value in cursor:
                 if layout.is_long(key):
                     whole, saved = layout.read_long_saved(value)
