@@ -2,13 +2,17 @@
 
 from typing import NamedTuple
 
-from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.jobs.claim import Claim
+
+#: In a claim that was put upon somebody else's offset: nothing says yet that it belongs to the log.
+UNKNOWN_TOPIC = ""
 
 
 class Log(NamedTuple):
     """What the topics of one partition say; offsets are of the commands topic."""
 
+    aggregate: str
     topic: str
     partition: int
     topic_id: str
@@ -25,7 +29,7 @@ def position(log: Log, accept_loss: int | None = None) -> int:
     """The offset to decide next. The caller still has to see that `gap(log)` holds nothing but control records.
 
     Raises `ConfigurationError` if the partition count changed, `ContradictionError` for anything that would lose or
-    repeat a decision. `accept_loss` is an operator's word for where to go on.
+    repeat a decision. `accept_loss` is an operator's word for where to go on; `UsageError` if that is not in the log.
     """
     if log.claim is not None and log.claim.partitions != log.partitions:
         raise ConfigurationError(
@@ -34,10 +38,15 @@ def position(log: Log, accept_loss: int | None = None) -> int:
         )
     accepted = log.claim.accepted_loss if log.claim is not None else None
     if accept_loss is not None and accept_loss != accepted:
+        if not log.start <= accept_loss <= log.end:
+            raise UsageError(
+                f"{log.topic} partition {log.partition} has no offset {accept_loss} to go on from",
+                f"name one from {log.start} to {log.end}",
+            )
         return accept_loss
     if accepted is not None and accepted == log.committed:
         return accepted  # nothing was decided since: the operator's word stands
-    if log.claim is not None and log.claim.topic_id != log.topic_id:
+    if log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id):
         raise contradiction(log, "the topic was deleted and created again", log.start)
     if log.last_outcome is None and log.has_events:
         raise contradiction(
@@ -63,14 +72,17 @@ def gap(log: Log, at: int) -> tuple[int, int]:
 
 
 def contradiction(log: Log, what: str, onward: int) -> CqrsError:
-    """Exit 5, naming the operator's way out."""
-    aggregate = log.topic.rpartition(".")[0]
+    """Exit 5, naming the operator's way out: `onward`, or what of the log is nearest to it."""
+    onward = min(max(onward, log.start), log.end)
+    place = f"{log.aggregate}:{log.partition}@{onward}"
     return ContradictionError(
         f"{log.topic} partition {log.partition}: {what}",
-        f"find out why; to go on from offset {onward}: cqrs run --accept-loss {aggregate}:{log.partition}@{onward}",
+        f"find out why; to go on from offset {onward}: cqrs run --accept-loss {place}",
     )
 
 
 def _nothing_lost(log: Log, at: int) -> bool:
-    """Whether the committed offset says that what lay before the log's start held no more commands."""
-    return log.committed is not None and log.committed >= log.start and at <= log.committed
+    """Whether the committed offset, if an owner committed it, says that what lay before the log's start held no more
+    commands."""
+    ours = log.claim is not None and log.claim.topic_id == log.topic_id
+    return ours and log.committed is not None and log.committed >= log.start and at <= log.committed

@@ -17,7 +17,7 @@ from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
-from cqrs_cli.jobs.position import Log, contradiction, gap, position
+from cqrs_cli.jobs.position import UNKNOWN_TOPIC, Log, contradiction, gap, position
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.offsets import committed
@@ -41,7 +41,7 @@ PACE = 0.008
 BACKLOG = 1000
 
 #: Commands in one transaction, at most.
-MOST_COMMANDS = 5_000
+MOST_COMMANDS = 10_000
 
 
 class StandDown(Exception):
@@ -117,7 +117,7 @@ class Tenure:
         self.mine = replace(
             self.mine,
             n=n,
-            topic_id=standing.topic_id if standing else self.mine.topic_id,
+            topic_id=standing.topic_id if standing else UNKNOWN_TOPIC,
             partitions=standing.partitions if standing else self.mine.partitions,
             accepted_loss=standing.accepted_loss if standing else None,
         )
@@ -136,6 +136,7 @@ class Tenure:
             self.last = last_record(self.plan.connection, self.topics.outcomes, self.partition, *outcomes)
             has_events = self.last is not None or self._holds_events(*events)
             log = Log(
+                self.unit[0],
                 self.topics.commands,
                 self.partition,
                 self.ground.ids["commands"],
