@@ -1,0 +1,110 @@
+"""Who may go on: judged by run and attempt alone."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cqrs_cli.jobs.claim import (
+    MAX_METADATA,
+    TERMINAL,
+    Claim,
+    Counts,
+    Judgement,
+    judge,
+    next_generation,
+    parse_claim,
+)
+
+MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
+
+small = st.integers(0, 2)
+claims = st.builds(
+    Claim, small, st.sampled_from("ab"), small, small, st.integers(0, 9), st.just("topic"), st.just(4)
+)
+
+
+def test_nobodys_claim_and_a_foreign_commit_are_behind_me() -> None:
+    assert judge(MINE, None) is Judgement.BEHIND
+    assert judge(MINE, parse_claim("somebody's text")) is Judgement.BEHIND
+
+
+def test_a_later_run_has_taken_over_whatever_its_attempt() -> None:
+    assert judge(MINE, replace(MINE, generation=11, submission=0, attempt=0)) is Judgement.TAKEN_OVER
+    assert judge(MINE, replace(MINE, run="n", n=1)) is Judgement.TAKEN_OVER
+
+
+def test_an_older_run_is_behind_me_even_with_a_terminal_attempt() -> None:
+    assert judge(MINE, replace(MINE, generation=9, attempt=TERMINAL, n=99)) is Judgement.BEHIND
+
+
+def test_a_later_attempt_or_submission_of_my_run_makes_me_the_straggler() -> None:
+    assert judge(MINE, replace(MINE, attempt=2)) is Judgement.STRAGGLER
+    assert judge(MINE, replace(MINE, submission=2, attempt=0)) is Judgement.STRAGGLER
+    assert judge(MINE, replace(MINE, submission=TERMINAL, attempt=TERMINAL)) is Judgement.STRAGGLER
+
+
+def test_an_earlier_attempt_of_my_run_is_behind_me() -> None:
+    assert judge(MINE, replace(MINE, attempt=0, n=99)) is Judgement.BEHIND
+    assert judge(MINE, replace(MINE, submission=0, attempt=5)) is Judgement.BEHIND
+
+
+@given(st.integers(0, 99), st.integers(0, 99))
+def test_my_own_claim_is_mine_whatever_its_n(n: int, other: int) -> None:
+    assert judge(replace(MINE, n=n), replace(MINE, n=other)) is Judgement.MINE
+
+
+@given(claims, claims)
+def test_of_two_different_attempts_exactly_one_goes_on(one: Claim, other: Claim) -> None:
+    ends = {Judgement.TAKEN_OVER, Judgement.STRAGGLER}
+    first, second = judge(one, other), judge(other, one)
+    if Judgement.MINE in (first, second):
+        assert first is second
+    else:
+        assert (first in ends) != (second in ends)
+
+
+@given(claims, claims, claims)
+def test_the_order_of_claims_has_no_circle(a: Claim, b: Claim, c: Claim) -> None:
+    ends = {Judgement.TAKEN_OVER, Judgement.STRAGGLER}
+    if judge(a, b) in ends and judge(b, c) in ends:
+        assert judge(a, c) in ends
+
+
+@given(st.integers(0, 2**41), st.lists(st.none() | claims))
+def test_a_new_run_is_later_than_all_seen_and_never_before_the_clock(
+    clock: int, seen: list[Claim | None]
+) -> None:
+    generation = next_generation(clock, seen)
+    assert generation >= clock
+    assert all(judge(replace(c, generation=generation), c) is Judgement.BEHIND for c in seen if c)
+
+
+counts = st.builds(Counts, *[st.integers(0, 2**53)] * 8)
+
+
+@given(claims, counts, st.none() | st.integers(0, 2**53))
+def test_a_claim_survives_its_offset_commit(claim: Claim, counted: Counts, loss: int | None) -> None:
+    whole = replace(claim, counts=counted, accepted_loss=loss)
+    assert parse_claim(whole.metadata()) == whole
+
+
+def test_the_largest_claim_fits_into_an_offset_commit() -> None:
+    most = 2**63
+    largest = Claim(most, "f" * 12, TERMINAL, TERMINAL, most, "A" * 22, most, Counts(*[most] * 8), most)
+    assert len(largest.metadata()) <= MAX_METADATA
+
+
+def test_text_that_is_no_claim_is_none() -> None:
+    for text in (None, "", "{}", "[]", "null", '{"generation":"1"}', "\ufffd", "{" * 5000):
+        assert parse_claim(text) is None
+
+
+def test_a_claim_from_a_newer_version_with_more_members_is_read() -> None:
+    assert parse_claim(MINE.metadata()[:-1] + ',"colour":"blue"}') == MINE
+
+
+def test_counts_add_up_and_keep_the_first_and_last_commit() -> None:
+    once = Counts().add({"accepted": 2, "events": 3}, 100, 110)
+    twice = once.add({"accepted": 1, "failed": 1, "events": 1}, 120, 130)
+    assert twice == Counts(accepted=3, failed=1, events=4, first=100, last=130)
+    assert twice.commands == 4

@@ -1,0 +1,154 @@
+"""Every way a partition's log can look when an owner begins."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
+from cqrs_cli.jobs.claim import Claim
+from cqrs_cli.jobs.position import UNKNOWN_TOPIC, Log, gap, position
+
+
+def claim(**members: Any) -> Claim:
+    return replace(Claim(1, "r", 0, 0, 1, "id", 4), **members)
+
+
+def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> Log:
+    """A log of commands 0 to 19, of which 0 to 9 are decided and committed, unless told otherwise."""
+    usual = Log("bank", "t.bank.commands", 3, "id", 4, 0, 20, last, last is not None, committed, claim())
+    return usual._replace(**members)
+
+
+def test_it_goes_on_behind_the_last_outcome() -> None:
+    assert position(log()) == 10
+
+
+def test_a_new_partition_begins_at_the_beginning() -> None:
+    assert position(log(last=None, committed=None, claim=None)) == 0
+
+
+def test_an_expired_offset_does_not_matter() -> None:
+    assert position(log(committed=None, claim=None)) == 10
+
+
+def test_an_offset_that_somebody_else_committed_at_the_right_place_does_not_matter() -> None:
+    assert position(log(claim=None)) == 10
+
+
+def test_what_lies_between_the_outcome_and_the_committed_offset_is_to_be_looked_at() -> None:
+    given = log(committed=15)
+    assert position(given) == 10
+    assert gap(given, 10) == (10, 15)
+
+
+def test_there_is_no_gap_without_a_committed_offset_or_at_it() -> None:
+    assert gap(log(committed=None), 10) == (10, 10)
+    assert gap(log(), 10) == (10, 10)
+
+
+def test_control_records_deleted_at_the_start_are_no_loss() -> None:
+    assert position(log(committed=15, start=13)) == 13
+
+
+@pytest.mark.parametrize("unproven", [None, claim(topic_id=UNKNOWN_TOPIC)])
+def test_an_offset_that_no_owner_committed_does_not_prove_that_nothing_was_deleted(
+    unproven: Claim | None,
+) -> None:
+    with pytest.raises(ContradictionError, match="commands 10 to 12 were deleted"):
+        position(log(committed=15, start=13, claim=unproven))
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_another_number_of_partitions_is_refused(count: int) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        position(log(partitions=count))
+    assert raised.value.exit_code == 3
+    assert f"had 4 partitions and now has {count}" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "says", "onward"),
+    [
+        (log(topic_id="other", start=2), "deleted and created again", 2),
+        (log(last=None, committed=None, has_events=True), "events but no outcome", 0),
+        (log(committed=5), "offset 5 is committed but 9 is decided", 10),
+        (log(committed=10, end=8), "offset 9 is decided but the log ends at 8", 8),
+        (log(committed=25), "offset 25 is committed but the log ends at 20", 10),
+        (log(start=12), "commands 10 to 11 were deleted", 12),
+        (log(start=12, committed=None), "commands 10 to 11 were deleted", 12),
+        (log(last=None, committed=None, start=4), "commands 0 to 3 were deleted", 4),
+    ],
+)
+def test_a_contradiction_stops_and_names_the_way_out(given: Log, says: str, onward: int) -> None:
+    with pytest.raises(ContradictionError, match=says) as raised:
+        position(given)
+    assert raised.value.exit_code == 5
+    assert "t.bank.commands partition 3: " in raised.value.message
+    assert raised.value.hint.endswith(f": cqrs run --accept-loss bank:3@{onward}")
+
+
+def test_an_operators_word_goes_before_every_contradiction_but_the_partition_count() -> None:
+    assert position(log(start=12), accept_loss=12) == 12
+    assert position(log(topic_id="other"), accept_loss=0) == 0
+    with pytest.raises(ConfigurationError):
+        position(log(partitions=5), accept_loss=12)
+
+
+def test_an_operators_word_stands_until_something_is_decided() -> None:
+    accepted = claim(accepted_loss=12)
+    assert position(log(start=12, committed=12, claim=accepted)) == 12
+    assert position(log(start=12, committed=12, claim=accepted), accept_loss=12) == 12
+
+
+def test_an_operators_word_repeated_after_more_was_decided_changes_nothing() -> None:
+    later = log(last=14, committed=15, start=12, claim=claim(accepted_loss=12))
+    assert position(later, accept_loss=12) == position(later) == 15
+
+
+@pytest.mark.parametrize("offset", [11, 21])
+def test_an_operators_word_outside_the_log_is_refused(offset: int) -> None:
+    with pytest.raises(CqrsError, match="12 to 20") as raised:
+        position(log(start=12), accept_loss=offset)
+    assert raised.value.exit_code == 2
+
+
+offsets = st.integers(0, 12)
+logs = st.builds(
+    Log,
+    st.just("bank"),
+    st.just("t.bank.commands"),
+    st.just(0),
+    st.sampled_from(["id", "other"]),
+    st.just(4),
+    offsets,
+    offsets,
+    st.none() | offsets,
+    st.booleans(),
+    st.none() | offsets,
+    st.sampled_from([None, claim(), claim(topic_id=UNKNOWN_TOPIC)]),
+).filter(lambda given: given.start <= given.end)
+
+
+@given(logs)
+def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: Log) -> None:
+    try:
+        at = position(given)
+    except CqrsError as error:
+        assert error.exit_code == 5
+        return
+    decided = 0 if given.last_outcome is None else given.last_outcome + 1
+    assert given.start <= at <= given.end
+    assert at >= decided
+    assert at == decided or (given.claim == claim() and at <= (given.committed or 0))
+
+
+@given(logs)
+def test_the_way_out_of_a_contradiction_is_always_a_place_in_the_log(given: Log) -> None:
+    try:
+        position(given)
+    except ContradictionError as error:
+        onward = int(error.hint.rpartition("@")[2])
+        assert position(given, accept_loss=onward) == onward
