@@ -1,16 +1,17 @@
 """The demo, act by act: send a story, decide it, look at the accounts, and fold the events once more to compare."""
 
-from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli import queries, registry
-from cqrs_cli.core.digest import add, aggregate_digest, show
+from cqrs_cli.core import digest
 from cqrs_cli.core.outcome import Verdict, read_outcome
 from cqrs_cli.demo.project import AGGREGATE
 from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs import replay
+from cqrs_cli.jobs.overview import overview
 from cqrs_cli.jobs.prepare import prepare
 from cqrs_cli.jobs.progress import Snapshot
 from cqrs_cli.jobs.run import run
@@ -22,7 +23,6 @@ from cqrs_cli.kafka.sender import Sender
 from cqrs_cli.kafka.topics import Plan as TopicPlan
 from cqrs_cli.kafka.topics import Topics
 from cqrs_cli.queries import Shown
-from cqrs_cli.state.shard import open_readonly
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -99,12 +99,12 @@ class Play:
 
     def decide(self, context: "SparkContext") -> Snapshot:
         """What `cqrs run --once` does: decide what is there now."""
-        self._plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate}, once=True)
+        plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate}, once=True)
         with TemporaryDirectory() as folder:
             archive = Path(folder) / archive_name(self.settings.aggregates)
             ship(context, registry.source_archive(self.settings.aggregates, self.settings.root, archive))
-            tasks = min(len(self._plan.units()), slots(context))
-            return run(context, self._plan, tasks, _ignore, _ignore)
+            tasks = min(len(plan.units()), slots(context))
+            return run(context, plan, tasks, _ignore, _ignore)
 
     def told(self) -> list[Told]:
         """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""
@@ -139,17 +139,20 @@ class Play:
         return queries.show(self.aggregate, account, records, queries.parse_at(None))
 
     def live(self) -> Tally:
-        """All accounts as their owners keep them, in LMDB."""
+        """All accounts as their owners keep them, in LMDB; raises `CqrsError` if a shard is gone."""
         count = total = 0
-        for unit in self._plan.units():
-            shard = open_readonly(self._plan.shard(unit))
-            if shard is None:
-                raise CqrsError(f"the state in {self._plan.shard(unit)} is gone", "run the demo again")
-            with closing(shard):
-                for aggregate_id, saved in shard.items():
-                    total = add(total, aggregate_digest(aggregate_id, saved.version, saved.state))
-                    count += 1
-        return Tally(count, show(total))
+        for part in overview(self.connection, self.topics, self.settings.state_dir, with_digest=True):
+            if part.shard is None or part.shard.digest is None:
+                raise CqrsError(f"the state of partition {part.partition} is gone", "run the demo again")
+            count += part.shard.aggregates
+            total = digest.add(total, part.shard.digest)
+        return Tally(count, digest.show(total))
+
+    def replay(self, context: "SparkContext") -> Tally:
+        """All accounts from their events alone, as `cqrs replay` folds them."""
+        wanted = replay.plan(self.connection, self.topics, self.settings.aggregates, self.settings.root)
+        total = replay.replay(context, wanted).total
+        return Tally(total.aggregates, digest.show(total.digest))
 
 
 def _ignore(_: object) -> None:
