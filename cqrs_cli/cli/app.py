@@ -22,10 +22,8 @@ PANELS = {
 }
 
 EPILOG = """Examples:
-
-cqrs demo
-
-cqrs send bank_account acc-42 Deposit amount:=100 --wait
+  cqrs demo
+  cqrs send bank_account acc-42 Deposit amount:=100 --wait
 
 Data goes to stdout, everything else to stderr; -o json makes it JSON. Exit codes: docs/cli.md"""
 
@@ -37,10 +35,9 @@ def group(name: str, help: str) -> typer.Typer:
         help=help,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
-        rich_help_panel=PANELS.get(name),
         pretty_exceptions_enable=False,
     )
-    made.callback(invoke_without_command=True)(_help_when_bare)
+    made.callback(invoke_without_command=True, rich_help_panel=PANELS.get(name))(_help_when_bare)
     return made
 
 
@@ -60,7 +57,9 @@ def _root(
     ctx: typer.Context,
     version: Annotated[
         bool,
-        typer.Option("-V", "--version", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "-V", "--version", callback=_print_version, is_eager=True, metavar="", help="Print the version."
+        ),
     ] = False,
 ) -> None:
     _help_when_bare(ctx)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
+from typer.models import OptionInfo
 
 from cqrs_cli.cli.app import PANELS
 from cqrs_cli.cli.app import app as root
@@ -167,15 +168,21 @@ def command(
     def register(function: Function) -> Function:
         spelled = name or function.__name__.replace("_", "-")
         panel = PANELS.get(spelled) if app is root else None  # `cqrs kafka status` is no `cqrs status`
-        app.command(spelled, epilog=_epilog(examples), rich_help_panel=panel)(_read(function))
+        described = _unwrapped(function.__doc__)
+        app.command(spelled, help=described, epilog=_epilog(examples), rich_help_panel=panel)(_read(function))
         return function
 
     return register
 
 
 def _epilog(examples: Sequence[str]) -> str:
-    """Typer takes an empty line for a line break and square brackets for markup."""
-    return "\n\n".join(["Examples:", *(example.replace("[", "\\[") for example in examples)])
+    """Typer takes square brackets for markup."""
+    return "\n".join(["Examples:", *(example.replace("[", "\\[") for example in examples)])
+
+
+def _unwrapped(docstring: str | None) -> str:
+    """Each paragraph on one line: Typer wraps to the terminal's width, but keeps the line ends that it finds."""
+    return "\n\n".join(" ".join(part.split()) for part in (docstring or "").split("\n\n"))
 
 
 def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
@@ -201,11 +208,18 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
         return Call(Cli(flags, output=output, quiet=quiet, verbose=verbose), function, arguments)
 
     common = list(inspect.signature(read).parameters.values())[:-1]
-    every = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in [*own, *common]]
-    read.__doc__ = function.__doc__
+    every = [_named(parameter) for parameter in [*own, *common]]
     read.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     read.__annotations__ = {parameter.name: parameter.annotation for parameter in every}
     return read
+
+
+def _named(parameter: inspect.Parameter) -> inspect.Parameter:
+    """The parameter, by name only; a flag without the `<bool>` that Typer would show in the help."""
+    for option in getattr(parameter.annotation, "__metadata__", ()):
+        if isinstance(option, OptionInfo) and parameter.annotation.__origin__ is bool:
+            option.metavar = ""
+    return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
 def complete_aggregate(incomplete: str) -> list[str]:
@@ -221,5 +235,5 @@ AggregateName = Annotated[
 ]
 AggregateNames = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[AGGREGATE]...", help="Default: all.", autocompletion=complete_aggregate),
+    typer.Argument(metavar="AGGREGATE", help="Default: all.", autocompletion=complete_aggregate),
 ]

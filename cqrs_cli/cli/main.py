@@ -18,6 +18,7 @@ from cqrs_cli.errors import CqrsError, UsageError
 #: In the order of the help. Each registers its command on `app` when it is imported.
 COMMANDS = (
     "new",
+    "demo",
     "init",
     "send",
     "run",
@@ -68,10 +69,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return CqrsError.exit_code
 
 
-def parse(arguments: Sequence[str]) -> Call | int:
-    """What a command line asks for; an exit status if that is done (help, version). Raises `UsageError`."""
+def load_commands() -> None:
+    """Have every command register itself on `app`."""
     for name in COMMANDS:
         importlib.import_module(f"cqrs_cli.cli.{name}")
+
+
+def parse(arguments: Sequence[str]) -> Call | int:
+    """What a command line asks for; an exit status if that is done (help, version). Raises `UsageError`."""
+    load_commands()
     root = typer.main.get_command(app)
     try:
         read = root.main(list(arguments), prog_name="cqrs", standalone_mode=False)

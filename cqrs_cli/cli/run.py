@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def run(
     cli: Cli,
     aggregates: Annotated[
-        list[str] | None, typer.Argument(metavar="[AGGREGATE]...", help="Which to decide for; none: all.")
+        list[str] | None, typer.Argument(metavar="AGGREGATE", help="Which to decide for; none: all.")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Decide what is there now, then end.")] = False,
     master: Annotated[

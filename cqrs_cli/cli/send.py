@@ -40,7 +40,7 @@ def send(
     ] = None,
     fields: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[FIELD]...", help="field=text, converted to its type, or field:=json."),
+        typer.Argument(metavar="FIELD", help="field=text, converted to its type, or field:=json."),
     ] = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Commands, one JSON object a line; - is stdin.")

@@ -1,0 +1,97 @@
+"""Writes `docs/cli.md` from the command line itself. `tests/cli/test_help.py` fails when the file is not up to date.
+
+python docs/generate_cli.py
+"""
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from cqrs_cli import errors
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.frame import COMMON
+from cqrs_cli.cli.main import load_commands
+
+TARGET = Path(__file__).with_name("cli.md")
+
+INTRODUCTION = """\
+# The command line
+
+Written by `python docs/generate_cli.py`; do not edit.
+
+Data goes to stdout, everything else to stderr. With `-o json` a one-shot command prints one JSON document, a stream
+(`tail`, `send --wait`) JSON Lines, and an error on stderr is `{"error":{"code":…,"message":…,"hint":…}}`. In text it
+is one line, `error: what; what to do`.
+"""
+
+
+def reference() -> str:
+    """The whole document."""
+    load_commands()
+    root = typer.main.get_command(app)
+    commands = list(leaves(root, "cqrs"))
+    parts = [INTRODUCTION, *(section(path, command) for path, command in commands)]
+    common = [param for param in commands[0][1].params if param.rich_help_panel == COMMON]
+    parts.append("## Options of every command\n\n" + table("option", common))
+    parts.append(f"## Exit codes\n\n```\n{inspect.cleandoc(errors.__doc__ or '')}\n```\n")
+    return "\n".join(parts)
+
+
+def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every command that is no group, with the words that call it."""
+    members = getattr(command, "commands", None)
+    if members is None:
+        yield path, command
+        return
+    for name, member in members.items():
+        yield from leaves(member, f"{path} {name}")
+
+
+def examples(command: Any) -> list[str]:
+    """The examples at the end of a command's help."""
+    _, *lines = (command.epilog or "Examples:").splitlines()
+    return [line.strip().replace("\\[", "[") for line in lines]
+
+
+def section(path: str, command: Any) -> str:
+    arguments = [param for param in command.params if param.param_type_name == "argument"]
+    options = [
+        param
+        for param in command.params
+        if param.param_type_name == "option" and param.rich_help_panel != COMMON
+    ]
+    words = [path, *(spelled(param) for param in arguments), *(f"[{spelled(param)}]" for param in options)]
+    parts = [f"## {path}\n", f"```\n{' '.join(words)}\n```\n", f"{command.help}\n"]
+    parts += [table("argument", arguments)] if arguments else []
+    parts += [table("option", options)] if options else []
+    parts.append("```console\n" + "\n".join(f"$ {example}" for example in examples(command)) + "\n```\n")
+    return "\n".join(parts)
+
+
+def table(heading: str, params: list[Any]) -> str:
+    rows = [f"| {heading} | |", "|---|---|"]
+    for param in params:
+        text = (param.help or "").replace("|", "\\|")
+        default = (
+            f" Default: {param.default}."
+            if isinstance(param.default, (str, int)) and param.default not in ("", False)
+            else ""
+        )
+        rows.append(f"| `{spelled(param).replace('|', chr(92) + '|')}` | {text}{default} |")
+    return "\n".join(rows) + "\n"
+
+
+def spelled(param: Any) -> str:
+    """An argument or option as one writes it."""
+    if param.param_type_name == "argument":
+        name = str(param.metavar or param.name.upper())
+        return f"[{name}]..." if param.nargs != 1 else name if param.required else f"[{name}]"
+    names = "|".join(sorted(param.opts, key=len))
+    return names if param.is_flag else f"{names} {param.metavar or 'N'}"
+
+
+if __name__ == "__main__":
+    TARGET.write_text(reference(), encoding="utf-8")
