@@ -6,6 +6,7 @@ end with it by the same rule. So nothing here has to run for nothing to be left 
 
 import logging
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 #: How long a JVM may take to end after its input has closed, seconds, before it is killed.
 GRACE = 10.0
 
+#: How the JVM and spark-submit say what is wrong with their arguments.
+_CAUSE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
+
 #: What py4j says of a JVM that went away is said by the error that follows.
 logging.getLogger("py4j").addHandler(logging.NullHandler())
 logging.getLogger("py4j").propagate = False
@@ -32,8 +36,8 @@ logging.getLogger("py4j").propagate = False
 def started(conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["ClientServer"]:
     """A gateway to a new JVM, which is ended with the block. Its output and its workers' go to `log`, emptied first.
 
-    Raises `UnavailableError` when Java is missing, too old or incomplete, `ConfigurationError` when the log cannot
-    be written, `CqrsError` naming the log when the JVM does not come up.
+    Raises `UnavailableError` when Java is missing, too old or incomplete, `ConfigurationError` for arguments that
+    it refuses or a log that cannot be written, `CqrsError` when it does not come up for another reason.
     """
     found = java.find_java()
     with _environment(loopback), _opened(log) as output:
@@ -63,10 +67,18 @@ def _launched(conf: Mapping[str, str], output: int, log: Path, found: Path) -> "
                 raise UnavailableError(
                     f"{found} lacks the module {java.SPARK_MODULE}", java.INSTALL
                 ) from None
-            raise CqrsError("Spark's JVM ended while it started", f"see {log}") from None
+            raise _ended(log) from None
         except KeyboardInterrupt:  # a JVM whose start is cut off would never end: let it come up, then end it
             _end(gateway.result())
             raise
+
+
+def _ended(log: Path) -> CqrsError:
+    """Why a JVM ended before it served: what it said, if that names the cause."""
+    said = _CAUSE.search(log.read_text(errors="replace"))
+    if said is None:
+        return CqrsError("Spark's JVM ended while it started", f"see {log}")
+    return ConfigurationError(f"Spark does not start: {said[1]}", f"check --master and --conf; see {log}")
 
 
 def _end(gateway: "ClientServer") -> None:
@@ -88,9 +100,7 @@ def _environment(loopback: bool) -> Iterator[None]:
     import pyspark
 
     ours: dict[str, str | None] = {
-        "SPARK_HOME": str(
-            Path(pyspark.__file__).parent
-        ),  # the installed package, whatever else is on this machine
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),  # ours, whatever else is on this machine
         "PYSPARK_PYTHON": sys.executable,  # else workers are whatever `python3` is
         "PYSPARK_SUBMIT_ARGS": None,
         "PYTHONHASHSEED": "0",  # sets iterate alike in every worker

@@ -44,7 +44,8 @@ def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
     try:
         files = path.getFileSystem(context._jsc.hadoopConfiguration())
         refuse_full(target.folder, files.exists(path) and bool(len(files.listStatus(path))))
-        files.mkdirs(stage)
+        if not files.mkdirs(stage):
+            raise _unwritable(target, f"cannot create {stage}")
     except Py4JJavaError as error:
         raise _unwritable(target, error.java_exception.getMessage()) from error
     try:
