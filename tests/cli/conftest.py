@@ -1,0 +1,60 @@
+"""What tests of the command line share: a project in a folder of its own, and `cqrs` called in process."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.kafka.connection import Connection
+
+AGGREGATES = Path(__file__).parents[2] / "aggregates"
+
+
+class Said(NamedTuple):
+    """What a call came to."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """The JSON on stdout."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        """The JSON Lines on stdout."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+Cqrs = Callable[..., Said]
+
+
+@pytest.fixture
+def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cqrs:
+    """`cqrs` in a project with all aggregates; no broker is configured."""
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").symlink_to(AGGREGATES)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> Said:
+        capfd.readouterr()
+        status = main(arguments)
+        return Said(status, *capfd.readouterr())
+
+    return call
+
+
+@pytest.fixture
+def on_broker(cqrs: Cqrs, connection: Connection, prefix: str) -> Cqrs:
+    """`cqrs` on the shared broker, with the topics of `bank_account`."""
+
+    def call(*arguments: str) -> Said:
+        return cqrs(*arguments, "-q", "-b", connection.bootstrap_server, "--topic-prefix", prefix)
+
+    assert call("init", "bank_account", "--partitions", "2").status == 0
+    return call

@@ -1,0 +1,115 @@
+import json
+import os
+import runpy
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from cqrs_cli.cli.app import EPILOG, PANELS, app
+from cqrs_cli.cli.frame import Call
+from cqrs_cli.cli.main import COMMANDS, load_commands, parse
+from cqrs_cli.version import __version__
+from tests.cli.conftest import Cqrs
+
+GENERATOR = runpy.run_path(str(Path(__file__).parents[2] / "docs/generate_cli.py"))
+
+load_commands()
+ROOT: Any = typer.main.get_command(app)
+LEAVES: list[tuple[str, Any]] = list(GENERATOR["leaves"](ROOT, "cqrs"))
+EXAMPLES = [(path, example) for path, command in LEAVES for example in GENERATOR["examples"](command)]
+
+
+@pytest.mark.parametrize(("path", "command"), LEAVES, ids=[path for path, _ in LEAVES])
+def test_every_command_has_help_and_examples(path: str, command: Any) -> None:
+    assert command.help.rstrip().endswith(".")
+    assert GENERATOR["examples"](command)
+    assert [param.name for param in command.params if not param.help] == []
+
+
+@pytest.mark.parametrize(("path", "example"), EXAMPLES, ids=[example for _, example in EXAMPLES])
+def test_every_example_is_a_call_of_its_command(path: str, example: str) -> None:
+    assert example.startswith(path)
+    assert isinstance(parse(shlex.split(example)[1:]), Call)
+
+
+def test_the_examples_of_the_root_are_calls() -> None:
+    lines = [line.strip() for line in EPILOG.splitlines() if line.strip().startswith("cqrs ")]
+    assert lines
+    assert all(isinstance(parse(shlex.split(line)[1:]), Call) for line in lines)
+
+
+def test_the_reference_is_up_to_date() -> None:
+    written = GENERATOR["TARGET"].read_text(encoding="utf-8")
+    assert written == GENERATOR["reference"](), "run: python docs/generate_cli.py"
+
+
+def test_every_command_has_its_place_in_the_help() -> None:
+    assert set(ROOT.commands) == set(COMMANDS) == set(PANELS)
+    assert {name: command.rich_help_panel for name, command in ROOT.commands.items()} == PANELS
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["kafka"], ["kafka", "-h"], ["send", "-h"]])
+def test_help_goes_to_stdout_and_ends_with_0(cqrs: Cqrs, arguments: list[str]) -> None:
+    said = cqrs(*arguments)
+    assert (said.status, said.err) == (0, "")
+    assert "Usage: cqrs" in said.out
+
+
+def test_the_version_is_printed(cqrs: Cqrs) -> None:
+    assert cqrs("-V") == (0, f"cqrs {__version__}\n", "")
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = "import sys; from cqrs_cli.cli.main import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = {
+        "pydantic",
+        "confluent_kafka",
+        "kafka",
+        "lmdb",
+        "pyspark",
+        "numpy",
+        "pandas",
+        "pyarrow",
+        "prometheus_client",
+    }
+    assert heavy & set(ended.stderr.split()) == set()
+
+
+def completed(words: str, folder: Path) -> str:
+    """What bash would offer for the last word."""
+    typed = words.split(" ")
+    environment = {"COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1), "_CQRS_COMPLETE": "complete_bash"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "cqrs_cli"],
+        env={**os.environ, **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("cqrs sho", "show"),
+        ("cqrs show bank", "bank_account"),
+        ("cqrs send bank_account acc-42 With", "Withdraw"),
+        ("cqrs tail bank_account ev", "events"),
+    ],
+)
+def test_the_shell_completes(cqrs: Cqrs, tmp_path: Path, words: str, offered: str) -> None:
+    assert completed(words, tmp_path).split() == [offered]
+
+
+def test_json_documents_are_utf8_on_one_line(cqrs: Cqrs) -> None:
+    said = cqrs("kafka", "status", "-o", "json")
+    assert said.out.count("\n") == 1
+    assert json.loads(said.out)["running"] is False

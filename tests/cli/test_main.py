@@ -1,0 +1,119 @@
+import json
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cqrs_cli.cli.frame import Cli
+from cqrs_cli.cli.main import Terminated
+from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, TakenOverError, UnavailableError
+from tests.cli.conftest import Cqrs
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> Cqrs:
+    """`cqrs`, where connecting raises the exception given as the first argument."""
+
+    def call(error: BaseException, *arguments: str) -> object:
+        def connection(cli: Cli) -> None:
+            raise error
+
+        monkeypatch.setattr(Cli, "connection", connection)
+        return cqrs("status", "counter", *arguments)
+
+    return call  # type: ignore[return-value]
+
+
+def test_an_error_is_one_line_that_says_what_to_do(broken: Cqrs) -> None:
+    said = broken(UnavailableError("no broker\nat all", "start one"))
+    assert said == (4, "", "error: no broker at all; start one\n")
+
+
+def test_with_json_an_error_is_a_document_on_stderr(broken: Cqrs) -> None:
+    said = broken(UnavailableError("no broker", "start one"), "-o", "json")
+    assert json.loads(said.err) == {
+        "error": {"code": "UNAVAILABLE", "message": "no broker", "hint": "start one"}
+    }
+    assert said.out == ""
+
+
+@pytest.mark.parametrize("error", [CqrsError, UnavailableError, TakenOverError, RefusedError, NoOutcomeError])
+def test_every_error_ends_with_its_own_status(broken: Cqrs, error: type[CqrsError]) -> None:
+    assert broken(error("no")).status == error.exit_code
+
+
+def test_what_nobody_expected_is_one_line_too(broken: Cqrs) -> None:
+    assert broken(KeyError("x")) == (1, "", "error: KeyError: 'x'; -v shows the traceback\n")
+
+
+def test_verbose_shows_the_traceback(broken: Cqrs) -> None:
+    said = broken(KeyError("x"), "-v")
+    assert said.err.startswith("Traceback (most recent call last)")
+    assert said.err.endswith("error: KeyError: 'x'\n")
+
+
+def test_verbose_json_stays_json(broken: Cqrs) -> None:
+    assert "Traceback" in json.loads(broken(KeyError("x"), "-v", "-o", "json").err)["error"]["traceback"]
+
+
+def test_control_characters_of_others_do_not_reach_the_terminal(broken: Cqrs) -> None:
+    assert broken(CqrsError("bad \x1b[31m id")).err == "error: bad \\x1b[31m id\n"
+
+
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
+def test_a_signal_ends_quietly_with_its_number(broken: Cqrs, error: BaseException, status: int) -> None:
+    assert broken(error) == (status, "", "")
+
+
+def test_sigterm_is_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
+    monkeypatch.setattr(Cli, "connection", lambda cli: signal.raise_signal(signal.SIGTERM))
+    assert cqrs("status", "counter").status == 143
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["sned"], "error: no such command 'sned'. Did you mean 'send'?; see cqrs --help\n"),
+        (["show"], "error: missing argument 'AGGREGATE'; see cqrs show --help\n"),
+        (["show", "a", "b", "--nope"], "error: no such option: --nope; see cqrs show --help\n"),
+        (["tail", "a", "b"], "error: invalid value for 'TOPIC': 'b' is not one of"),
+        (["status", "-o", "yaml"], "error: invalid value for '-o' / '--output': 'yaml' is not one of"),
+        (["status", "-X", "nonsense"], "error: -X"),
+        (["status", "nope"], "error: no aggregate 'nope'; known: bank_account, counter, order, sensor\n"),
+    ],
+)
+def test_wrong_usage_ends_with_2_and_says_why(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+    said = cqrs(*arguments)
+    assert (said.status, said.out) == (2, "")
+    assert said.err.startswith(complaint)
+
+
+def test_wrong_usage_is_json_when_json_is_wanted(cqrs: Cqrs) -> None:
+    assert json.loads(cqrs("show", "-o", "json").err)["error"]["code"] == "USAGE"
+
+
+def test_a_secret_is_not_taken_as_a_flag(cqrs: Cqrs) -> None:
+    said = cqrs("status", "-X", "sasl.password=hunter2")
+    assert said.status == 2
+    assert "--command-config" in said.err
+    assert "hunter2" not in said.err
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(cqrs: Cqrs) -> None:
+    code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", code], **pipes) as writer:
+        assert writer.stdout is not None
+        assert writer.stderr is not None
+        writer.stdout.close()
+        assert writer.wait(30) == 128 + signal.SIGPIPE
+        assert writer.stderr.read() == b""
+
+
+def test_a_disk_without_room_is_an_error(cqrs: Cqrs) -> None:
+    code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 (a device)
+        ended = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False)
+    assert ended.returncode == 1
+    assert b"error: [Errno 28] No space left on device" in ended.stderr
