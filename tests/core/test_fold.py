@@ -1,0 +1,128 @@
+"""Folding events: once each, in order, and never past a contradiction."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.event import EventEnvelope, read_event
+from cqrs_cli.core.fold import Folded, FoldError, fold_event
+
+
+class Note(cqrs.Command):
+    text: str
+
+
+class Noted(cqrs.Event):
+    text: str
+
+
+class Notes(cqrs.State):
+    all: tuple[str, ...] = ()
+
+
+def evolve(notes: Notes, event: Noted) -> Notes:
+    if event.text == "bad":
+        raise RuntimeError("evolve does not like it")
+    return Notes((*notes.all, event.text))
+
+
+def decide(command: Note, notes: Notes) -> list[Noted]:
+    return [Noted(command.text)]
+
+
+AGGREGATE = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
+
+
+def event(version: int, text: str = "x", **members: Any) -> EventEnvelope:
+    return read_event(
+        json.dumps(
+            {
+                "specversion": "1.0",
+                "id": f"0/{version * 10}/0",
+                "source": "/cqrs/notes",
+                "type": "notes.Noted",
+                "subject": "a",
+                "time": f"2026-11-21T01:02:03.{version:03d}Z",
+                "causationid": "c",
+                "aggregateversion": version,
+                "eventindex": 0,
+                "eventcount": 1,
+                "data": {"text": text},
+                **members,
+            }
+        ).encode()
+    )
+
+
+def fold(*events: EventEnvelope, before: Folded | None = None) -> Folded | None:
+    for one in events:
+        before = fold_event(AGGREGATE, before, one)
+    return before
+
+
+def refusal(event: EventEnvelope, before: Folded | None = None) -> str:
+    with pytest.raises(FoldError) as raised:
+        fold_event(AGGREGATE, before, event)
+    return str(raised.value)
+
+
+def test_events_in_order_lead_to_their_state() -> None:
+    assert fold(event(1, "a"), event(2, "b")) == Folded(
+        2, Notes(("a", "b")), 20, 0, "2026-11-21T01:02:03.002Z"
+    )
+
+
+@given(st.integers(1, 8), st.lists(st.integers(1, 8), max_size=20))
+def test_what_is_already_folded_changes_nothing(count: int, again: list[int]) -> None:
+    known = fold(*(event(n, str(n)) for n in range(1, count + 1)))
+    assert fold(*(event(n, str(n)) for n in again if n <= count), before=known) is known
+
+
+def test_a_version_left_out_is_refused() -> None:
+    assert refusal(event(2)) == "'a' is at version 0, the next event has 2"
+    assert refusal(event(3), fold(event(1))) == "'a' is at version 1, the next event has 3"
+
+
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_version_before_the_first_is_refused(version: int) -> None:
+    assert "version" in refusal(event(version))
+
+
+def test_two_events_of_one_version_are_refused() -> None:
+    known = fold(event(1), event(2))
+    assert refusal(event(2, id="0/21/0"), known) == "'a' has two events of version 2"
+    assert refusal(event(2, id="0/20/1"), known) == "'a' has two events of version 2"
+
+
+def test_an_event_that_the_code_does_not_know_is_refused() -> None:
+    assert "knows no event notes.Gone" in refusal(event(1, type="notes.Gone"))
+
+
+def test_an_evolve_that_raises_is_refused() -> None:
+    assert "evolve raised RuntimeError on notes.Noted 0/10/0" in refusal(event(1, "bad"))
+
+
+@pytest.mark.parametrize("data", [{}, {"text": 1}, [], None])
+def test_an_event_with_other_fields_is_refused(data: Any) -> None:
+    assert "evolve raised ValidationError" in refusal(event(1, data=data))
+
+
+def test_fields_of_a_newer_event_are_ignored() -> None:
+    assert fold(event(1, data={"text": "a", "mood": "fine"})) == fold(event(1, "a"))
+
+
+@pytest.mark.parametrize("id", ["", "1", "1/2", "1/2/3/4", "a/b/c"])
+def test_an_event_with_a_foreign_id_is_refused(id: str) -> None:
+    with pytest.raises((FoldError, ValueError)):
+        fold_event(AGGREGATE, None, event(1, id=id))
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{}", b"\xff", b"[]", b'{"id":1}', b"[" * 100_000])
+def test_a_record_that_is_no_event_is_refused(value: bytes | None) -> None:
+    with pytest.raises(ValueError):
+        read_event(value)
