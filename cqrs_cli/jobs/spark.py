@@ -31,6 +31,7 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # it writes to stderr even when piped
     "spark.sql.catalogImplementation": "in-memory",
+    "spark.executorEnv.MALLOC_ARENA_MAX": "2",  # an owner has a dozen threads: glibc's arenas cost it 60 MB
 }
 
 #: The JVM schedules and does little else: code that is compiled fast beats code that runs fast.

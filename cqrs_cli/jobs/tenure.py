@@ -41,7 +41,7 @@ PACE = 0.008
 BACKLOG = 1000
 
 #: Commands in one transaction, at most.
-MOST_COMMANDS = 10_000
+MOST_COMMANDS = 5_000
 
 
 class StandDown(Exception):
