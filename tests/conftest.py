@@ -12,6 +12,8 @@ import pytest
 from cqrs_cli.kafka import embedded
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
+
     from cqrs_cli.kafka.connection import Connection
 
 
@@ -32,6 +34,15 @@ def connection(kafka_root: Path) -> "Connection":
     from cqrs_cli.kafka.connection import Connection
 
     return Connection(embedded.ensure(kafka_root))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkContext]":
+    """The one Spark session of the run, with two task slots."""
+    from cqrs_cli.jobs.spark import session
+
+    with session("local[2]", {}, tmp_path_factory.mktemp("spark") / "spark.log", "tests") as context:
+        yield context
 
 
 @pytest.fixture(autouse=True)

@@ -58,7 +58,7 @@ def replay(
     from cqrs_cli.cli.run import properties
     from cqrs_cli.jobs.replay import plan
     from cqrs_cli.jobs.replay import replay as drive
-    from cqrs_cli.jobs.spark import archive_name, session, ship
+    from cqrs_cli.jobs.spark import archive_name, session, ship, slots
     from cqrs_cli.registry import source_archive
 
     cli.flags.update(master=master)
@@ -78,6 +78,7 @@ def replay(
         )
         archive = Path(stack.enter_context(TemporaryDirectory())) / archive_name(settings.aggregates)
         ship(context, source_archive(settings.aggregates, settings.root, archive))
+        slots(context)  # else a cluster without workers would let the job wait for ever
         done = drive(context, wanted, target, _watcher(say, aggregate))
     _say_what_was_compared(cli, done)
     cli.result(_document(aggregate, moment, done, target), _sentence(aggregate, done, target))
