@@ -11,7 +11,14 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Me
 
 from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, bulk_consumer, consumer, kafka_error, unreachable
+from cqrs_cli.kafka.clients import (
+    REQUEST_TIMEOUT,
+    Isolation,
+    bulk_consumer,
+    consumer,
+    kafka_error,
+    unreachable,
+)
 from cqrs_cli.kafka.connection import Connection
 
 
@@ -36,7 +43,7 @@ def partitions(connection: Connection, topic: str) -> int:
 def bounds(
     connection: Connection, topic: str, numbers: Iterable[int], isolation: Isolation = "read_committed"
 ) -> dict[int, tuple[int, int]]:
-    """(log start, end) of each partition. The end is the last stable offset, or under read_uncommitted the high watermark."""
+    """(log start, end) of each partition; the end is the last stable offset, or, read_uncommitted, the high watermark."""
     probe = consumer(connection, isolation=isolation)
     try:
         return {number: watermarks(probe, topic, number) for number in numbers}
@@ -143,7 +150,8 @@ def failure(connection: Connection, topic: str, partition: int, error: KafkaErro
         return ConfigurationError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return ConfigurationError(
-            f"{topic} partition {partition}: {error.str()}", "records were deleted while they were read: try again"
+            f"{topic} partition {partition}: {error.str()}",
+            "records were deleted while they were read: try again",
         )
     if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
         return ConfigurationError(f"{topic}: {error.str()}", "grant the client's user access: cqrs doctor")
@@ -151,7 +159,12 @@ def failure(connection: Connection, topic: str, partition: int, error: KafkaErro
 
 
 def last_record(
-    connection: Connection, topic: str, partition: int, start: int, end: int, patience: float = REQUEST_TIMEOUT
+    connection: Connection,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    patience: float = REQUEST_TIMEOUT,
 ) -> Record | None:
     """The last committed record below `end`, None if there is none; looks back in growing strides.
 
