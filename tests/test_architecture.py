@@ -41,6 +41,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "registry": {"core"},
     "testing": {"core"},
     "scaffold": set(),
+    "commands": {"core"},
+    "queries": {"core", "kafka"},
+    "sending": {"kafka", "commands"},
     "jobs": {"core", "state", "kafka", "registry", "config"},
 }
 CORE = sorted(f"cqrs_cli.core.{module.name}" for module in pkgutil.iter_modules(cqrs_cli.core.__path__))

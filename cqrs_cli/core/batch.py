@@ -6,7 +6,6 @@ no difference: the same records give the same bytes.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from msgspec import UNSET, UnsetType
@@ -19,6 +18,7 @@ from cqrs_cli.core.expected import parse_expected
 from cqrs_cli.core.fingerprint import fingerprint
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.memory import Remembered
+from cqrs_cli.core.moments import rfc3339
 from cqrs_cli.core.outcome import (
     DeadLetter,
     Original,
@@ -267,12 +267,3 @@ def _is_text(key: bytes | None) -> bool:
         return key is not None and bool(key.decode())
     except UnicodeDecodeError:
         return False
-
-
-def rfc3339(timestamp: int) -> str:
-    """Milliseconds since the epoch as RFC 3339, UTC, to the millisecond; what no calendar can say is the epoch."""
-    try:
-        moment = datetime.fromtimestamp(timestamp // 1000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return rfc3339(0)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{timestamp % 1000:03d}Z"
