@@ -11,7 +11,6 @@ from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.readers import failed
 from cqrs_cli.kafka.topics import Topics
 
-
 _STARTING = {
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -31,7 +30,8 @@ def committed(
 ) -> dict[int, Committed]:
     """What the client's group has committed. A read_committed client waits for pending commits, another does not.
 
-    Waits for a coordinator that is just starting, as it is when a cluster's first group appears. Raises `KafkaException`.
+    Waits for a coordinator that is just starting, as it is when a cluster's first group appears. Raises
+    `KafkaException`.
     """
     wanted = [TopicPartition(topic, partition) for partition in partitions]
     deadline = time.monotonic() + timeout
