@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.batch import Context, decide_batch
+from cqrs_cli.core.batch import Context, Decisions, decide_batch
 from cqrs_cli.core.event import HEADERS
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.memory import Remembered
@@ -41,23 +41,23 @@ class Owner:
                 decided = decide_batch(self.aggregate, records, context)
                 self.states |= decided.states
                 self.remembered |= decided.remembered
-                producer = clients.producer(self.connection)
-                for topic, outputs in (
-                    (self.topics.events, decided.events),
-                    (self.topics.outcomes, decided.outcomes),
-                ):
-                    for value, key, timestamp in outputs:
-                        producer.produce(topic, value, key, partition, timestamp=timestamp, headers=HEADERS)  # type: ignore[arg-type]
-                for dead in decided.dead_letters:
-                    producer.produce(  # type: ignore[call-overload]
-                        self.topics.dead_letters,
-                        dead.value,
-                        dead.key,
-                        partition,
-                        timestamp=dead.timestamp,
-                        headers=dead.headers,
-                    )
-                producer.flush()
+                self._write(partition, decided)
+
+    def _write(self, partition: int, decided: Decisions) -> None:
+        producer = clients.producer(self.connection)
+        for topic, outputs in (
+            (self.topics.events, decided.events),
+            (self.topics.outcomes, decided.outcomes),
+        ):
+            for value, key, timestamp in outputs:
+                producer.produce(topic, value, key, partition, timestamp=timestamp, headers=list(HEADERS))
+        for dead in decided.dead_letters:
+            headers: list[tuple[str, str | bytes | None]] = list(dead.headers)
+            topic = self.topics.dead_letters
+            producer.produce(
+                topic, dead.value, dead.key, partition, timestamp=dead.timestamp, headers=headers
+            )
+        producer.flush()
 
     @contextmanager
     def deciding(self) -> Iterator[None]:

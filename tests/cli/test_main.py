@@ -102,8 +102,8 @@ def test_a_secret_is_not_taken_as_a_flag(cqrs: Cqrs) -> None:
 
 def test_a_reader_that_has_seen_enough_is_no_error(cqrs: Cqrs) -> None:
     code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, "-c", code], **pipes) as writer:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe) as writer:
         assert writer.stdout is not None
         assert writer.stderr is not None
         writer.stdout.close()
