@@ -57,8 +57,10 @@ def consumer(
     )
 
 
-def bulk_consumer(connection: Connection, *, isolation: Isolation = "read_committed", **overrides: Any) -> Consumer:
-    """A consumer tuned for reading much: large fetches, a deep queue (at most 32 MiB)."""
+def bulk_consumer(
+    connection: Connection, *, isolation: Isolation = "read_committed", **overrides: Any
+) -> Consumer:
+    """A consumer tuned for reading much: large fetches, a deep queue (at most 16 MiB)."""
     return consumer(
         connection,
         isolation=isolation,
