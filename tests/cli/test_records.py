@@ -6,7 +6,7 @@ import pytest
 from cqrs_cli.cli.output import encode_json
 from cqrs_cli.cli.records import document, line
 from cqrs_cli.core.event import HEADERS
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.record import Headers, Record
 
 EVENT = b'{"type":"a.Opened","aggregateversion":3,"data":{"owner":"Ada"}}'
 OUTCOME = b'{"type":"a.Open.rejected","data":{"status":"rejected","reason":"NOT_FOUND","version":0}}'
@@ -66,7 +66,7 @@ def test_text_has_what_matters_of_an_outcome() -> None:
 
 
 def test_text_says_why_a_letter_is_dead() -> None:
-    headers = [("cqrs.reason", b"INVALID_ENVELOPE"), ("cqrs.message", b"no JSON")]
+    headers: Headers = [("cqrs.reason", b"INVALID_ENVELOPE"), ("cqrs.message", b"no JSON")]
     assert line(1, Record(7, 1000, None, b"\xff", headers)).endswith("null  INVALID_ENVELOPE: no JSON  \\xff")
 
 
