@@ -22,6 +22,9 @@ from cqrs_cli.kafka.clients import (
 )
 from cqrs_cli.kafka.connection import Connection
 
+#: The partition has no leader yet: the broker has just started, or another one takes over.
+_ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+
 
 class StalledError(UnavailableError):
     """Records below the wanted end stay invisible: an open transaction hides them, or the broker is gone."""
@@ -55,9 +58,21 @@ def bounds(
 
 
 def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """(log start, end) as the reader's isolation sees it; raises `KafkaException`."""
-    low, high = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT)
-    return low, high
+    """(log start, end) as the reader's isolation sees it; raises `KafkaException`.
+
+    Waits for a partition that is just getting its leader, as all are when a broker has just started.
+    """
+    deadline = time.monotonic() + REQUEST_TIMEOUT
+    while True:
+        try:
+            low, high = reader.get_watermark_offsets(
+                TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT
+            )
+            return low, high
+        except KafkaException as error:
+            if kafka_error(error).code() not in _ELECTING or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def offset_at(connection: Connection, topic: str, partition: int, timestamp: int) -> int | None:

@@ -1,0 +1,29 @@
+from typing import cast
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from cqrs_cli.kafka.readers import watermarks
+
+
+class Reader:
+    """Stands for a consumer of a broker that answers with these errors first."""
+
+    def __init__(self, *errors: int) -> None:
+        self.errors = list(errors)
+
+    def get_watermark_offsets(self, place: TopicPartition, timeout: float) -> tuple[int, int]:
+        if self.errors:
+            raise KafkaException(KafkaError(self.errors.pop(0)))
+        return place.partition, 7
+
+
+def test_a_partition_that_gets_its_leader_just_now_is_waited_for() -> None:
+    reader = Reader(KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
+    assert watermarks(cast(Consumer, reader), "t", 3) == (3, 7)
+
+
+def test_any_other_error_is_raised_at_once() -> None:
+    reader = Reader(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    with pytest.raises(KafkaException):
+        watermarks(cast(Consumer, reader), "t", 3)
