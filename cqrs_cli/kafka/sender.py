@@ -113,15 +113,22 @@ class Sender:
 
     def flush(self) -> None:
         """Wait until all is delivered; raises `CqrsError` for what failed."""
-        while self._producer.flush(0.2):  # short, so that Ctrl-C gets through
+        while self._flush():
             self._check()
         self._check()
 
     def stop(self) -> None:
         """Drop what is still queued and wait for what is on its way: `delivered` is exact then."""
         self._producer.purge(in_queue=True, in_flight=False, blocking=True)
-        while self._producer.flush(0.2):
+        while self._flush():
             pass  # ends with the delivery timeout at the latest
+
+    def _flush(self) -> int:
+        """Wait a little, so that Ctrl-C gets through; how many are still on their way."""
+        try:
+            return self._producer.flush(0.2)
+        except SystemError as error:  # what the binding makes of a Ctrl-C that meets a delivery report
+            raise KeyboardInterrupt from error
 
     def _reporter(self, delivered: Delivered) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:

@@ -1,0 +1,21 @@
+import pytest
+
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.sender import Sender
+
+
+class Producer:
+    """Loses a Ctrl-C as librdkafka's binding does: the delivery report that it hit returned nothing, without a reason."""
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        raise SystemError("returned NULL without setting an exception")
+
+
+def test_a_ctrl_c_that_the_binding_loses_is_one_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "producer", lambda *_, **__: Producer())
+    with pytest.raises(KeyboardInterrupt):
+        Sender(Connection("127.0.0.1:9"), "murmur2").flush()
