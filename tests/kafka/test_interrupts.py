@@ -6,7 +6,7 @@ from cqrs_cli.kafka.sender import Sender
 
 
 class Producer:
-    """Loses a Ctrl-C as librdkafka's binding does: the delivery report that it hit returned nothing, without a reason."""
+    """Loses a Ctrl-C as the binding does: the delivery report that it hit ended without saying why."""
 
     def poll(self, timeout: float) -> int:
         return 0

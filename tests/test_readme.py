@@ -1,0 +1,136 @@
+"""The README is true in every line that can be run."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.cli import main
+from cqrs_cli.cli.frame import Call
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.batch import Context, decide_batch
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.outcome import read_outcome
+from cqrs_cli.kafka import jars, java, readers
+from cqrs_cli.kafka.admin import Admin, ensure_topics
+from cqrs_cli.kafka.partitioner import home
+from cqrs_cli.kafka.topics import Plan, Topics
+from cqrs_cli.scaffold import create
+from tests.readme import ROOT, blocks, commands, rows
+
+if TYPE_CHECKING:
+    from cqrs_cli.kafka.connection import Connection
+
+AGGREGATE, TEST, PRODUCER = blocks("python")
+MAKE, NEW, TOUR, EXAMPLES = map(commands, blocks("console"))
+(JAVA,) = blocks("java")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """What `cqrs new shop` makes, with the README's aggregate in it."""
+    create(tmp_path / "shop")
+    (tmp_path / "shop/aggregates/theatre.py").write_text(AGGREGATE)
+    return tmp_path / "shop"
+
+
+def python(program: str, folder: Path, **environment: str) -> None:
+    variables = {**os.environ, **environment}
+    subprocess.run([sys.executable, "-c", program], cwd=folder, env=variables, check=True)
+
+
+def cqrs(line: str, folder: Path, **environment: str) -> str:
+    name, *arguments = shlex.split(line)
+    assert name == "cqrs"
+    command = [sys.executable, "-m", "cqrs_cli", *arguments]
+    return subprocess.check_output(command, cwd=folder, env={**os.environ, **environment}, text=True)
+
+
+def test_the_aggregate_has_ten_lines() -> None:
+    assert len([line for line in AGGREGATE.splitlines() if line.strip()]) == 10
+
+
+def test_its_test_passes(shop: Path) -> None:
+    python(TEST, shop)
+
+
+def test_it_keeps_the_laws(shop: Path) -> None:
+    python(
+        "from cqrs_cli.testing import check_laws; from aggregates import theatre; check_laws(theatre)", shop
+    )
+
+
+def test_make_has_the_two_commands() -> None:
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {line.removeprefix("make ") for line in MAKE} <= set(targets)
+
+
+def test_the_table_has_every_command_in_the_order_of_the_help() -> None:
+    assert [row.strip("`").split()[1] for row in rows("command")] == list(main.COMMANDS)
+
+
+@pytest.mark.parametrize("line", [*TOUR, *EXAMPLES])
+def test_every_command_is_understood(line: str) -> None:
+    assert isinstance(main.parse(shlex.split(line)[1:]), Call)
+
+
+def test_a_project_is_made_as_it_says(tmp_path: Path) -> None:
+    activate, new, enter = NEW
+    assert activate == ". .venv/bin/activate"
+    cqrs(new, tmp_path)
+    assert (tmp_path / enter.removeprefix("cd ") / "cqrs.toml").is_file()
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_the_tour_of_that_project_can_be_walked(shop: Path, connection: "Connection", prefix: str) -> None:
+    environment = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
+    for line in TOUR:
+        cqrs(line, shop, **environment)
+    shown = json.loads(cqrs("cqrs show theatre hamlet -o json", shop, **environment))
+    assert (shown["version"], shown["state"]) == (1, {"free": 98})
+
+
+@pytest.fixture
+def bank(connection: "Connection", prefix: str) -> Topics:
+    topics = Topics("bank_account", prefix)
+    with Admin(connection) as admin:
+        ensure_topics(admin, topics, Plan())
+    return topics
+
+
+def decided(connection: "Connection", topics: Topics, account: str) -> str:
+    """What becomes of the commands on the account's partition, by the rules that the owner applies."""
+    partition = home("murmur2", account.encode(), 4) or 0
+    aggregate: Aggregate = registry.load("bank_account", "aggregates", ROOT)
+    opened = Folded(1, aggregate.decider.initial, 0, 0)
+    ((_, end),) = readers.bounds(connection, topics.commands, [partition]).values()
+    (records,) = readers.read(connection, topics.commands, partition, 0, end)
+    context = Context(
+        partition, lambda _: opened, lambda *_: None, lambda: 0, lambda key: home("murmur2", key, 4) or 0
+    )
+    ((value, _, _),) = decide_batch(aggregate, records, context).outcomes
+    return read_outcome(value).data.code or read_outcome(value).data.status
+
+
+@pytest.mark.kafka
+def test_the_producer_in_python_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
+    program = PRODUCER.replace("bank_account.commands", bank.commands)
+    python(program, tmp_path, SERVER=connection.bootstrap_server)
+    assert decided(connection, bank, "acc-42") == "NOT_OPEN"
+
+
+@pytest.mark.kafka
+def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
+    (tmp_path / "Deposit.java").write_text(JAVA.replace("bank_account.commands", bank.commands))
+    clients = f"{jars.cache_folder()}/*"
+    launch = [str(java.find_java()), "-cp", clients, "Deposit.java", connection.bootstrap_server, "acc-7"]
+    subprocess.run(launch, cwd=tmp_path, check=True, capture_output=True)
+    assert decided(connection, bank, "acc-7") == "NOT_OPEN"
