@@ -1,47 +1,63 @@
-# Everything a newcomer needs; each target does its own set-up. The environment lives in .venv.
-SHELL := /bin/bash
+# Each target sets up what it needs; a machine with Python 3.11+, Java 17+ and make is enough.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
+PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
+BENCHMARKS := startup backlog latency replay memory
+
 .DEFAULT_GOAL := help
-PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
-READY := .venv/.ready
-RUN := .venv/bin/
+.PHONY: help demo test test-pure check bench clean setup java
 
-.PHONY: help demo test test-pure check format bench clean
+help: ## Say what there is
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-help: ## Print this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+demo: java $(READY) ## The tour: a bank's commands decided on Spark and Kafka
+	@$(BIN)/cqrs demo
 
-demo: $(READY) ## The tour: commands decided on Spark against a real Kafka
-	$(RUN)cqrs demo
+test: java $(READY) ## All tests, with a real broker and Spark
+	@$(BIN)/pytest
 
-test: $(READY) ## All tests: pure, with a real broker, with Spark, and the installed command
-	$(RUN)pytest $(ARGS)
+test-pure: $(READY) ## The tests that need neither: seconds
+	@$(BIN)/pytest -m "not kafka and not spark"
 
-test-pure: $(READY) ## The tests that need no Java: seconds
-	$(RUN)pytest -m 'not kafka and not spark' $(ARGS)
+check: $(READY) ## Lint, formatting, types
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
 
-check: $(READY) ## Lint, format and types
-	$(RUN)ruff check
-	$(RUN)ruff format --check
-	$(RUN)mypy
+bench: java $(READY) ## Measure what the README says; long
+	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit; done
 
-format: $(READY) ## Put the code into its form
-	$(RUN)ruff check --fix
-	$(RUN)ruff format
+setup: $(READY) ## Only make .venv
 
-bench: $(READY) ## The figures of the README, one after the other (20 minutes)
-	for one in startup backlog latency replay memory; do $(RUN)python -m benchmarks.$$one || exit; done
-	$(RUN)python -m benchmarks.latency --rate 1000
-	$(RUN)python -m benchmarks.backlog --remembered 3000000 --runs 1
-	$(RUN)python -m benchmarks.backlog --remembered 3000000 --ids random --runs 1
+clean: ## Remove .venv and caches; .cqrs, where your events are, stays
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache dist
+	find . -name __pycache__ -not -path './.cqrs/*' -prune -exec rm -rf {} +
 
-clean: ## Remove the environment and what tools left behind
-	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis dist
+# The same question that `cqrs` asks (cqrs_cli/kafka/java.py), before anything is installed.
+java:
+	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])' || { \
+	    echo "error: Java 17 or newer is needed; install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless;" \
+	        "macOS: brew install openjdk@17) and, where several are installed, set JAVA_HOME" >&2; exit 4; }
 
+# Everything at its exact version: the build backend too, hence no build isolation.
 $(READY): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer; install one, e.g. apt-get install python3" >&2; exit 3; }
-	@$(PYTHON) -c 'import ensurepip' 2>/dev/null || \
-		{ echo "error: $(PYTHON) has no ensurepip; install it, e.g. apt-get install python3-venv" >&2; exit 3; }
-	$(PYTHON) -m venv .venv
-	$(RUN)pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@for python in $(PYTHON) ''; do \
+	    test -z "$$python" || ! $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || break; \
+	done; \
+	test -n "$$python" || { echo "error: Python 3.11 or newer is needed; install it, or name it: make PYTHON=…" >&2; exit 4; }; \
+	$$python -c 'import ensurepip' 2>/dev/null || { \
+	    echo "error: $$python cannot make virtual environments; install that (Debian, Ubuntu: apt-get install python3-venv)" >&2; \
+	    exit 4; }; \
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $$python -m venv --clear $(VENV)
+	@echo "installing into $(VENV) …" >&2
+	@$(PIP) hatchling editables
+	@$(PIP) --no-build-isolation --editable '.[dev]'
 	@touch $@
+
+# A virtual environment whose Python has gone is made anew.
+ifeq ($(wildcard $(BIN)/python),)
+.PHONY: $(READY)
+endif
