@@ -19,7 +19,7 @@ from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
 from cqrs_cli.jobs.position import UNKNOWN_TOPIC, Log, contradiction, gap, position
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes
-from cqrs_cli.kafka.clients import bulk_consumer, consumer
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.partitioner import home
 from cqrs_cli.kafka.readers import StalledError, failure, last_record, read, record_of, watermarks
@@ -180,6 +180,8 @@ class Tenure:
 
     def loop(self, stopping: Callable[[], bool]) -> None:
         """5: poll, decide, commit, apply, until the target is reached or `stopping()` says so."""
+        # without it this client, which has talked to the group only, finds the partition's leader a second later
+        self.group.list_topics(self.topics.commands, timeout=REQUEST_TIMEOUT)
         self.group.assign([TopicPartition(self.topics.commands, self.partition, self.at)])
         target = None if self.plan.targets is None else self.plan.targets[self.unit]
         looked = refreshed = time.monotonic()

@@ -25,6 +25,10 @@ from cqrs_cli.kafka.connection import Connection
 #: The partition has no leader yet: the broker has just started, or another one takes over.
 _ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
 
+#: How long the broker may hold a fetch back where there is nothing more, in ms. A stretch mostly ends in a control
+#: record, which shows only as an empty fetch: 100 ms for each reading that ends.
+_AT_END = 10
+
 
 class StalledError(UnavailableError):
     """Records below the wanted end stay invisible: an open transaction hides them, or the broker is gone."""
@@ -104,7 +108,7 @@ def read(
     """
     if start >= end:
         return
-    reader = bulk_consumer(connection, isolation=isolation)
+    reader = bulk_consumer(connection, isolation=isolation, fetch_wait_max_ms=_AT_END)
     try:
         yield from read_with(connection, reader, topic, partition, start, end, batch)
     finally:
@@ -186,7 +190,7 @@ def last_record(
 
     Raises `StalledError` when an open transaction hides what may be a later one.
     """
-    reader = bulk_consumer(connection)
+    reader = bulk_consumer(connection, fetch_wait_max_ms=_AT_END)
     stride = 16
     try:
         while end > start:
