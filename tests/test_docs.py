@@ -29,6 +29,6 @@ def test_a_name_in_the_design_exists(name: str) -> None:
         found = getattr(found, attribute)
 
 
-@pytest.mark.parametrize("test", sorted(set(re.findall(r"`(tests/[\w/]+\.py)`", DESIGN))))
-def test_a_test_named_by_the_design_exists(test: str) -> None:
-    assert (ROOT / test).is_file()
+@pytest.mark.parametrize(("file", "test"), re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", DESIGN))
+def test_a_test_named_in_the_design_exists(file: str, test: str) -> None:
+    assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")

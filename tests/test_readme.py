@@ -23,7 +23,7 @@ from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.partitioner import home
 from cqrs_cli.kafka.topics import Plan, Topics
 from cqrs_cli.scaffold import create
-from tests.readme import ROOT, blocks, commands, rows
+from tests.readme import ROOT, TEXT, blocks, commands, rows
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection import Connection
@@ -74,6 +74,12 @@ def test_make_has_the_two_commands() -> None:
 
 def test_the_table_has_every_command_in_the_order_of_the_help() -> None:
     assert [row.strip("`").split()[1] for row in rows("command")] == list(main.COMMANDS)
+
+
+def test_every_figure_has_a_benchmark_that_exists() -> None:
+    named = re.findall(r"`python -m benchmarks\.(\w+)", TEXT)
+    assert named
+    assert [name for name in named if not (ROOT / f"benchmarks/{name}.py").is_file()] == []
 
 
 @pytest.mark.parametrize("line", [*TOUR, *EXAMPLES])
