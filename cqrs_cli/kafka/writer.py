@@ -45,7 +45,7 @@ class BatchRefusedError(Exception):
 
 
 class Written(NamedTuple):
-    """Where the logs stand after a commit: the offset behind the last record written, None where none was."""
+    """How far the logs are known to reach after a commit, as lower bounds: reports may come later. None: not yet."""
 
     events: int | None
     outcomes: int | None
@@ -121,7 +121,6 @@ class FencedWriter:
         Raises `BatchRefusedError` if the batch is at fault, `KafkaException` for anything else; whether a commit whose
         reply was lost took place is for the next `fence` to find out.
         """
-        self._ends.clear()
         self._producer.begin_transaction()
         deadline = time.monotonic() + PRODUCE_TIMEOUT
         try:
