@@ -7,7 +7,6 @@ import shutil
 import sys
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.app import app
@@ -18,6 +17,7 @@ from cqrs_cli.errors import CqrsError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from cqrs_cli.config import Settings
     from cqrs_cli.demo.play import Performance, Tally, Told
     from cqrs_cli.queries import Shown
 
@@ -47,7 +47,7 @@ def demo(cli: Cli) -> None:
     ):
         performance = _perform(inside)
     seconds = round(time.monotonic() - began, 1)
-    steps = _next(root, next(iter(performance.accounts)))
+    steps = _next(inside.settings, next(iter(performance.accounts)))
     own = "A project of your own:\n\n  cqrs new shop"
     cli.result(
         {**_document(performance), "root": root, "seconds": seconds, "next": steps},
@@ -137,15 +137,16 @@ def _document(performance: "Performance") -> dict[str, Any]:
     }
 
 
-def _next(root: Path, account: str) -> list[str]:
+def _next(settings: "Settings", account: str) -> list[str]:
     """What to type next, from where the user is."""
     environment = os.path.relpath(sys.prefix)
     environment = sys.prefix if environment.startswith("..") else environment
     return [
         *([] if shutil.which("cqrs") else [f". {shlex.quote(environment)}/bin/activate"]),
-        f"cd {shlex.quote(os.path.relpath(root))}",
+        f"cd {shlex.quote(os.path.relpath(settings.root))}",
         f"cqrs show bank_account {account} --history",
         "cqrs tail bank_account outcomes",
         f"cqrs send bank_account {account} Withdraw amount=10 --expect 4",
         "cqrs run --once",
+        *([] if settings.bootstrap_server else ["cqrs kafka stop"]),
     ]
