@@ -4,7 +4,8 @@ A tenure is never patched: any error ends it, its clients are dropped, and the o
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from msgspec.structs import replace
@@ -13,8 +14,8 @@ from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.batch import Context, Decisions, decide_batch
 from cqrs_cli.core.outcome import read_outcome
 from cqrs_cli.core.record import Record
-from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.assignment import Plan
+from cqrs_cli.jobs.blocked import named
 from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
 from cqrs_cli.jobs.position import UNKNOWN_TOPIC, Log, contradiction, gap, position
@@ -132,7 +133,7 @@ class Tenure:
         start, end = self._uncommitted(self.topics.commands)
         outcomes = self._uncommitted(self.topics.outcomes)
         events = self._uncommitted(self.topics.events)
-        try:
+        with self._reading():
             self.last = last_record(self.plan.connection, self.topics.outcomes, self.partition, *outcomes)
             has_events = self.last is not None or self._holds_events(*events)
             log = Log(
@@ -150,9 +151,6 @@ class Tenure:
             )
             self.at = position(log, self.plan.accept_loss.get(self.unit))
             self._check_gap(log)
-        except StalledError as error:
-            self._uncommitted(self.topics.outcomes)  # raises if it is the broker that is gone
-            raise self._blocked(error) from error
         accept = self.plan.accept_loss.get(self.unit)
         self.mine = replace(
             self.mine,
@@ -173,8 +171,11 @@ class Tenure:
         _, outcomes = self._uncommitted(self.topics.outcomes)
         _, events = self._uncommitted(self.topics.events)
         connection, partition = self.plan.connection, self.partition
-        fold_events(connection, self.aggregate, self.topics, partition, self.ledger, events)
-        fold_outcomes(connection, self.topics, partition, self.ledger, outcomes, self.last, self.plan.window)
+        with self._reading():
+            fold_events(connection, self.aggregate, self.topics, partition, self.ledger, events)
+            fold_outcomes(
+                connection, self.topics, partition, self.ledger, outcomes, self.last, self.plan.window
+            )
         self.ledger.fold(self.ledger.positions._replace(commands=self.at))
         self.store.note_code(self.aggregate.code, self.mine.token)
 
@@ -307,10 +308,14 @@ class Tenure:
             )
         self.at = max(self.at, gap(log, self.at)[1])
 
-    def _blocked(self, error: StalledError) -> CqrsError:
-        return UnavailableError(
-            error.message, "an open transaction of another program blocks it: cqrs doctor names it"
-        )
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        """Names the transaction that hides a log's end; raises `KafkaException` if it is the broker that is gone."""
+        try:
+            yield
+        except StalledError as error:
+            self._uncommitted(self.topics.outcomes)
+            raise named(self.plan.connection, self.topics, self.partition, error) from error
 
 
 def _input_offset(outcome: Record | None) -> int | None:
