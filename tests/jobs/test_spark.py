@@ -191,3 +191,9 @@ def test_a_worker_that_dies_becomes_one_line_naming_the_log(spark: "SparkContext
     assert type(error) is CqrsError
     assert error.message.startswith("Spark gave up: Job aborted")
     assert "\n" not in str(error) and error.hint.endswith("spark.log")
+
+
+@pytest.mark.spark
+def test_a_signal_to_the_drivers_group_does_not_reach_the_jvm(spark: "SparkContext") -> None:
+    jvm: int = spark._gateway.proc.pid  # type: ignore[union-attr]
+    assert os.getsid(jvm) != os.getsid(0)
