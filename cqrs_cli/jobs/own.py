@@ -135,11 +135,16 @@ class Owner:
             if claim is not None and claim.token == store.token():
                 return
             ledger = Ledger(self.aggregate, store, store.token())
-            events = bounds(connection, topics.events, [partition])[partition]
             outcomes = bounds(connection, topics.outcomes, [partition])[partition]
+            events = bounds(connection, topics.events, [partition])[
+                partition
+            ]  # at least those of the outcomes
             last = last_record(connection, topics.outcomes, partition, *outcomes)
             fold_events(connection, self.aggregate, topics, partition, ledger, events[1])
-            fold_outcomes(connection, topics, partition, ledger, outcomes[1], last, self.plan.window)
+            accepted = (claim.accepted_loss if claim else None) or 0
+            fold_outcomes(
+                connection, topics, partition, ledger, outcomes[1], last, self.plan.window, accepted
+            )
         except (CqrsError, NotOwnerError):
             pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
 

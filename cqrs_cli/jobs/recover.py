@@ -3,6 +3,8 @@
 Folding is idempotent by aggregate version, so that positions may be lower bounds.
 """
 
+from collections.abc import Mapping
+
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.event import read_event
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
@@ -64,8 +66,13 @@ def fold_outcomes(
     end: int,
     last: Record | None,
     window: int,
+    accepted: int = 0,
 ) -> None:
-    """Remember the decisions up to `end`: into an empty shard those of one window back from the `last` outcome."""
+    """Remember the decisions up to `end`: into an empty shard those of one window back from the `last` outcome.
+
+    The events must be folded: raises `ContradictionError` if they do not reach what was decided. Of commands below the
+    offset `accepted` they need not: an operator accepted that loss.
+    """
     at = ledger.positions.outcomes
     if at > end:
         raise ContradictionError(
@@ -79,10 +86,14 @@ def fold_outcomes(
         clock = max(positions.clock, *(record.timestamp for record in records))
         remembered: dict[tuple[str, str], Remembered] = {}
         decided = positions.commands
+        latest: dict[str, OutcomeEnvelope] = {}
         for record in records:
             outcome = _outcome(topics, partition, record)
             decided = outcome.data.offset + 1
             remember(remembered, outcome, record.timestamp)
+            if outcome.subject is not None and outcome.data.status != "failed" and decided > accepted:
+                latest[outcome.subject] = outcome
+        _check_events(topics, partition, ledger, latest, last)
         ledger.fold(
             positions._replace(commands=decided, outcomes=records[-1].offset + 1, clock=clock),
             None,
@@ -90,6 +101,24 @@ def fold_outcomes(
         )
     if ledger.positions.outcomes < end:
         ledger.fold(ledger.positions._replace(outcomes=end))
+
+
+def _check_events(
+    topics: Topics, partition: int, ledger: Ledger, latest: Mapping[str, OutcomeEnvelope], last: Record | None
+) -> None:
+    """Where events were lost, aggregates would be decided on as they once were."""
+    with ledger.looking():
+        for subject, outcome in latest.items():
+            state = ledger.state(subject)
+            version, verdict = state.version if state else 0, outcome.data
+            if version < verdict.version:
+                decided = (_outcome(topics, partition, last) if last else outcome).data.offset
+                raise ContradictionError(
+                    f"{topics.events} partition {partition} leaves {subject!r} at version {version}, "
+                    f"though command {verdict.offset} left it at {verdict.version}: events were lost",
+                    "restore the topic; to go on without them: "
+                    f"cqrs run --accept-loss {topics.aggregate}:{partition}@{decided + 1}",
+                )
 
 
 def _outcome(topics: Topics, partition: int, record: Record) -> OutcomeEnvelope:

@@ -173,8 +173,9 @@ class Tenure:
         connection, partition = self.plan.connection, self.partition
         with self._reading():
             fold_events(connection, self.aggregate, self.topics, partition, self.ledger, events)
+            accepted, window = self.mine.accepted_loss or 0, self.plan.window
             fold_outcomes(
-                connection, self.topics, partition, self.ledger, outcomes, self.last, self.plan.window
+                connection, self.topics, partition, self.ledger, outcomes, self.last, window, accepted
             )
         self.ledger.fold(self.ledger.positions._replace(commands=self.at))
         self.store.note_code(self.aggregate.code, self.mine.token)
