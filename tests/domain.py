@@ -1,0 +1,159 @@
+"""One aggregate's topics on the real broker: sent to, owned and read back in a test."""
+
+import json
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cqrs_cli import registry
+from cqrs_cli.config import Settings, load
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.batch import Context, Decisions, decide_batch
+from cqrs_cli.core.memory import Saved
+from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.record import Record
+from cqrs_cli.jobs.assignment import Plan
+from cqrs_cli.jobs.claim import Claim, parse_claim
+from cqrs_cli.jobs.ledger import pack
+from cqrs_cli.jobs.prepare import prepare
+from cqrs_cli.kafka import clients, offsets, readers
+from cqrs_cli.kafka.admin import Admin, ensure_topics
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.partitioner import target
+from cqrs_cli.kafka.topics import Kind, Topics
+from cqrs_cli.kafka.topics import Plan as TopicPlan
+from cqrs_cli.state.mark import MARK_FILE
+from cqrs_cli.state.shard import open_readonly
+from tests.commands import Sent
+
+ROOT = Path(__file__).parents[1]
+
+
+class Domain:
+    """Topics of `name` with their own prefix, and a folder for the shards of each machine that owns them."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        prefix: str,
+        folder: Path,
+        name: str = "counter",
+        partitions: int = 1,
+        package: str = "aggregates",
+        root: Path = ROOT,
+    ) -> None:
+        self.connection, self.folder, self.partitions = connection, folder, partitions
+        self.topics = Topics(name, prefix)
+        self.aggregate: Aggregate = registry.load(name, package, root)
+        self.settings: Settings = load(
+            {"topic_prefix": prefix, "aggregates": package, "state_dir": folder / "state"}, root
+        )
+        self._producer = clients.producer(
+            connection, enable_idempotence=False, message_max_bytes=64 * 1024 * 1024
+        )
+        self.make_topics()
+
+    def make_topics(self) -> None:
+        """Create those that are missing."""
+        with Admin(self.connection) as admin:
+            ensure_topics(admin, self.topics, TopicPlan(partitions=self.partitions))
+
+    def home(self, key: str) -> int:
+        """The partition that a key belongs to."""
+        return target("murmur2", key.encode(), self.partitions)
+
+    def plan(self, once: bool = True, machine: str = "state", **places: Iterable[str]) -> Plan:
+        """The plan of a new run, whose shards rest on `machine`."""
+        aggregates = {self.topics.aggregate: self.aggregate}
+        plan = prepare(self.settings, self.connection, aggregates, once=once, **places)
+        return replace(plan, state_dir=self.folder / machine)
+
+    def send(self, *records: Sent) -> None:
+        """Append to the commands, and wait until they are there."""
+        failures: list[Any] = []
+        for record in records:
+            partition = record.partition
+            if partition is None:
+                partition = target("murmur2", record.key or b"", self.partitions)
+            self._producer.produce(
+                self.topics.commands,
+                record.value,
+                record.key,
+                partition,
+                lambda error, _: failures.append(error) if error else None,
+                headers=record.headers,  # type: ignore[arg-type]  # the stubs want a list of a wider type
+            )
+        assert self._producer.flush(30) == 0
+        assert failures == []
+
+    def records(self, kind: Kind, partition: int = 0) -> list[Record]:
+        """Everything committed."""
+        topic = self.topics.name(kind)
+        start, end = readers.bounds(self.connection, topic, [partition])[partition]
+        return [r for batch in readers.read(self.connection, topic, partition, start, end) for r in batch]
+
+    def outcomes(self, partition: int = 0) -> list[OutcomeEnvelope]:
+        return [read_outcome(record.value) for record in self.records("outcomes", partition)]
+
+    def end(self, kind: Kind, partition: int = 0) -> int:
+        """The last stable offset."""
+        return readers.bounds(self.connection, self.topics.name(kind), [partition])[partition][1]
+
+    def standing(self, partition: int = 0) -> tuple[int | None, Claim | None]:
+        """The committed offset and the claim that rides with it."""
+        found = offsets.standing(self.connection, self.topics, [partition])[partition]
+        return found.offset, parse_claim(found.metadata)
+
+    def owner(self, partition: int = 0) -> str | None:
+        """The run whose claim stands."""
+        claim = self.standing(partition)[1]
+        return claim.run if claim else None
+
+    def decided_in_one_go(self, partition: int = 0) -> Decisions:
+        """What the commands come to without batches, crashes and brokers."""
+        context = Context(
+            partition,
+            lambda _: None,
+            lambda *_: None,
+            lambda: time.time_ns() // 1_000_000,
+            lambda key: target("murmur2", key, self.partitions),
+            self.topics.commands,
+            max_event_bytes=1_048_588,
+        )
+        return decide_batch(self.aggregate, self.records("commands", partition), context)
+
+    def check(self, machine: str = "state") -> None:
+        """Each command was decided once, as in one go, and the shards say the same as the events."""
+        for partition in range(self.partitions):
+            wanted = self.decided_in_one_go(partition)
+            assert _written(self.records("outcomes", partition)) == wanted.outcomes
+            assert _written(self.records("events", partition)) == wanted.events
+            letters = self.records("dead-letters", partition)
+            assert [(r.value, r.key, r.headers) for r in letters] == [
+                (letter.value, letter.key, letter.headers) for letter in wanted.dead_letters
+            ]
+            states = {id: pack(self.aggregate, folded) for id, folded in wanted.states.items()}
+            assert self.shard(machine, partition) == states
+
+    def shard_path(self, machine: str = "state", partition: int = 0) -> Path:
+        return self.folder / machine / self.topics.commands.removesuffix(".commands") / str(partition)
+
+    def mark(self, machine: str = "state", partition: int = 0) -> str:
+        """What is noted beside a shard: `working` or `clean`."""
+        return str(json.loads((self.shard_path(machine, partition) / MARK_FILE).read_bytes())["state"])
+
+    def shard(self, machine: str = "state", partition: int = 0) -> dict[str, Saved]:
+        """What rests in a partition's shard."""
+        path = self.shard_path(machine, partition)
+        store = open_readonly(path)
+        assert store is not None, f"the shard in {path} cannot be trusted"
+        try:
+            return dict(store.items())
+        finally:
+            store.abandon()
+
+
+def _written(records: list[Record]) -> list[tuple[bytes | None, bytes | None, int]]:
+    return [(record.value, record.key, record.timestamp) for record in records]

@@ -1,0 +1,236 @@
+"""What the owner does not put right by itself: it stops, names the way out, and takes it when told to."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    ResourceType,
+)
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.topics import Kind
+from tests.commands import Sent, command, increments
+from tests.domain import Domain
+from tests.owners import owned, quietly
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def admin(counters: Domain) -> AdminClient:
+    return AdminClient(counters.connection.librdkafka())
+
+
+@pytest.fixture
+def decided(counters: Domain) -> Domain:
+    """Five counted commands, decided, and five more."""
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    counters.send(*increments(5, first=5))
+    return counters
+
+
+def way_out(error: CqrsError | None) -> str:
+    """What a contradiction tells the operator to accept."""
+    assert isinstance(error, ContradictionError) and error.exit_code == 5
+    assert "cqrs run --accept-loss " in error.hint
+    return error.hint.rpartition(" ")[2]
+
+
+def offsets(domain: Domain) -> list[int]:
+    return [outcome.data.offset for outcome in domain.outcomes()]
+
+
+def move(admin: AdminClient, domain: Domain, offset: int) -> None:
+    """What `kafka-consumer-groups --reset-offsets` does."""
+    place = TopicPartition(domain.topics.commands, 0, offset)
+    moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(domain.topics.group, [place])])
+    for done in moved.values():
+        done.result(10)
+
+
+def limit(admin: AdminClient, domain: Domain, kind: Kind, size: int) -> None:
+    """Lower what a topic takes."""
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, domain.topics.name(kind), incremental_configs=[entry])
+    for done in admin.incremental_alter_configs([resource]).values():
+        done.result(10)
+
+
+def test_a_lost_offset_of_the_group_does_not_matter(decided: Domain, admin: AdminClient) -> None:
+    for done in admin.delete_consumer_groups([decided.topics.group]).values():
+        done.result(10)
+    quietly(decided.plan())
+    decided.check()
+
+
+@pytest.mark.parametrize("offset", [3, 8, 10])
+def test_an_offset_moved_by_somebody_stops_it_until_accepted(
+    decided: Domain, admin: AdminClient, offset: int
+) -> None:
+    move(admin, decided, offset)
+    place = way_out(owned(decided.plan()))
+    assert way_out(owned(decided.plan())) == place == "counter:0@5"
+    assert offsets(decided) == [0, 1, 2, 3, 4]
+    quietly(decided.plan(accept_loss=[place]))
+    decided.check()
+
+
+def test_an_offset_beyond_the_end_stops_it(decided: Domain, admin: AdminClient) -> None:
+    move(admin, decided, 99)
+    assert "offset 99 is committed but the log ends at 10" in str(owned(decided.plan()))
+
+
+def test_an_operator_may_skip_commands_and_is_believed_once(decided: Domain, admin: AdminClient) -> None:
+    move(admin, decided, 8)
+    quietly(decided.plan(accept_loss=["counter:0@8"]))
+    assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
+    quietly(decided.plan(accept_loss=["counter:0@8"]))
+    assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
+
+
+def test_an_accepted_place_outside_the_log_is_refused(decided: Domain) -> None:
+    error = owned(decided.plan(accept_loss=["counter:0@99"]))
+    assert error and error.exit_code == 2 and "0 to 10" in error.hint
+
+
+def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(
+    decided: Domain, admin: AdminClient
+) -> None:
+    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 7)]).values():
+        done.result(10)
+    place = way_out(owned(decided.plan()))
+    assert place == "counter:0@7"
+    quietly(decided.plan(accept_loss=[place]))
+    assert offsets(decided) == [0, 1, 2, 3, 4, 7, 8, 9]
+
+
+def test_commands_deleted_after_they_were_decided_do_not_matter(decided: Domain, admin: AdminClient) -> None:
+    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 5)]).values():
+        done.result(10)
+    quietly(decided.plan())
+    assert offsets(decided) == list(range(10))
+
+
+def test_a_topic_created_again_stops_it_until_accepted(
+    decided: Domain, admin: AdminClient, remake: Callable[[Kind], None]
+) -> None:
+    remake("commands")
+    decided.send(*increments(2, first=10))
+    place = way_out(owned(decided.plan()))
+    quietly(decided.plan(accept_loss=["counter:0@0"]))
+    assert place.startswith("counter:0@")
+    assert offsets(decided) == [0, 1, 2, 3, 4, 0, 1]
+    quietly(decided.plan())
+    assert len(offsets(decided)) == 7
+
+
+def test_lost_outcomes_stop_it_until_accepted(decided: Domain, remake: Callable[[Kind], None]) -> None:
+    remake("outcomes")
+    assert "events but no outcome" in str(owned(decided.plan()))
+    quietly(decided.plan(accept_loss=["counter:0@5"]))
+    assert offsets(decided) == [5, 6, 7, 8, 9]
+
+
+def test_lost_events_stop_it_until_accepted(decided: Domain, remake: Callable[[Kind], None]) -> None:
+    remake("events")
+    error = owned(decided.plan())
+    assert "leaves 'a' at version 0, though command 4 left it at 5: events were lost" in str(error)
+    assert (place := way_out(error)) == "counter:0@5"
+    assert offsets(decided) == [0, 1, 2, 3, 4]
+    quietly(decided.plan(accept_loss=[place]))
+    quietly(decided.plan(machine="another"))
+    assert [outcome.data.version for outcome in decided.outcomes()] == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
+
+
+@pytest.fixture
+def remake(counters: Domain, admin: AdminClient) -> Iterator[Callable[[Kind], None]]:
+    """Deletes a topic and makes it again."""
+
+    def remake(kind: Kind) -> None:
+        for done in admin.delete_topics([counters.topics.name(kind)], operation_timeout=10).values():
+            done.result(10)
+        counters.make_topics()
+
+    yield remake
+
+
+def test_a_topic_that_was_grown_is_refused(decided: Domain, admin: AdminClient) -> None:
+    for kind in ("commands", "events", "outcomes", "dead-letters"):
+        grown = NewPartitions(f"{decided.topics.prefix}counter.{kind}", 2)
+        for done in admin.create_partitions([grown]).values():
+            done.result(10)
+    plan = decided.plan(once=False)
+    error = owned(plan)
+    assert isinstance(error, ConfigurationError) and error.exit_code == 3
+    assert "had 1 partitions and now has 2" in error.message
+
+
+def test_a_foreign_transaction_that_may_hide_an_outcome_stops_it(
+    decided: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(readers.last_record, "__defaults__", (0.5,))  # its patience
+    foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
+    foreign.init_transactions(10)
+    foreign.begin_transaction()
+    foreign.produce(decided.topics.outcomes, b"?", partition=0)
+    foreign.flush(10)
+    error = owned(decided.plan())
+    assert isinstance(error, UnavailableError) and error.exit_code == 4
+    assert f"open transaction {decided.topics.prefix}foreign" in error.message
+    assert "kafka-transactions.sh" in error.hint and offsets(decided) == [0, 1, 2, 3, 4]
+    foreign.abort_transaction(10)
+    quietly(decided.plan())
+    decided.check()
+
+
+def bulky(size: int) -> str:
+    """Text that does not compress well."""
+    return os.urandom(size // 2).hex()
+
+
+def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(
+    bank: Domain, admin: AdminClient
+) -> None:
+    accounts = [n for n in range(60) if bank.home(f"a{n}") == 0]
+    owners = {accounts[20]: bulky(20_000)}
+    bank.send(
+        *(command("bank_account.Open", f"a{n}", "o", {"owner": owners.get(n, "ann")}) for n in accounts)
+    )
+    plan = bank.plan()
+    limit(admin, bank, "events", 3000)
+    error = owned(plan)
+    assert error and error.exit_code == 1
+    assert "offset 20 cannot be decided" in error.message
+    assert error.hint.endswith("cqrs run --fail bank_account:0@20")
+    assert [o.data.offset for o in bank.outcomes()] == list(range(20))
+    assert bank.standing()[0] == 20
+    limit(admin, bank, "events", 1_048_588)
+    quietly(bank.plan(fail=["bank_account:0@20"]))
+    verdicts = [(o.data.status, o.data.reason) for o in bank.outcomes()]
+    assert verdicts.pop(20) == ("failed", "TOO_LARGE")
+    assert {status for status, _ in verdicts} == {"accepted"}
+
+
+def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(
+    counters: Domain, admin: AdminClient
+) -> None:
+    counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *increments(3, first=3))
+    plan = counters.plan()
+    limit(admin, counters, "dead-letters", 2000)
+    error = owned(plan)
+    assert error and error.hint.endswith("cqrs run --fail counter:0@3")
+    limit(admin, counters, "dead-letters", 1_114_124)
+    quietly(counters.plan(fail=["counter:0@3"]))
+    assert offsets(counters) == list(range(7))
+    (letter,) = counters.records("dead-letters")
+    assert letter.value is None and dict(letter.headers or [])["cqrs.reason"] == b"TOO_LARGE"

@@ -1,0 +1,146 @@
+"""Owners in tests: in a thread of the test's own, or in a process that dies or stops at a chosen place."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any, Literal, NamedTuple
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.own import own
+from cqrs_cli.jobs.retire import retire
+from tests.waiting import eventually
+
+#: Children are forked from a process that has imported everything and has no threads.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.owners"])
+
+
+class Running:
+    """An owner of all of a plan's partitions, in a thread."""
+
+    def __init__(self, plan: Plan, attempt: int) -> None:
+        self.plan = plan
+        self.verdicts: list[Verdict] = []
+        self._thread = threading.Thread(target=self._run, args=(attempt,), daemon=True)
+        self._thread.start()
+
+    def _run(self, attempt: int) -> None:
+        self.verdicts = list(own(self.plan, 0, 1, attempt))
+
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def retired(self) -> bool:
+        """Tell it to end, if it has not yet: true once it has."""
+        if not self.ended():
+            retire(self.plan)
+        return self.ended()
+
+    def error(self) -> CqrsError | None:
+        """Wait for the end: what it ended with."""
+        self._thread.join(60)
+        assert self.ended()
+        return next((verdict.error for verdict in self.verdicts if verdict.error), None)
+
+
+@contextmanager
+def running(plan: Plan, attempt: int = 0) -> Iterator[Running]:
+    """An owner that works while the block lasts."""
+    owner = Running(plan, attempt)
+    try:
+        yield owner
+    finally:
+        eventually(owner.retired)
+
+
+def owned(plan: Plan, attempt: int = 0) -> CqrsError | None:
+    """Own until it ends: what it ended with."""
+    return Running(plan, attempt).error()
+
+
+def quietly(plan: Plan) -> None:
+    """Own until it ends, which it must do without an error."""
+    error = owned(plan)
+    if error is not None:
+        raise error
+
+
+class Fault(NamedTuple):
+    """A signal that an owner's process sends to itself before or after the nth call of a method."""
+
+    place: str  # module:Class.method
+    when: Literal["before", "after"]
+    nth: int = 1
+    signal: int = signal.SIGKILL
+
+
+class Process:
+    """An owner in a process of its own, which takes and applies few commands at a time."""
+
+    def __init__(
+        self, plan: Plan, fault: Fault | None = None, most: int = 100, apply_every: int = 400
+    ) -> None:
+        self._ours, theirs = _PROCESSES.Pipe(duplex=False)
+        arguments = (plan, fault, most, apply_every, theirs)
+        self._process = _PROCESSES.Process(target=_serve, args=arguments, daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def signal(self, number: int) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def stopped(self) -> bool:
+        """Whether it is paused by a SIGSTOP."""
+        return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    def killed(self) -> bool:
+        """Wait for the end: whether it was SIGKILL."""
+        self._process.join(60)
+        return self._process.exitcode == -signal.SIGKILL
+
+    def error(self) -> CqrsError | None:
+        """Wait for the end: what it ended with."""
+        assert self._ours.poll(60)
+        verdicts: list[Verdict] = self._ours.recv()
+        self._process.join(60)
+        return next((verdict.error for verdict in verdicts if verdict.error), None)
+
+
+def _serve(plan: Plan, fault: Fault | None, most: int, apply_every: int, pipe: Pipe) -> None:
+    from cqrs_cli.jobs import own as owning
+    from cqrs_cli.jobs import tenure
+
+    owning.MOST_COMMANDS = tenure.MOST_COMMANDS = most  # type: ignore[attr-defined]
+    tenure.APPLY_EVERY = apply_every  # type: ignore[attr-defined]
+    if fault is not None:
+        _install(fault)
+    pipe.send(list(own(plan, 0, 1, 0)))
+
+
+def _install(fault: Fault) -> None:
+    place, _, method = fault.place.rpartition(".")
+    holder = resolve_name(place)
+    original: Callable[..., Any] = getattr(holder, method)
+    calls = 0
+
+    @wraps(original)
+    def called(*arguments: Any, **named: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == fault.nth and fault.when == "before":
+            os.kill(os.getpid(), fault.signal)
+        result = original(*arguments, **named)
+        if calls == fault.nth and fault.when == "after":
+            os.kill(os.getpid(), fault.signal)
+        return result
+
+    setattr(holder, method, called)
