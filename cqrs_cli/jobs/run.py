@@ -17,7 +17,7 @@ from cqrs_cli.jobs.retire import retire
 from cqrs_cli.jobs.spark import code_root
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkContext, SparkStageInfo
 
 #: Every partition must have been claimed by then, in seconds: enough for a rebuild's start, not for a missing worker.
 CLAIM_DEADLINE = 60.0
@@ -98,14 +98,22 @@ class _Job(threading.Thread):
 
     def a_task_has_ended(self) -> bool:
         """Whether one task is done while others run: in a continuous run, the end of it."""
+        return any(stage.numCompletedTasks > 0 for stage in self._stages())
+
+    def waits_for_a_slot(self) -> bool:
+        """Whether a task runs nowhere: since a worker was lost there are fewer slots than tasks, which never end."""
+        return any(
+            stage.numActiveTasks + stage.numCompletedTasks < stage.numTasks for stage in self._stages()
+        )
+
+    def _stages(self) -> "Iterator[SparkStageInfo]":
         tracker = self._context.statusTracker()
         for job in tracker.getJobIdsForGroup(GROUP):
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info is not None and info.status == "RUNNING" else ():
                 known = tracker.getStageInfo(stage)
-                if known is not None and known.numCompletedTasks > 0:
-                    return True
-        return False
+                if known is not None:
+                    yield known
 
 
 def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Verdict]:
@@ -123,7 +131,8 @@ def _watch(
     job: _Job, plan: Plan, progress: Progress, watch: Callable[[Snapshot], None], note: Callable[[str], None]
 ) -> None:
     """Until the job ends: show progress, end it all when a part has ended, miss those that nobody owns."""
-    deadline = time.monotonic() + CLAIM_DEADLINE
+    slotless = time.monotonic()
+    deadline = slotless + CLAIM_DEADLINE
     ending = False
     while job.is_alive():
         job.join(LOOK_EVERY)
@@ -136,6 +145,13 @@ def _watch(
         if plan.targets is None and not ending and job.a_task_has_ended():
             ending = True
             retire(plan)
+        if plan.targets is not None or not job.waits_for_a_slot():
+            slotless = time.monotonic()
+        elif time.monotonic() - slotless > CLAIM_DEADLINE:
+            raise UnavailableError(
+                f"a task has found no slot for {CLAIM_DEADLINE:.0f} s: its partitions have no owner",
+                "a worker was lost: bring it back, or start again with the slots there are",
+            )
         missing = progress.unclaimed(plan.submission)
         if missing and not ending and time.monotonic() > deadline:
             raise UnavailableError(

@@ -1,0 +1,55 @@
+"""A standalone cluster of two workers, which have the same installation but not the project's folder."""
+
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.project import Project, command
+from tests.e2e.standalone import cluster
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def test_a_lost_worker_costs_no_command_its_one_outcome(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere: Path = tmp_path_factory.mktemp("workers")
+    project.cqrs("init", "bank_account", "counter")
+    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(200)])
+    with cluster(elsewhere) as spark:
+        run = project.start(
+            "run", "bank_account", "--master", spark.master, "--state-dir", str(elsewhere / "state")
+        )
+        eventually(lambda: len(project.outcomes()) == 200, within=120)
+        spark.lose(0)
+        project.send([command("Deposit", f"a-{n % 200}", {"amount": 1}) for n in range(1000)])
+        eventually(lambda: len(project.outcomes()) == 1200, within=120)
+        run.send_signal(signal.SIGTERM)
+        _, said = run.communicate(timeout=60)
+    assert run.returncode == 143, said
+    outcomes = project.outcomes()
+    assert Counter(outcome["data"]["status"] for outcome in outcomes) == {"accepted": 1200}
+    assert len({outcome["id"] for outcome in outcomes}) == 1200
+    assert project.json("replay", "bank_account")["events"] == 1200
+
+
+def test_several_aggregates_are_decided_in_one_run_whose_code_is_shipped(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere: Path = tmp_path_factory.mktemp("workers")
+    project.cqrs("init", "bank_account", "counter")
+    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
+    project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(50)])
+    with cluster(elsewhere) as spark:
+        done = project.json(
+            *("run", "bank_account", "counter", "--once", "--master", spark.master),
+            *("--state-dir", str(elsewhere / "state")),
+        )
+    assert (done["accepted"], done["commands"]) == (100, 100)
+    assert {name: sums["accepted"] for name, sums in done["aggregates"].items()} == {
+        "bank_account": 50,
+        "counter": 50,
+    }
