@@ -88,7 +88,7 @@ def fold_outcomes(
         decided = positions.commands
         latest: dict[str, OutcomeEnvelope] = {}
         for record in records:
-            outcome = _outcome(topics, partition, record)
+            outcome = outcome_of(topics, partition, record)
             decided = outcome.data.offset + 1
             remember(remembered, outcome, record.timestamp)
             if outcome.subject is not None and outcome.data.status != "failed" and decided > accepted:
@@ -112,7 +112,7 @@ def _check_events(
             state = ledger.state(subject)
             version, verdict = state.version if state else 0, outcome.data
             if version < verdict.version:
-                decided = (_outcome(topics, partition, last) if last else outcome).data.offset
+                decided = (outcome_of(topics, partition, last) if last else outcome).data.offset
                 raise ContradictionError(
                     f"{topics.events} partition {partition} leaves {subject!r} at version {version}, "
                     f"though command {verdict.offset} left it at {verdict.version}: events were lost",
@@ -121,7 +121,8 @@ def _check_events(
                 )
 
 
-def _outcome(topics: Topics, partition: int, record: Record) -> OutcomeEnvelope:
+def outcome_of(topics: Topics, partition: int, record: Record) -> OutcomeEnvelope:
+    """An outcomes record as it is read; raises `ContradictionError` if it is none."""
     try:
         return read_outcome(record.value)
     except ValueError as error:

@@ -12,14 +12,13 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.batch import Context, Decisions, decide_batch
-from cqrs_cli.core.outcome import read_outcome
 from cqrs_cli.core.record import Record
 from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.blocked import named
 from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
 from cqrs_cli.jobs.position import UNKNOWN_TOPIC, Log, contradiction, gap, position
-from cqrs_cli.jobs.recover import fold_events, fold_outcomes
+from cqrs_cli.jobs.recover import fold_events, fold_outcomes, outcome_of
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.partitioner import home
@@ -144,7 +143,7 @@ class Tenure:
                 self.ground.partitions,
                 start,
                 end,
-                _input_offset(self.last),
+                None if self.last is None else outcome_of(self.topics, self.partition, self.last).data.offset,
                 has_events,
                 self.committed,
                 self.standing,
@@ -317,10 +316,6 @@ class Tenure:
         except StalledError as error:
             self._uncommitted(self.topics.outcomes)
             raise named(self.plan.connection, self.topics, self.partition, error) from error
-
-
-def _input_offset(outcome: Record | None) -> int | None:
-    return None if outcome is None else read_outcome(outcome.value).data.offset
 
 
 def _number(token: str) -> int:
