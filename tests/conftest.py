@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 from cqrs_cli.kafka import embedded
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from cqrs_cli.kafka.connection import Connection
+
+# No test measures time: on a busy machine an example may take any.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +36,17 @@ class Project:
             text=True,
             start_new_session=True,
         )
+
+    @contextmanager
+    def running(self, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
+        """A call that goes on beside the block; killed with all it started if it outlives that."""
+        process = self.start(*arguments)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate(timeout=30)
 
     def cqrs(self, *arguments: str) -> str:
         """What a call prints; it must succeed."""

@@ -19,17 +19,22 @@ def test_a_lost_worker_costs_no_command_its_one_outcome(
     elsewhere: Path = tmp_path_factory.mktemp("workers")
     project.cqrs("init", "bank_account", "counter")
     project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(200)])
-    with cluster(elsewhere) as spark:
-        run = project.start(
-            "run", "bank_account", "--master", spark.master, "--state-dir", str(elsewhere / "state")
-        )
-        eventually(lambda: len(project.outcomes()) == 200, within=120)
+    arguments = (
+        "--conf",
+        "spark.cores.max=2",
+        "--state-dir",
+        str(elsewhere / "state"),
+    )  # a core on each worker
+    with (
+        cluster(elsewhere) as spark,
+        project.running("run", "bank_account", "--master", spark.master, *arguments) as run,
+    ):
+        eventually(lambda: len(project.outcomes()) == 200, within=240)
         spark.lose(0)
         project.send([command("Deposit", f"a-{n % 200}", {"amount": 1}) for n in range(1000)])
-        eventually(lambda: len(project.outcomes()) == 1200, within=120)
+        eventually(lambda: len(project.outcomes()) == 1200, within=240)
         run.send_signal(signal.SIGTERM)
-        _, said = run.communicate(timeout=60)
-    assert run.returncode == 143, said
+        assert run.wait(90) == 143
     outcomes = project.outcomes()
     assert Counter(outcome["data"]["status"] for outcome in outcomes) == {"accepted": 1200}
     assert len({outcome["id"] for outcome in outcomes}) == 1200
