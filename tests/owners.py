@@ -127,7 +127,7 @@ def _serve(plan: Plan, fault: Fault | None, most: int, apply_every: int, pipe: P
 
 
 def _strike(number: int) -> None:
-    """At this thread, so that it goes no further: one sent to the process lets it run on, and stop with a lock in hand."""
+    """At this thread, which goes no further: sent to the process, it would run on, and stop with a lock in hand."""
     signal.pthread_kill(threading.get_ident(), number)
 
 
