@@ -39,6 +39,7 @@ def prepare(
     for unit, offset in _places(fail, aggregates):
         refused[unit] = refused.get(unit, frozenset()) | {offset}
     grounds = _grounds(settings, connection, aggregates)
+    _check_partitions(grounds, [*losses, *refused])
     seen = [
         parse_claim(found.metadata)
         for ground in grounds.values()
@@ -70,6 +71,13 @@ def _grounds(settings: "Settings", connection: Connection, aggregates: Iterable[
                 topics, found.cluster_id, dict(found.ids), found.partitions, dict(found.max_bytes)
             )
     return grounds
+
+
+def _check_partitions(grounds: Mapping[str, Ground], named: Iterable[Unit]) -> None:
+    for name, partition in named:
+        count = grounds[name].partitions
+        if partition >= count:
+            raise UsageError(f"{name} has no partition {partition}", f"it has 0 to {count - 1}")
 
 
 def _targets(connection: Connection, grounds: Mapping[str, Ground]) -> dict[Unit, int]:
