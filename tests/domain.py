@@ -89,9 +89,9 @@ class Domain:
         assert failures == []
 
     def records(self, kind: Kind, partition: int = 0) -> list[Record]:
-        """Everything committed."""
+        """Everything committed, also what is just being committed."""
         topic = self.topics.name(kind)
-        start, end = readers.bounds(self.connection, topic, [partition])[partition]
+        start, end = readers.bounds(self.connection, topic, [partition], "read_uncommitted")[partition]
         return [r for batch in readers.read(self.connection, topic, partition, start, end) for r in batch]
 
     def outcomes(self, partition: int = 0) -> list[OutcomeEnvelope]:

@@ -145,10 +145,18 @@ class FencedWriter:
     def _finish(self, group: Consumer, offset: int, metadata: str) -> None:
         position = TopicPartition(self._topics.commands, self._partition, offset, metadata)
         with self._calling():
-            self._producer.send_offsets_to_transaction(
-                [position], group.consumer_group_metadata(), TRANSACTION_TIMEOUT
-            )
+            try:
+                self._send_offset(group, position)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError._STATE:
+                    raise
+                self._send_offset(group, position)  # a record failed meanwhile: only the next call says how
             self._producer.commit_transaction(TRANSACTION_TIMEOUT)
+
+    def _send_offset(self, group: Consumer, position: TopicPartition) -> None:
+        self._producer.send_offsets_to_transaction(
+            [position], group.consumer_group_metadata(), TRANSACTION_TIMEOUT
+        )
 
     def _produce_all(self, topic: str, outputs: Sequence[Output], deadline: float) -> None:
         """The hot path: arguments by position, and only the last record reports where it came to lie."""

@@ -1,0 +1,41 @@
+"""A topic of its own for a test, written to with and without transactions."""
+
+from collections.abc import Iterable
+
+from confluent_kafka import Producer
+
+from cqrs_cli.kafka.admin import Admin
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.connection import Connection
+
+
+class Stretch:
+    """One partition."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self.connection, self.topic = connection, topic
+        with Admin(connection) as admin:
+            admin.create(topic, 1, 1, {})
+
+    def write(self, values: Iterable[bytes], timestamp: int = 0) -> None:
+        """Records outside of any transaction."""
+        client = producer(self.connection, enable_idempotence=False)
+        for value in values:
+            client.produce(self.topic, value, b"k", 0, timestamp=timestamp, headers=[("h", b"v")])
+        assert client.flush(10) == 0
+
+    def begin(self, values: Iterable[bytes]) -> Producer:
+        """Records in a transaction that is left open."""
+        client = producer(self.connection, transactional_id=f"{self.topic}.writer")
+        client.init_transactions(10)
+        client.begin_transaction()
+        for value in values:
+            client.produce(self.topic, value, b"k", 0)
+        assert client.flush(10) == 0
+        return client
+
+    def commit(self, values: Iterable[bytes]) -> None:
+        self.begin(values).commit_transaction(10)
+
+    def abort(self, values: Iterable[bytes]) -> None:
+        self.begin(values).abort_transaction(10)

@@ -1,0 +1,53 @@
+"""What a group has committed, and what rides with it."""
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.offsets import Committed, committed, standing
+from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.kafka.writer import FencedWriter
+from tests.kafka.stretch import Stretch
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def topics(connection: Connection, prefix: str) -> Topics:
+    topics = Topics("bank", prefix)
+    Stretch(connection, topics.commands)
+    Stretch(connection, topics.events)
+    return topics
+
+
+def test_a_group_that_committed_nothing_has_no_offset(connection: Connection, topics: Topics) -> None:
+    assert standing(connection, topics, [0]) == {0: Committed(None, "")}
+
+
+def test_offset_and_text_come_back_as_they_were_committed(connection: Connection, topics: Topics) -> None:
+    group = consumer(connection, group=topics.group)
+    writer = FencedWriter(connection, topics, 0, 1_000_000)
+    writer.fence()
+    for offset, text in ((0, '{"é":1}'), (7, "x" * 4000)):
+        writer.commit_position(group, offset, text)
+        assert standing(connection, topics, [0]) == {0: Committed(offset, text)}
+        assert committed(group, topics.commands, [0]) == {0: Committed(offset, text)}
+    group.close()
+
+
+def test_what_stands_is_read_without_waiting_for_a_commit_under_way(
+    connection: Connection, topics: Topics
+) -> None:
+    group = consumer(connection, group=topics.group)
+    writer = FencedWriter(connection, topics, 0, 1_000_000)
+    writer.fence()
+    writer.commit_position(group, 3, "before")
+    client = writer._producer
+    client.begin_transaction()
+    place = TopicPartition(topics.commands, 0, 9, "under way")
+    client.send_offsets_to_transaction([place], group.consumer_group_metadata(), 10)
+    assert standing(connection, topics, [0]) == {0: Committed(3, "before")}
+    client.commit_transaction(10)
+    assert committed(group, topics.commands, [0]) == {0: Committed(9, "under way")}
+    group.close()

@@ -1,0 +1,123 @@
+"""All of a batch and its position, or nothing."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, KafkaException
+
+from cqrs_cli.core.event import HEADERS
+from cqrs_cli.core.outcome import DeadLetter
+from cqrs_cli.kafka import writer as module
+from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.offsets import Committed, standing
+from cqrs_cli.kafka.readers import bounds, read
+from cqrs_cli.kafka.topics import KINDS, Topics
+from cqrs_cli.kafka.writer import BatchRefusedError, FencedWriter, Written
+from tests.kafka.stretch import Stretch
+
+pytestmark = pytest.mark.kafka
+
+
+class Partition:
+    """Four topics of one partition, and the group that reads the commands."""
+
+    def __init__(self, connection: Connection, topics: Topics, group: Consumer) -> None:
+        self.connection, self.topics, self.group = connection, topics, group
+
+    def writer(self) -> FencedWriter:
+        writer = FencedWriter(self.connection, self.topics, 0, 1_000_000)
+        writer.fence()
+        return writer
+
+    def write(self, writer: FencedWriter, text: str, letters: list[DeadLetter] | None = None) -> Written:
+        value = text.encode()
+        return writer.commit([(value, b"k", 7)] * 2, [(value, b"k", 7)], letters or [], self.group, 1, text)
+
+    def values(self, topic: str) -> list[bytes | None]:
+        start, end = bounds(self.connection, topic, [0], "read_uncommitted")[0]
+        return [r.value for records in read(self.connection, topic, 0, start, end) for r in records]
+
+    def standing(self) -> Committed:
+        return standing(self.connection, self.topics, [0])[0]
+
+
+@pytest.fixture
+def partition(connection: Connection, prefix: str) -> Iterator[Partition]:
+    topics = Topics("bank", prefix)
+    for kind in KINDS:
+        Stretch(connection, topics.name(kind))
+    group = consumer(connection, group=topics.group)
+    yield Partition(connection, topics, group)
+    group.close()
+
+
+def letter(value: bytes) -> DeadLetter:
+    return DeadLetter(value, b"k", 7, [("cqrs.reason", b"UNKNOWN_TYPE"), ("theirs", None)])
+
+
+def test_a_batch_is_written_whole_with_its_position(partition: Partition) -> None:
+    written = partition.write(partition.writer(), "one", [letter(b"raw")])
+    assert written == Written(events=2, outcomes=1)
+    assert partition.values(partition.topics.events) == [b"one", b"one"]
+    assert partition.values(partition.topics.outcomes) == [b"one"]
+    assert partition.standing() == Committed(1, "one")
+    (records,) = read(partition.connection, partition.topics.dead_letters, 0, 0, 1)
+    assert records[0].headers == [("cqrs.reason", b"UNKNOWN_TYPE"), ("theirs", None)]
+    (records, *_) = read(partition.connection, partition.topics.outcomes, 0, 0, 1)
+    assert (records[0].timestamp, records[0].headers) == (7, HEADERS)
+
+
+def test_the_ends_lie_behind_the_last_record_of_each_log(partition: Partition) -> None:
+    writer = partition.writer()
+    partition.write(writer, "one")
+    written = writer.commit([], [(b"two", b"k", 7)], [], partition.group, 2, "two")
+    assert written.outcomes == 3  # behind a marker
+    assert written.events in (None, 2)  # a report may come late: they are lower bounds
+
+
+def test_a_record_that_cannot_be_produced_means_that_nothing_is_committed(partition: Partition) -> None:
+    writer = partition.writer()
+    with pytest.raises(BatchRefusedError):
+        partition.write(writer, "one", [letter(bytes(65 * 1024 * 1024))])
+    partition.write(partition.writer(), "two")
+    assert partition.values(partition.topics.outcomes) == [b"two"]
+    assert partition.standing() == Committed(1, "two")
+
+
+def test_a_record_that_the_broker_refuses_means_that_nothing_is_committed(partition: Partition) -> None:
+    writer = partition.writer()
+    with pytest.raises(BatchRefusedError):
+        partition.write(writer, "one", [letter(os.urandom(3_000_000))])
+    assert partition.standing() == Committed(None, "")
+    partition.write(partition.writer(), "two")
+    assert partition.values(partition.topics.events) == [b"two", b"two"]
+
+
+def test_producing_for_too_long_is_the_batchs_own_fault(
+    partition: Partition, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "PRODUCE_TIMEOUT", -1.0)
+    writer = partition.writer()
+    letters = [letter(bytes(60 * 1024 * 1024))] * 6  # more than the queue holds
+    with pytest.raises(BatchRefusedError):
+        partition.write(writer, "one", letters)
+
+
+def test_a_fenced_writer_writes_nothing_and_does_not_blame_the_batch(partition: Partition) -> None:
+    first = partition.writer()
+    partition.write(first, "one")
+    second = partition.writer()
+    with pytest.raises(KafkaException):
+        partition.write(first, "late")
+    partition.write(second, "two")
+    assert partition.values(partition.topics.outcomes) == [b"one", b"two"]
+    assert partition.standing() == Committed(1, "two")
+
+
+def test_writers_of_different_partitions_do_not_fence_each_other(partition: Partition) -> None:
+    first = partition.writer()
+    FencedWriter(partition.connection, partition.topics, 1, 1_000_000).fence()
+    partition.write(first, "one")
+    assert partition.values(partition.topics.outcomes) == [b"one"]
