@@ -1,4 +1,7 @@
-"""A Spark standalone cluster on loopback: a master and two workers of two slots each, from the installed PySpark."""
+"""A Spark standalone cluster on loopback: a master and two workers of two slots each, from the installed PySpark.
+
+A worker has memory for two executors, so that one can take the place of another that was lost with its worker.
+"""
 
 import os
 import signal
@@ -44,7 +47,7 @@ def cluster(folder: Path) -> Iterator[Cluster]:
                     folder,
                     log.fileno(),
                     f"{_PACKAGE}.worker.Worker",
-                    *("--host", "127.0.0.1", "--cores", "2", "--memory", "1g", "--webui-port", "0"),
+                    *("--host", "127.0.0.1", "--cores", "2", "--memory", "3g", "--webui-port", "0"),
                     *("--work-dir", str(folder / f"worker{number}"), master),
                 )
             )
