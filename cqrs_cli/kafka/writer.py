@@ -23,6 +23,9 @@ TRANSACTION_TIMEOUT = 20.0
 #: Producing may use half of it; a batch that needs longer is too large.
 PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
 
+#: Records may take so long to arrive, in seconds, before the producer is asked whether one of them failed.
+_PATIENCE = 0.5
+
 #: The record itself is at fault: trying the same batch again would end the same way.
 _REFUSED = {
     KafkaError.MSG_SIZE_TOO_LARGE,
@@ -151,6 +154,11 @@ class FencedWriter:
                 if error.args[0].code() != KafkaError._STATE:
                     raise
                 self._send_offset(group, position)  # a record failed meanwhile: only the next call says how
+            # Behind a record that failed others stay queued: `commit_transaction` would wait for them in vain, all its
+            # time, and then say that it timed out.
+            deadline = time.monotonic() + TRANSACTION_TIMEOUT
+            while self._producer.flush(_PATIENCE) and time.monotonic() < deadline:
+                self._send_offset(group, position)
             self._producer.commit_transaction(TRANSACTION_TIMEOUT)
 
     def _send_offset(self, group: Consumer, position: TopicPartition) -> None:
