@@ -62,8 +62,11 @@ def running(plan: Plan, attempt: int = 0) -> Iterator[Running]:
 
 
 def owned(plan: Plan, attempt: int = 0) -> CqrsError | None:
-    """Own until it ends: what it ended with."""
-    return Running(plan, attempt).error()
+    """Own until it ends, and retire what is left as the driver does: what it ended with."""
+    error = Running(plan, attempt).error()
+    if error is not None:
+        retire(plan)
+    return error
 
 
 def quietly(plan: Plan) -> None:

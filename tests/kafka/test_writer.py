@@ -86,10 +86,14 @@ def test_a_record_that_cannot_be_produced_means_that_nothing_is_committed(partit
     assert partition.standing() == Committed(1, "two")
 
 
-def test_a_record_that_the_broker_refuses_means_that_nothing_is_committed(partition: Partition) -> None:
+@pytest.mark.parametrize("behind", [0, 20, 100])
+def test_a_record_that_the_broker_refuses_means_that_nothing_is_committed(
+    partition: Partition, behind: int
+) -> None:
     writer = partition.writer()
-    with pytest.raises(BatchRefusedError):
-        partition.write(writer, "one", [letter(os.urandom(3_000_000))])
+    letters = [letter(os.urandom(3_000_000)), *[letter(os.urandom(5000))] * behind]
+    with pytest.raises(BatchRefusedError, match="too large"):
+        partition.write(writer, "one", letters)
     assert partition.standing() == Committed(None, "")
     partition.write(partition.writer(), "two")
     assert partition.values(partition.topics.events) == [b"two", b"two"]
