@@ -126,16 +126,21 @@ class Domain:
 
     def check(self, machine: str = "state") -> None:
         """Each command was decided once, as in one go, and the shards say the same as the events."""
-        for partition in range(self.partitions):
-            wanted = self.decided_in_one_go(partition)
+        for partition, wanted in enumerate(self.check_log()):
+            states = {id: pack(self.aggregate, folded) for id, folded in wanted.states.items()}
+            assert self.shard(machine, partition) == states
+
+    def check_log(self) -> list[Decisions]:
+        """Each command was decided once, as in one go; gives what it came to, by partition."""
+        decided = [self.decided_in_one_go(partition) for partition in range(self.partitions)]
+        for partition, wanted in enumerate(decided):
             assert _written(self.records("outcomes", partition)) == wanted.outcomes
             assert _written(self.records("events", partition)) == wanted.events
             letters = self.records("dead-letters", partition)
             assert [(r.value, r.key, r.headers) for r in letters] == [
                 (letter.value, letter.key, letter.headers) for letter in wanted.dead_letters
             ]
-            states = {id: pack(self.aggregate, folded) for id, folded in wanted.states.items()}
-            assert self.shard(machine, partition) == states
+        return decided
 
     def shard_path(self, machine: str = "state", partition: int = 0) -> Path:
         return self.folder / machine / self.topics.commands.removesuffix(".commands") / str(partition)

@@ -1,0 +1,76 @@
+"""Misbehaves in the way that a command asks for."""
+
+from collections.abc import Iterator
+
+import cqrs_cli as cqrs
+
+
+class Behave(cqrs.Command):
+    """Write one event."""
+
+
+class Raise(cqrs.Command):
+    """Fail, after the first event."""
+
+
+class Flood(cqrs.Command):
+    """Write many events."""
+
+    count: int
+
+
+class Fatten(cqrs.Command):
+    """Write one large event that compresses well."""
+
+    size: int
+
+
+class Lie(cqrs.Command):
+    """Yield what is no event."""
+
+
+class Choke(cqrs.Command):
+    """Write an event that `evolve` cannot take."""
+
+
+class Average(cqrs.Command):
+    """Write a number that JSON cannot say."""
+
+
+class Happened(cqrs.Event):
+    text: str = ""
+    number: float = 0.0
+
+
+class Seen(cqrs.State):
+    count: int = 0
+
+
+def decide(
+    command: Behave | Raise | Flood | Fatten | Lie | Choke | Average, seen: Seen
+) -> Iterator[Happened]:
+    match command:
+        case Behave():
+            yield Happened()
+        case Raise():
+            yield Happened()
+            raise ZeroDivisionError("one by none")
+        case Flood(count):
+            yield from (Happened() for _ in range(count))
+        case Fatten(size):
+            yield Happened("x" * size)
+        case Lie():
+            yield "happened"  # type: ignore[misc]
+        case Choke():
+            yield Happened("bone")
+        case Average():
+            yield Happened(number=float("nan"))
+
+
+def evolve(seen: Seen, event: Happened) -> Seen:
+    if event.text == "bone":
+        raise RuntimeError("cannot take it")
+    return Seen(seen.count + 1)
+
+
+decider = cqrs.Decider(decide, evolve, initial=Seen())
