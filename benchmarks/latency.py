@@ -1,7 +1,6 @@
 """Latency at a given rate: from a command sent to its outcome read (read_committed), as a client sees it."""
 
 import argparse
-import signal
 import statistics
 import subprocess
 import threading
@@ -64,7 +63,7 @@ def _cqrs(here: Arena, topics: Topics, partitions: int) -> Iterator[None]:
                 time.sleep(0.2)
             yield
         finally:
-            run.send_signal(signal.SIGINT)
+            run.terminate()  # SIGINT may be ignored: a shell's background jobs inherit that
 
 
 @contextmanager
