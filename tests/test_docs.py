@@ -13,6 +13,11 @@ DESIGN = (ROOT / "docs/design.md").read_text(encoding="utf-8")
 #: `jobs.claim.judge`: a dotted name in code style that begins with a part of the package.
 _NAME = re.compile(r"`((?:core|jobs|kafka|state)(?:\.\w+)+)`")
 
+#: `tests/jobs/test_own.py::test_…`: a test as pytest names it.
+_TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
+
+NAMED = {named for document in DOCUMENTS for named in _TEST.findall(document.read_text(encoding="utf-8"))}
+
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
@@ -29,6 +34,13 @@ def test_a_name_in_the_design_exists(name: str) -> None:
         found = getattr(found, attribute)
 
 
-@pytest.mark.parametrize(("file", "test"), re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", DESIGN))
-def test_a_test_named_in_the_design_exists(file: str, test: str) -> None:
+@pytest.mark.parametrize(("file", "test"), sorted(NAMED))
+def test_a_test_named_in_a_document_exists(file: str, test: str) -> None:
     assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_every_guarantee_names_a_test() -> None:
+    text = (ROOT / "docs/guarantees.md").read_text(encoding="utf-8")
+    promises, _, _ = text.partition("## What is not promised")
+    _, *sections = promises.split("\n## ")
+    assert [section.splitlines()[0] for section in sections if not _TEST.search(section)] == []
