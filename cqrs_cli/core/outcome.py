@@ -72,7 +72,10 @@ def read_outcome(value: bytes | None) -> OutcomeEnvelope:
     """The envelope of an outcomes record; raises `ValueError` (msgspec's errors are) if it is none of ours."""
     if value is None:
         raise ValueError("a null value is no outcome")
-    return _decode(value)
+    try:
+        return _decode(value)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
 
 
 class DeadLetter(NamedTuple):

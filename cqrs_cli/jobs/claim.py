@@ -64,7 +64,7 @@ def parse_claim(metadata: str | None) -> Claim | None:
     """The claim in an offset commit's metadata; None if there is none (a foreign commit)."""
     try:
         return msgspec.json.decode((metadata or "").encode(), type=Claim)
-    except msgspec.MsgspecError:
+    except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         return None
 
 

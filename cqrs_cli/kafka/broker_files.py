@@ -93,7 +93,7 @@ def read_state(folder: Path) -> State | None:
     """None when no broker was ever started here, or the file cannot be understood."""
     try:
         return State(**json.loads((folder / STATE).read_bytes()))
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 
