@@ -28,11 +28,17 @@ from cqrs_cli import layers
 from cqrs_cli.durations import parse_duration, show_duration
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.layers import Layer
-from cqrs_cli.properties import is_secret, parse_properties
+from cqrs_cli.properties import is_name, is_secret, parse_properties
 
 __all__ = ["Settings", "load", "origins", "parse_duration", "parse_properties", "show_duration"]
 
-_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(\d{1,5}))?")
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+
+#: Dots in the name of a client property; librdkafka's longest have seven.
+_MOST_DOTS = 20
+
+#: A thousand years: sums of durations stay within what Python and Kafka can count.
+_LONGEST = timedelta(days=365_000)
 
 
 def _duration(value: object) -> object:
@@ -63,6 +69,8 @@ def _flat(value: object) -> object:
 
 
 def _entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
+    if prefix.count(".") > _MOST_DOTS:
+        raise ValueError("nested too deeply for a client property")
     entries: list[tuple[str, str]] = []
     for name, value in table.items():
         if isinstance(value, Mapping):
@@ -72,7 +80,7 @@ def _entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
     return entries
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0))]
+Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0), le=_LONGEST)]
 Retention = Annotated[timedelta | None, BeforeValidator(_retention)]
 
 
@@ -99,7 +107,7 @@ class Settings(BaseSettings):
     dedup_window: Duration = timedelta(hours=24)
     commands_retention: Duration = timedelta(days=7)
     outcomes_retention: Retention = None  # None: unlimited
-    master: str = Field("local[*]", min_length=1)
+    master: str = Field("local[*]", pattern=r"^[^\x00-\x1f]+$")
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
 
@@ -118,6 +126,8 @@ class Settings(BaseSettings):
     @classmethod
     def _without_secrets(cls, properties: dict[str, str]) -> dict[str, str]:
         for name in properties:
+            if not is_name(name):
+                raise ValueError("a name among them is none of a client property")
             if is_secret(name):
                 raise ValueError(f"{name} is a secret: put it into a file and name that as command_config")
             if name == "bootstrap.servers":
@@ -144,7 +154,7 @@ class Settings(BaseSettings):
 
     def client_properties(self) -> dict[str, str]:
         """Kafka's client properties by their Java names: those of `command_config`, and over them `properties`."""
-        held = _read_command_config(self.command_config) if self.command_config else {}
+        held = layers.command_config(self.command_config) if self.command_config else {}
         held.pop("bootstrap.servers", None)
         return {**held, **self.properties}
 
@@ -186,13 +196,16 @@ def _merge(ordered: list[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
     found: dict[str, str] = {}
     for layer in reversed(ordered):
         for name, value in layer.values.items():
-            if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
-                value = layer.folder / Path(value).expanduser()
-            if name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
-                value = {**dict(_entries("", values[name])), **dict(_entries("", value))}
-                found[name] = f"{layer.origin(name)}, {found[name]}"
-            else:
-                found[name] = layer.origin(name)
+            found_here = layer.origin(name)
+            try:
+                if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
+                    value = layers.path(layer.folder, value)
+                elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
+                    value = {**dict(_entries("", values[name])), **dict(_entries("", value))}
+                    found_here = f"{found_here}, {found[name]}"
+            except ValueError as error:
+                raise layer.error(f"{layer.origin(name)}: {name}: {error}", "mend it") from None
+            found[name] = found_here
             values[name] = value
     return values, found
 
@@ -216,21 +229,8 @@ def _refusal(error: ValidationError, ordered: list[Layer]) -> Exception:
 
 def _server_of(command_config: Path) -> str | None:
     """Where a file for Java clients says that the cluster is: they take it from there."""
-    server = _read_command_config(command_config).get("bootstrap.servers")
+    server = layers.command_config(command_config).get("bootstrap.servers")
     try:
         return _servers(server) if server else None
     except ValueError as error:
         raise ConfigurationError(f"{command_config}: bootstrap.servers: {error}", "write HOST:PORT") from None
-
-
-def _read_command_config(path: Path) -> dict[str, str]:
-    try:
-        return parse_properties(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(
-            f"{path} cannot be read: {error.strerror}", "check --command-config"
-        ) from None
-    except ValueError as error:
-        # A decoding error would quote the bytes around it, which may be a password.
-        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise ConfigurationError(f"{path} is no properties file: {reason}", "one key=value a line") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.properties import is_secret, parse_properties
+from cqrs_cli.properties import is_name, is_secret, parse_properties
 
 FLAGS = {"properties": "-X", "bootstrap_server": "-b/--bootstrap-server"}
 ENV_PREFIX = "CQRS_"
@@ -77,10 +77,11 @@ def _file(path: Path) -> Layer | None:
     whole = path.name == "cqrs.toml"
     try:
         table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         if not whole:
             return None  # a broken pyproject.toml of somebody else's project is not ours to judge
-        raise ConfigurationError(f"{path} cannot be read: {error}", "mend the file") from None
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise ConfigurationError(f"{path} cannot be read: {reason}", "mend the file") from None
     if not whole:
         tool = table.get("tool")
         table = tool.get("cqrs") if isinstance(tool, dict) else None
@@ -90,6 +91,37 @@ def _file(path: Path) -> Layer | None:
     if not isinstance(table, dict):
         raise ConfigurationError(f"{where} is not a table", "write [tool.cqrs] and settings below it")
     return Layer(_dashes_to_underscores(table), lambda _: where, path.parent)
+
+
+def command_config(path: Path) -> dict[str, str]:
+    """The client properties in a file for Java clients; raises `ConfigurationError`, which quotes none of it."""
+    try:
+        held = parse_properties(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be read: {error.strerror}", "check --command-config"
+        ) from None
+    except ValueError as error:
+        # A decoding error would quote the bytes around it, which may be a password.
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ConfigurationError(f"{path} is no properties file: {reason}", "one key=value a line") from None
+    for number, name in enumerate(held, 1):
+        if not is_name(name):
+            raise ConfigurationError(
+                f"{path}: entry {number} has a name that no client property has",
+                "a value of several lines needs a backslash at the end of each but the last",
+            )
+    return held
+
+
+def path(folder: Path, value: str | Path) -> Path:
+    """Relative to `folder`; raises `ValueError` for what no file system knows."""
+    if "\0" in str(value):
+        raise ValueError("a path holds no NUL")
+    try:
+        return folder / Path(value).expanduser()
+    except RuntimeError:
+        raise ValueError(f"no such home folder: {value}") from None
 
 
 def _dashes_to_underscores(table: dict[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,20 @@ _SECRET = re.compile(
     r"|^ssl\.keystore\.key$|^ssl\.key(\.pem)?$",
     re.IGNORECASE,
 )
+#: As Kafka and librdkafka spell theirs. What is not may be a piece of a secret, of a key broken over several lines say.
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
+
+#: What may be shown: known families, and of those that hold secrets known endings. A misspelt `sasl.pasword` is none.
+_OPEN = re.compile(
+    r"(?:sasl|ssl)\.(?:.+\.)?(?:algorithm|ca|certificates?|chain|file|id|keytab|locations?|mechanisms?|method|ms|name"
+    r"|pem|principal|protocols?|scope|seconds|suites|type|url|username|verification)"
+    r"|(?:allow|api|auto|batch|broker|check|client|compression|connections|delivery|enable|fetch|heartbeat|linger|log"
+    r"|max|message|metadata|partition|queue|queued|queuing|receive|reconnect|request|retry|security|send|session"
+    r"|socket|statistics|sticky|topic|transaction)\.[a-z.]+|acks|debug|retries"
+)
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_LINE_END = re.compile(r"\r\n|\r|\n")  # Java's; str.splitlines knows more, which may stand in a password
 _ENTRY = re.compile(r"(?P<name>(?:[^\\:=\s]|\\.)+)\s*[:=]?\s*(?P<value>.*)", re.DOTALL)
 
 
@@ -19,9 +31,17 @@ def is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
 
 
+def is_name(name: str) -> bool:
+    """Whether a client property could be called so. What could not must not be repeated: it may be part of a secret."""
+    return len(name) <= 80 and _NAME.fullmatch(name) is not None
+
+
 def masked(properties: dict[str, str]) -> dict[str, str]:
-    """The same properties with the secrets' values hidden."""
-    return {name: MASK if is_secret(name) else value for name, value in properties.items()}
+    """The same properties with the values hidden of secrets, and of what might be a misspelt one."""
+    return {
+        name: value if _OPEN.fullmatch(name) and not is_secret(name) else MASK
+        for name, value in properties.items()
+    }
 
 
 def parse_properties(text: str) -> dict[str, str]:
@@ -34,7 +54,10 @@ def parse_properties(text: str) -> dict[str, str]:
         entry = _ENTRY.fullmatch(line)
         if entry is None or len(entry["name"]) == len(line):
             raise ValueError(f"line {number} is not key=value")
-        entries[_unescape(entry["name"])] = _unescape(entry["value"])
+        try:
+            entries[_unescape(entry["name"])] = _unescape(entry["value"])
+        except ValueError as error:
+            raise ValueError(f"line {number} holds {error}") from None
     return entries
 
 
@@ -42,7 +65,7 @@ def _logical_lines(text: str) -> list[tuple[int, str]]:
     """Lines with their continuations joined, without comments and blank ones, numbered by where they begin."""
     lines: list[tuple[int, str]] = []
     continued = False
-    for number, raw in enumerate(text.splitlines(), 1):
+    for number, raw in enumerate(_LINE_END.split(text), 1):
         line = raw.lstrip()
         if continued:
             start, before = lines.pop()
@@ -63,4 +86,8 @@ def _unescape(text: str) -> str:
         code = match[1]
         return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPED.get(code, code)
 
-    return _ESCAPE.sub(character, text)
+    try:
+        # Java's escapes are UTF-16: two of them may make one character, and half a one is none.
+        return _ESCAPE.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise ValueError("half a surrogate pair") from None

@@ -1,7 +1,7 @@
 """Kafka's client properties, known by their Java names, in the words of librdkafka and of kafka-python."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cqrs_cli.errors import ConfigurationError
@@ -28,6 +28,12 @@ OWNED = frozenset(
         "transactional.id",
     }
 )
+
+#: These have librdkafka load a library into the process.
+_FOREIGN_CODE = re.compile(r"plugin\.library\.paths|ssl\.engine\..*|ssl\.providers")
+
+#: What only the Python binding knows, which takes it for an object.
+_OBJECTS = re.compile(r"default\.topic\.config|logger|\w+_cb|on_\w+")
 
 #: Java's name → librdkafka's, where they differ and mean the same in the same unit.
 _RENAMED = {
@@ -61,7 +67,7 @@ def librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
 
     Names that are the same, librdkafka's own among them, pass through.
     """
-    _refuse_owned(properties)
+    _refuse_unfit(properties)
     told: dict[str, Any] = {}
     for name, value in properties.items():
         if name != "sasl.jaas.config" and _TLS.fullmatch(name) is None:
@@ -116,7 +122,7 @@ def _librdkafka_tls(tls: Tls, properties: Mapping[str, str]) -> dict[str, str]:
 
 def kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
     """Configuration for kafka-python's admin client; what it does not know is left out. Raises `ConfigurationError`."""
-    _refuse_owned(properties)
+    _refuse_unfit(properties)
     told: dict[str, Any] = {}
     for name, key in _KAFKA_PYTHON_NUMBERS.items():
         if (value := properties.get(name)) not in (None, "-1"):
@@ -174,17 +180,33 @@ def _number(name: str, text: str) -> int:
         return int(text)
     except ValueError:
         raise ConfigurationError(
-            f"client property {name} is not a number: {text[:40]!r}", "give whole milliseconds or bytes"
+            f"client property {name} is not a number", "give whole milliseconds or bytes"
         ) from None
 
 
-def _refuse_owned(properties: Mapping[str, str]) -> None:
-    for name in properties:
+def _refuse_unfit(properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
         if name in OWNED:
             raise ConfigurationError(
                 f"client property {name} is set by cqrs itself: its guarantees rest on it",
                 "remove it from -X and from the file that --command-config names",
             )
+        if _FOREIGN_CODE.fullmatch(name):
+            raise ConfigurationError(
+                f"client property {name} is not accepted: cqrs loads no foreign code", "remove it"
+            )
+        if _OBJECTS.fullmatch(name):
+            raise _refusal(f'No such configuration property: "{name}"')
+        if "\0" in name + value or not _is_utf8(name + value):
+            raise ConfigurationError(f"client property {name} holds what is no text", "write it in UTF-8")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def check(configuration: Mapping[str, Any]) -> None:
@@ -192,14 +214,24 @@ def check(configuration: Mapping[str, Any]) -> None:
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
+    from cqrs_cli.kafka.clients import LOG
+
     # No address, no connection. `log_level` 0: what it has to say comes back as the exception.
     offline = {name: value for name, value in configuration.items() if name != "bootstrap.servers"}
     try:
-        AdminClient({**offline, "log_level": 0})
+        AdminClient({**offline, "log_level": 0}, logger=LOG)
     except KafkaException as error:
-        raise _refusal(str(error.args[0].str())) from None
+        raise _refusal(_without(offline.values(), str(error.args[0].str()))) from None
     except (TypeError, ValueError) as error:
-        raise _refusal(str(error)) from None
+        raise _refusal(_without(offline.values(), str(error))) from None
+
+
+def _without(values: Iterable[object], said: str) -> str:
+    """What librdkafka said without the values it quotes: where a line end is missing, a password may stand in any."""
+    for value in sorted(map(str, values), key=len, reverse=True):
+        if len(value) > 3:
+            said = said.replace(value, "…")
+    return said
 
 
 def _refusal(said: str) -> ConfigurationError:
