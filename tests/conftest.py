@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
+hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("untimed"), max_examples=20_000)
 hypothesis.settings.load_profile("untimed")
 
 

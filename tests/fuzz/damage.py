@@ -1,0 +1,140 @@
+"""Valid inputs, damaged: bytes flipped, cut out, doubled, and what breaks parsers put in between."""
+
+import base64
+import gzip
+import json
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hypothesis import strategies as st
+
+#: What other programs put on topics: Confluent's wire format, Avro's object container, Protobuf, pickle, gzip, ….
+FOREIGN = {
+    "Confluent wire format": b"\x00\x00\x00\x00\x2a\x02\x06foo",
+    "Avro container": b'Obj\x01\x04\x16avro.schema\x1a{"type":"int"}\x00',
+    "Protobuf": b"\x08\x96\x01\x12\x07testing",
+    "pickle": pickle.dumps({"type": "counter.Increment"}),
+    "gzip": gzip.compress(b"{}", mtime=0),
+    "MessagePack": b"\x82\xa4type\xa1t\xa2id\x01",
+    "Java serialisation": b"\xac\xed\x00\x05sr\x00\x11java.util.HashMap",
+    "CBOR": b"\xa2\x64type\x61t\x62id\x01",
+    "UTF-16": '{"id":"1"}'.encode("utf-16"),
+    "XML": b"<?xml version='1.0'?><event/>",
+    "Python": b"__import__('os').system('true')",
+}
+
+#: Where parsers differ, overflow or recurse.
+_TOKENS = [
+    *FOREIGN.values(),
+    *(b"\x00", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xf4\x90\x80\x80", b"\xe2\x80\xa8"),
+    *(
+        b"\\ud800",
+        b"\\u0000",
+        b"\\",
+        b'"',
+        b"'",
+        b"\n",
+        b"\r",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"=",
+        b"#",
+        b"%",
+    ),
+    *(
+        b"NaN",
+        b"-Infinity",
+        b"null",
+        b"true",
+        b"1e400",
+        b"-0",
+        b"0x1",
+        b"1.0",
+        b"07",
+        b"9" * 5000,
+        b"2" + b"0" * 400,
+    ),
+    *(b"[" * 5000, b'{"a":' * 5000, b'{"a":[' * 2500, b"a." * 5000, b"{a=" * 5000),
+]
+
+#: Values that a field of a JSON document does not expect.
+_ODD: list[Any] = [
+    None,
+    True,
+    -1,
+    7.0,
+    1e300,
+    2**53,
+    2**63,
+    2**64,
+    10**400,
+    "",
+    "\0",
+    "\ud800",
+    "x" * 2000,
+    [],
+    {},
+    [[]],
+]
+
+
+@st.composite
+def damaged(draw: st.DrawFn, valid: Sequence[bytes]) -> bytes:
+    """One of the valid inputs with up to four changes; none now and then."""
+    data = draw(st.sampled_from(valid))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(data)))
+        upto = min(len(data), at + draw(st.integers(0, 20)))
+        data = data[:at] + draw(_replacement(data, data[at:upto], valid)) + data[upto:]
+    return data
+
+
+def _replacement(whole: bytes, part: bytes, valid: Sequence[bytes]) -> st.SearchStrategy[bytes]:
+    """What comes to lie where `part` was."""
+    return st.one_of(
+        st.sampled_from(_TOKENS),
+        st.binary(max_size=4),
+        st.just(part * 2),
+        st.just(bytes(byte ^ 0x20 for byte in part)),
+        st.just(whole),
+        st.sampled_from(valid),
+    )
+
+
+def texts(valid: Sequence[bytes]) -> st.SearchStrategy[str]:
+    """`damaged` as a program meets it in its environment: what is no UTF-8 is a lone surrogate."""
+    return damaged(valid).map(lambda data: data.decode(errors="surrogateescape"))
+
+
+@st.composite
+def documents(draw: st.DrawFn, valid: Sequence[dict[str, Any]]) -> bytes:
+    """A JSON document some of whose members are odd, missing, or there twice."""
+    document = dict(draw(st.sampled_from(valid)))
+    names = st.sampled_from([*document, "colour"])
+    odd = draw(st.dictionaries(names, st.sampled_from(_ODD), max_size=3))
+    twice = draw(st.dictionaries(names, st.sampled_from(_ODD), max_size=1))
+    for name in draw(st.sets(st.sampled_from(list(document)), max_size=1)):
+        del document[name]
+    written, more = (json.dumps(members).encode() for members in (document | odd, twice))
+    return b"%b,%b" % (written[:-1], more[1:]) if twice and len(written) > 2 else written
+
+
+class _Bomb:
+    """Unpickled, it creates a file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.file,)
+
+
+def bomb(file: Path, protocol: int = 2) -> str:
+    """A pickle in base64 that creates `file` when it is loaded."""
+    return base64.b64encode(pickle.dumps(_Bomb(file), protocol)).decode()

@@ -1,0 +1,258 @@
+"""Whatever bytes a commands topic holds: exactly one outcome of the contract each, and the neighbours do not notice."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+from aggregates import bank_account
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.batch import Context, Decisions, decide_batch
+from cqrs_cli.core.event import read_event
+from cqrs_cli.core.expected import parse_expected
+from cqrs_cli.core.fold import Folded, fold_event
+from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.record import Headers, Record
+from cqrs_cli.kafka.topics import ENVELOPE_ROOM
+from tests.commands import STRUCTURED, document
+from tests.fuzz.damage import FOREIGN, damaged, documents, texts
+
+ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
+NOW = 1_795_221_000_000
+FAILURES = {
+    *(
+        "INVALID_ENVELOPE",
+        "INVALID_PAYLOAD",
+        "UNKNOWN_TYPE",
+        "KEY_MISSING",
+        "KEY_MISMATCH",
+        "WRONG_PARTITION",
+    ),
+    *("INVALID_EXPECTED_VERSION", "HANDLER_ERROR", "TOO_LARGE"),
+}
+REASONS: dict[str, set[str]] = {
+    "accepted": set(),
+    "unchanged": set(),
+    "duplicate": set(),
+    "rejected": {"VERSION_CONFLICT", "NOT_FOUND", "ALREADY_EXISTS", "BUSINESS_RULE", "EXPIRED", "ID_REUSED"},
+    "failed": FAILURES,
+}
+
+COMMANDS = [
+    document("bank_account.Open", "a", "c1", {"owner": "ann"}),
+    document("bank_account.Deposit", "a", "c2", {"amount": 5}, expectedversion="1", correlationid="o"),
+    document("bank_account.Withdraw", "a", "c3", {"amount": 1}, expectedversion=7),
+    document("bank_account.Open", "a", "c4", {"owner": "bö"}, expirytime="2026-01-01T00:00:00Z", time="now"),
+    document("bank_account.Deposit", "a", "c5", {"amount": 5}, expirytime="9999-12-31T23:59:59-23:59"),
+]
+VALID = [json.dumps(command, ensure_ascii=number > 2).encode() for number, command in enumerate(COMMANDS)]
+BINARY: Headers = [
+    *(
+        (f"ce_{name}", str(COMMANDS[0][name]).encode())
+        for name in ("specversion", "id", "source", "type", "subject")
+    ),
+    ("ce_expectedversion", b">=0"),
+    ("content-type", b"application/json"),
+]
+
+keys = st.sampled_from([b"a", b"a", b"a", b"", None, b"b", b"\xff", b"k" * 1_000_000]) | st.binary(max_size=3)
+headers = st.one_of(
+    st.just(STRUCTURED),
+    st.just(BINARY),
+    st.lists(
+        st.tuples(
+            st.sampled_from([name for name, _ in BINARY]) | st.text(max_size=8),
+            st.none() | damaged([value for _, value in BINARY if value]),
+        ),
+        max_size=12,
+    ).map(lambda more: [*BINARY, *more]),
+)
+records = st.builds(
+    lambda value, key, headers, timestamp: Record(7, timestamp, key, value, headers),
+    st.one_of(documents(COMMANDS), damaged(VALID), damaged([b'{"owner":"ann"}', b""]), st.none()),
+    keys,
+    headers,
+    st.sampled_from([NOW, 0, -1, 2**62]),
+)
+
+
+def decided(*records: Record, state: Folded | None = None) -> Decisions:
+    context = Context(
+        3,
+        lambda _: state,
+        lambda *_: None,
+        lambda: NOW,
+        topic="bank_account.commands",
+        max_event_bytes=1_048_588,
+    )
+    return decide_batch(ACCOUNT, records, context)
+
+
+def neighbour(offset: int, id: str) -> Record:
+    value = json.dumps(document("bank_account.Open", "z", id, {"owner": id})).encode()
+    return Record(offset, NOW, b"z", value, STRUCTURED)
+
+
+def size(record: Record) -> int:
+    named = sum(len(name) + len(content or b"") for name, content in record.headers or [])
+    return len(record.value or b"") + len(record.key or b"") + named
+
+
+def judged(record: Record) -> OutcomeEnvelope:
+    """The record's one outcome, after everything the contract says of it has been checked."""
+    done = decided(record)
+    ((value, key, timestamp),) = done.outcomes
+    json.loads(value)
+    outcome, verdict = read_outcome(value), read_outcome(value).data
+    assert (outcome.id, verdict.partition, verdict.offset) == ("3/7", 3, 7)
+    assert (key, timestamp) == (record.key, record.timestamp)
+    assert {verdict.reason} - {UNSET} <= REASONS[verdict.status]
+    assert (verdict.reason is UNSET) == (not REASONS[verdict.status])
+    assert len(value) <= size(record) + ENVELOPE_ROOM
+    check_kept(record, done, verdict.status)
+    check_events(done, verdict.events)
+    assert decided(record) == done
+    return outcome
+
+
+def check_kept(record: Record, done: Decisions, status: str) -> None:
+    """What failed is kept byte for byte, and nothing else is."""
+    assert len(done.dead_letters) == (status == "failed")
+    for letter in done.dead_letters:
+        assert (letter.value, letter.key) == (record.value, record.key)
+        assert letter.headers[:-5] == (record.headers or [])
+        assert dict(letter.headers)["cqrs.reason"] in {reason.encode() for reason in FAILURES}
+
+
+def check_events(done: Decisions, count: int) -> None:
+    """What was written can be read and folded, to the state that was decided on."""
+    assert len(done.events) == count
+    folded: Folded | None = None
+    for value, _, _ in done.events:
+        json.loads(value)
+        folded = fold_event(ACCOUNT, folded, read_event(value))
+    if folded is not None:
+        assert list(done.states.values()) == [folded]
+
+
+@given(records)
+def test_whatever_a_record_holds_it_has_one_outcome(record: Record) -> None:
+    judged(record)
+
+
+@given(records)
+def test_the_neighbours_of_whatever_comes_do_not_notice(record: Record) -> None:
+    if record.key == b"z":
+        return
+    between = decided(neighbour(6, "n1"), record, neighbour(8, "n2"))
+    alone = decided(neighbour(6, "n1"), neighbour(8, "n2"))
+    assert [between.outcomes[0], between.outcomes[2]] == [*alone.outcomes]
+    assert between.states["z"] == alone.states["z"]
+
+
+@given(texts([b"7", b">=7", b"any", b"none", b"exists", b"0", b">=9007199254740992"]))
+def test_an_expected_version_is_one_of_five_forms_or_refused(text: str) -> None:
+    try:
+        expected = parse_expected(text)
+    except ValueError as error:
+        assert len(str(error)) < 500
+    else:
+        assert text in ("any", "none", "exists", f"{expected.number}", f">={expected.number}")
+
+
+def structured(value: bytes, key: bytes = b"a") -> tuple[str, Any]:
+    verdict = judged(Record(7, NOW, key, value, STRUCTURED)).data
+    return verdict.status, verdict.reason if isinstance(verdict.reason, str) else None
+
+
+def with_data(data: bytes, **attributes: Any) -> bytes:
+    return (
+        json.dumps(document("bank_account.Open", "a", "c1", 0, **attributes))
+        .encode()
+        .replace(b'"data": 0', b'"data": %b' % data)
+    )
+
+
+OPENED = ("accepted", None)
+ENVELOPE, PAYLOAD = ("failed", "INVALID_ENVELOPE"), ("failed", "INVALID_PAYLOAD")
+DEEP = 100_000
+
+
+@pytest.mark.parametrize(
+    ("data", "outcome"),
+    [
+        (b'{"owner":"ann"}', OPENED),
+        (b"[" * DEEP + b"]" * DEEP, ENVELOPE),
+        (b'{"owner":' * DEEP + b"1" + b"}" * DEEP, ENVELOPE),
+        (b'{"owner":%b%b}' % (b"[" * 500, b"]" * 500), PAYLOAD),
+        (b'{"owner":%d}' % 10**400, PAYLOAD),
+        (b'{"owner":1e400}', PAYLOAD),
+        (b'{"owner":%b}' % (b"7" * 10_000), PAYLOAD),
+        (b'{"owner":NaN}', ENVELOPE),
+        (b'{"owner":-Infinity}', ENVELOPE),
+        (b'{"owner":"\\ud800"}', ENVELOPE),
+        (b'{"owner":"\\ud83d\\ude00"}', OPENED),
+        (b'{"owner":"\xff"}', ENVELOPE),
+        (b'{"owner":"\xed\xa0\x80"}', ENVELOPE),
+        (b'{"owner":"\x00"}', ENVELOPE),
+        (b'{"owner":"\\u0000"}', OPENED),
+        (b'{"owner":1,"owner":"ann"}', PAYLOAD),
+        (b'{"owner":"ann","owner":1}', PAYLOAD),
+        (b'{"owner":"ann","__class__":"os.system"}', PAYLOAD),
+        (b'{"owner":"ann"}, "data": {"owner":1}', PAYLOAD),
+        (b'{"owner":1}, "data": {"owner":"ann"}', OPENED),
+    ],
+)
+def test_json_at_its_edges_has_the_outcome_written_down(data: bytes, outcome: tuple[str, str | None]) -> None:
+    assert structured(with_data(data)) == outcome
+
+
+@pytest.mark.parametrize(
+    "number", [b"1" + b"0" * 400, b"1e400", b"9" * 10_000, b"NaN", b"Infinity", b"-0", b"1.0", b"[0]"]
+)
+def test_an_expected_version_that_is_no_version_never_means_any(number: bytes) -> None:
+    status, reason = structured(
+        with_data(b'{"owner":"ann"}', expectedversion=0).replace(b'version": 0', b'version": ' + number)
+    )
+    assert (status, reason) in [ENVELOPE, ("failed", "INVALID_EXPECTED_VERSION")]
+
+
+def test_of_duplicate_members_the_last_counts() -> None:
+    for data in (b'{"owner":"bob","owner":"ann"}', b'{"owner":"bob","\\u006fwner":"ann"}'):
+        state = decided(Record(7, NOW, b"a", with_data(data), STRUCTURED)).states["a"].state
+        assert isinstance(state, bank_account.Account) and state.owner == "ann"
+    twice = with_data(b'{"owner":"ann"}').replace(b'"id": "c1"', b'"id": "first", "id": "last"')
+    assert judged(Record(7, NOW, b"a", twice, STRUCTURED)).causationid == "last"
+    expected = with_data(b'{"owner":"ann"}', expectedversion="any")[:-1] + b',"expectedversion":"9"}'
+    assert structured(expected) == ("rejected", "VERSION_CONFLICT")
+    subject = with_data(b'{"owner":"ann"}')[:-1] + b',"subject":"b"}'
+    assert structured(subject) == ("failed", "KEY_MISMATCH")
+    assert structured(subject, b"b") == OPENED
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_records_of_other_serialisers_are_no_envelopes(what: str) -> None:
+    avro: Headers = [("content-type", b"application/avro")]
+    for sent in (STRUCTURED, avro, None):
+        assert judged(Record(7, NOW, b"a", FOREIGN[what], sent)).data.reason == "INVALID_ENVELOPE"
+    outcome = judged(Record(7, NOW, b"a", FOREIGN[what], BINARY))
+    assert outcome.data.reason == "INVALID_PAYLOAD"
+
+
+def test_ten_thousand_headers_change_nothing() -> None:
+    many: Headers = [(f"h{number}", b"x" * 20) for number in range(10_000)]
+    assert judged(Record(7, NOW, b"a", VALID[0], [*many, *STRUCTURED])).data.status == "accepted"
+    assert judged(Record(7, NOW, b"a", b'{"owner":"ann"}', [*many, *BINARY])).data.status == "accepted"
+    assert judged(Record(7, NOW, b"a", VALID[0], many)).data.reason == "INVALID_ENVELOPE"
+    repeated: Headers = [("ce_id", b"%d" % number) for number in range(10_000)]
+    assert judged(Record(7, NOW, b"a", b'{"owner":"ann"}', [*BINARY, *repeated])).causationid == "9999"
+
+
+def test_a_key_of_a_megabyte_is_answered_with_its_bytes() -> None:
+    key = b"k" * 1_000_000
+    value = VALID[0].replace(b'"a"', b'"%b"' % key)
+    assert structured(value, key) == ENVELOPE
+    assert structured(VALID[0], key) == ("failed", "KEY_MISMATCH")

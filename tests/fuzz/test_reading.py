@@ -1,0 +1,180 @@
+"""Whatever stands in events, outcomes, claims, state files or lines to be sent: read, or refused in one line."""
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregates import bank_account
+from cqrs_cli.cli.delivery import describe
+from cqrs_cli.cli.output import encode_json
+from cqrs_cli.cli.records import document as shown_document
+from cqrs_cli.cli.records import line as shown_line
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.event import HEADERS, read_event
+from cqrs_cli.core.fold import FoldError, fold_event
+from cqrs_cli.core.outcome import read_outcome
+from cqrs_cli.core.record import Headers, Record
+from cqrs_cli.durations import parse_duration, show_duration
+from cqrs_cli.errors import CqrsError, UsageError
+from cqrs_cli.jobs.claim import Claim, parse_claim
+from cqrs_cli.jobs.recover import outcome_of, remember
+from cqrs_cli.jobs.refold import Refold, RefoldError
+from cqrs_cli.kafka import broker_files
+from cqrs_cli.kafka.tailing import Origin
+from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.sending import read_lines
+from tests.fuzz.damage import FOREIGN, damaged, documents, texts
+
+ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
+EVENT: dict[str, Any] = {
+    "specversion": "1.0",
+    "id": "3/18274/0",
+    "source": "/cqrs/bank_account",
+    "type": "bank_account.Opened",
+    "subject": "acc-42",
+    "time": "2026-11-21T01:02:03.456Z",
+    "causationid": "c1",
+    "correlationid": "order-9",
+    "aggregateversion": 1,
+    "eventindex": 0,
+    "eventcount": 1,
+    "data": {"owner": "ann"},
+}
+VERDICT: dict[str, Any] = {
+    "status": "duplicate",
+    "version": 9,
+    "events": 0,
+    "partition": 3,
+    "offset": 18274,
+    "fingerprint": 2774519872,
+    "original": {"offset": 7, "status": "accepted", "version": 8, "events": 1},
+}
+OUTCOME: dict[str, Any] = {**EVENT, "id": "3/18274", "type": "bank_account.Open.duplicate", "data": VERDICT}
+LINE: dict[str, Any] = {"type": "bank_account.Deposit", "subject": "acc-42", "data": {"amount": 5}}
+DEEP = b'{"x":' * 100_000
+
+events = damaged([json.dumps(EVENT).encode()]) | documents([EVENT])
+outcomes = damaged([json.dumps(OUTCOME).encode(), *FOREIGN.values()]) | documents(
+    [OUTCOME, {**OUTCOME, "data": {}}]
+)
+
+
+def record(value: bytes | None, offset: int = 0) -> Record:
+    return Record(offset, 0, b"acc-42", value, [*HEADERS])
+
+
+@given(st.none() | events)
+def test_whatever_an_event_is_it_is_folded_or_named(value: bytes | None) -> None:
+    try:
+        fold_event(ACCOUNT, None, read_event(value))
+        folds = True
+    except (ValueError, FoldError):
+        folds = False
+    refold = Refold(ACCOUNT)
+    try:
+        refold.fold([record(value, 7)])
+        assert folds
+    except RefoldError as error:
+        assert str(error).startswith("offset 7: ")
+    refold.total()
+
+
+@given(st.none() | outcomes)
+def test_whatever_an_outcome_is_it_is_remembered_or_named(value: bytes | None) -> None:
+    try:
+        read = outcome_of(Topics("bank_account"), 3, record(value))
+    except CqrsError as error:
+        assert "offset 0 is no outcome" in error.message
+        assert error.exit_code == 5
+    else:
+        remember({}, read, 0)
+        assert describe(read).isprintable()
+
+
+@given(
+    st.none() | events | outcomes,
+    st.none() | st.binary(max_size=6),
+    st.none() | st.lists(st.tuples(st.text(max_size=6), st.none() | st.binary(max_size=6)), max_size=4),
+    st.integers(-(2**63), 2**63 - 1),
+)
+def test_whatever_a_record_is_it_can_be_shown(
+    value: bytes | None, key: bytes | None, headers: Headers | None, timestamp: int
+) -> None:
+    shown = Record(0, timestamp, key, value, headers)
+    assert shown_line(0, shown).isprintable()
+    printed = encode_json(shown_document(0, shown))
+    assert b"\n" not in printed
+    assert json.loads(printed)["offset"] == 0
+
+
+CLAIM = Claim(1_795_221_000_000, "0123456789ab", 0, 1, 7, "topic-id", 4).metadata().encode()
+
+
+@given(texts([CLAIM]) | documents([json.loads(CLAIM)]).map(bytes.decode))
+def test_whatever_rides_with_an_offset_is_a_claim_or_none(text: str) -> None:
+    claim = parse_claim(text)
+    assert claim is None or isinstance(claim.token, str)
+
+
+@given(
+    st.lists(damaged([json.dumps(LINE).encode()]) | documents([LINE, {**LINE, "id": "1", "source": "/s"}]))
+)
+def test_whatever_lines_are_sent_the_first_bad_one_is_named(lines: list[bytes]) -> None:
+    lines = [line.replace(b"\n", b" ") + b"\n" for line in lines]
+    read = []
+    try:
+        for composed in read_lines(lines, ["bank_account"]):
+            read.append(composed)
+            sent = msgspec.json.decode(composed.value, type=dict[str, msgspec.Raw])
+            assert {"specversion", "id", "source", "type", "subject"} <= sent.keys()
+            assert (composed.aggregate, b"\n" in composed.value) == ("bank_account", False)
+    except UsageError as error:
+        bad = sum(not line.isspace() for line in lines[: int(error.message.split()[1].rstrip(":"))])
+        assert len(read) == bad - 1
+
+
+@given(
+    texts([b"1h30m", b"7d", b"500ms"]),
+    texts([b"2026-11-21T01:02:03.5Z", b"beginning", b"25", b"9999-12-31T23:59:60+14:00"]),
+)
+def test_whatever_is_said_of_times_is_understood_or_refused(duration: str, origin: str) -> None:
+    try:
+        assert parse_duration(show_duration(parse_duration(duration))) == parse_duration(duration)
+    except ValueError as error:
+        assert len(str(error)) < 300
+    try:
+        assert Origin.parse(origin).kind in ("beginning", "end", "offset", "time")
+    except ValueError as error:
+        assert len(str(error)) < 300
+
+
+@given(
+    damaged(
+        [
+            b'{"pid":1,"born":"b:1","place":"1:2","port":2,"controller_port":3,"cluster_id":"c","version":"4.1.0"}'
+        ]
+    )
+)
+def test_whatever_the_embedded_brokers_state_file_holds_it_is_a_state_or_none(
+    tmp_path_factory: pytest.TempPathFactory, text: bytes
+) -> None:
+    folder = tmp_path_factory.getbasetemp() / "broker-state"
+    folder.mkdir(exist_ok=True)
+    (folder / broker_files.STATE).write_bytes(text)
+    found = broker_files.read_state(folder)
+    assert found is None or isinstance(found, broker_files.State)
+
+
+def test_what_is_nested_without_end_is_refused_everywhere() -> None:
+    for read in (read_event, read_outcome):
+        with pytest.raises(ValueError, match="nested too deeply"):
+            read(DEEP)
+    assert parse_claim('{"x":' * 10_000) is None
+    with pytest.raises(UsageError, match="line 2: nested too deeply"):
+        list(read_lines([b"\n", DEEP], ["bank_account"]))
+    shown_line(0, record(DEEP))
+    assert encode_json(shown_document(0, record(DEEP)))

@@ -1,0 +1,90 @@
+"""A program that meets a pickle wherever records and shards are read, and prints what of it Python ran as code."""
+
+import base64
+import json
+import sys
+from pathlib import Path
+
+from aggregates import counter
+from cqrs_cli.cli.output import encode_json
+from cqrs_cli.cli.records import document, line
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.batch import Context, decide_batch
+from cqrs_cli.core.event import HEADERS, read_event
+from cqrs_cli.core.memory import Saved
+from cqrs_cli.core.outcome import read_outcome
+from cqrs_cli.core.record import Record
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.claim import parse_claim
+from cqrs_cli.jobs.ledger import Ledger
+from cqrs_cli.state.shard import open_readonly, open_shard
+from cqrs_cli.state.store import Change, Positions
+from tests.commands import STRUCTURED
+from tests.commands import document as command
+from tests.state.test_shard import IDENTITY
+
+#: Python's audit events of code that comes from data, from a file or from another program.
+CODE = {
+    *("exec", "compile", "import", "marshal.load", "marshal.loads", "pickle.find_class", "code.__new__"),
+    *("ctypes.dlopen", "os.system", "os.exec", "os.posix_spawn", "os.fork", "subprocess.Popen"),
+}
+COUNTER = Aggregate.of("counter", counter.decider)
+
+
+def read_records(bomb: bytes) -> None:
+    """As key, value, header and claim, in every way that records are read."""
+    good = json.dumps(command("counter.Increment", "a", "1")).encode()
+    attributes = [(f"ce_{name}", b"1.0") for name in ("specversion", "id", "source", "type", "subject")]
+    records = [
+        Record(0, 0, b"a", bomb, STRUCTURED),
+        Record(1, 0, bomb, good, STRUCTURED),
+        Record(2, 0, b"a", bomb, None),
+        Record(3, 0, b"a", good, [("x", bomb), *HEADERS]),
+        Record(4, 0, b"a", good, [("content-type", bomb)]),
+        Record(5, 0, b"1.0", bomb, [*attributes]),
+    ]
+    counts = decide_batch(COUNTER, records, Context(0, lambda _: None, lambda *_: None, lambda: 0)).counts
+    assert (counts["accepted"], counts["failed"]) == (1, 5), counts
+    for record in records:
+        line(0, record)
+        encode_json(document(0, record))
+    for read in (read_event, read_outcome):
+        try:
+            read(bomb)
+            raise AssertionError(f"{read.__name__} takes a pickle")
+        except ValueError:
+            pass
+    assert parse_claim(bomb.decode("latin-1")) is None
+
+
+def read_shard(folder: Path, bomb: bytes) -> None:
+    """As the state of an aggregate at rest."""
+    store = open_shard(folder, IDENTITY).store
+    store.take("me", "")
+    store.apply(Change("me", store.positions(), Positions(1, 1, 1, 1), {"a": Saved(1, 0, 0, bomb)}, {}))
+    ledger = Ledger(COUNTER, store, "me")
+    try:
+        with ledger.looking():
+            ledger.state("a")
+        raise AssertionError("a pickle is read as a state")
+    except ContradictionError:
+        pass
+    store.close()
+    again = open_readonly(folder)
+    assert again is not None and [saved.state for _, saved in again.items()] == [bomb]
+    again.close()
+
+
+def main(folder: Path, bomb: bytes) -> None:
+    """Everything twice: what is imported on first use is there when it counts."""
+    told: list[str] = []
+    for name in ("0", "1"):
+        if name == "1":
+            sys.addaudithook(lambda event, _: told.append(event) if event in CODE else None)
+        read_records(bomb)
+        read_shard(folder / name, bomb)
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), base64.b64decode(sys.argv[2]))
