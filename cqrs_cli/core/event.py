@@ -1,9 +1,9 @@
 """Events on the wire: CloudEvents 1.0, structured mode, one JSON document a record."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 #: The headers of every record we write.
 HEADERS: list[tuple[str, bytes]] = [("content-type", b"application/cloudevents+json")]
@@ -14,7 +14,7 @@ class EventEnvelope(Struct, kw_only=True, gc=False):
 
     id: str
     type: str
-    subject: str
+    subject: Annotated[str, Meta(min_length=1)]
     time: str
     causationid: str
     aggregateversion: int
@@ -27,8 +27,10 @@ class EventEnvelope(Struct, kw_only=True, gc=False):
 
     def position(self) -> tuple[int, int, int]:
         """(partition, offset, index) of the command record that caused it; raises `ValueError` for a foreign id."""
-        partition, offset, index = self.id.split("/")
-        return int(partition), int(offset), int(index)
+        partition, offset, index = map(int, self.id.split("/"))
+        if not (0 <= offset < 2**63 and 0 <= index < 2**31):
+            raise ValueError(f"no place in a topic: {self.id[:80]!r}")
+        return partition, offset, index
 
 
 class WrittenEvent(Struct, gc=False, frozen=True):

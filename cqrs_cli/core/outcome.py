@@ -1,9 +1,9 @@
 """Outcomes and dead letters on the wire: what became of each command record."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from cqrs_cli.core.aggregate import encode
 from cqrs_cli.core.record import Headers, Record
@@ -12,13 +12,18 @@ from cqrs_cli.core.record import Headers, Record
 MAX_MESSAGE = 1000
 
 
+#: What a shard can hold. Checked when it is read: nobody else may write outcomes, and still somebody might.
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Small = Annotated[int, Meta(ge=0, lt=2**32)]
+
+
 class Original(Struct, frozen=True, gc=False):
     """What a duplicate points to: the first decision on its subject and id."""
 
-    offset: int
+    offset: Count
     status: str
-    version: int
-    events: int
+    version: Count
+    events: Small
 
 
 class Verdict(Struct, gc=False, kw_only=True):
@@ -30,11 +35,11 @@ class Verdict(Struct, gc=False, kw_only=True):
     message: str | UnsetType = UNSET
     retryable: bool | UnsetType = UNSET
     expected: str | UnsetType = UNSET
-    version: int = 0
-    events: int = 0
-    partition: int = 0
-    offset: int = 0
-    fingerprint: int | UnsetType = UNSET
+    version: Count = 0
+    events: Small = 0
+    partition: Count = 0
+    offset: Count = 0
+    fingerprint: Small | UnsetType = UNSET
     original: Original | UnsetType = UNSET
     decidedat: str | UnsetType = UNSET
 
