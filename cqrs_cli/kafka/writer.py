@@ -23,6 +23,12 @@ TRANSACTION_TIMEOUT = 20.0
 #: Producing may use half of it; a batch that needs longer is too large.
 PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
 
+#: What is sent in one request to a topic, at most, in bytes before compression.
+_REQUEST_BYTES = 1_000_000
+
+#: What a record takes of it beside its value, in bytes, roughly: key, headers, and the fields around them.
+_AROUND = 128
+
 #: Records may take so long to arrive, in seconds, before the producer is asked whether one of them failed.
 _PATIENCE = 0.5
 
@@ -62,13 +68,14 @@ class FencedWriter:
         self._topics = topics
         self._partition = partition
         self._ends: dict[str, int] = {}
+        self._request_bytes = min(_REQUEST_BYTES, most_bytes)
         self._began: float | None = None
         self._producer = producer(
             connection,
             transactional_id=topics.transactional_id(partition),
             transaction_timeout_ms=int(TRANSACTION_TIMEOUT * 1000),
-            linger_ms=5,  # the commit flushes at once, so this costs no latency
-            batch_size=min(1_000_000, most_bytes),
+            linger_ms=1000,  # for ever: flushing sends at once
+            batch_size=self._request_bytes,
             message_max_bytes=64 * 1024 * 1024,  # the broker judges what is too large, compressed
             queue_buffering_max_messages=500_000,
             queue_buffering_max_kbytes=256 * 1024,
@@ -127,8 +134,7 @@ class FencedWriter:
         self._producer.begin_transaction()
         deadline = time.monotonic() + PRODUCE_TIMEOUT
         try:
-            self._produce_all(self._topics.events, events, deadline)
-            self._produce_all(self._topics.outcomes, outcomes, deadline)
+            self._produce_both(events, outcomes, deadline)
             for letter in dead_letters:
                 self._produce(
                     self._topics.dead_letters,
@@ -166,6 +172,21 @@ class FencedWriter:
             [position], group.consumer_group_metadata(), TRANSACTION_TIMEOUT
         )
 
+    def _produce_both(self, events: Sequence[Output], outcomes: Sequence[Output], deadline: float) -> None:
+        """In portions of one request a topic, each waiting for the one before.
+
+        While a request is on its way and the next one to the same partition is ready, the thread of librdkafka that
+        sends does not sleep but spins (2.16, `rd_kafka_toppar_producer_serve`), and takes the processor from the broker
+        that it waits for: a backlog fell from 77,000 to 25,000 commands/s on two cores.
+        """
+        size = max(sum(len(value) + _AROUND for value, _, _ in outputs) for outputs in (events, outcomes))
+        portions = 1 + size // self._request_bytes
+        for number in range(portions):
+            if number:
+                self._producer.flush(_PATIENCE)  # of what failed, `_finish` hears
+            self._produce_all(self._topics.events, _portion(events, number, portions), deadline)
+            self._produce_all(self._topics.outcomes, _portion(outcomes, number, portions), deadline)
+
     def _produce_all(self, topic: str, outputs: Sequence[Output], deadline: float) -> None:
         """The hot path: arguments by position, and only the last record reports where it came to lie."""
         if not outputs:
@@ -201,3 +222,7 @@ class FencedWriter:
     def _reported(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self._ends[str(message.topic())] = int(message.offset() or 0) + 1
+
+
+def _portion(outputs: Sequence[Output], number: int, portions: int) -> Sequence[Output]:
+    return outputs[number * len(outputs) // portions : (number + 1) * len(outputs) // portions]
