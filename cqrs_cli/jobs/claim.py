@@ -7,12 +7,16 @@ from enum import Enum
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 #: The broker's limit on an offset commit's metadata (`offset.metadata.max.bytes`), in bytes.
 MAX_METADATA = 4096
 
 #: The attempt of a claim that ends its run: no task's attempt is higher.
 TERMINAL = 2**31 - 1
+
+#: In a claim that was put upon somebody else's offset: nothing says yet that it belongs to the log.
+UNKNOWN_TOPIC = ""
 
 
 class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -76,6 +80,11 @@ class Judgement(Enum):
     STRAGGLER = "straggler"  # a later attempt of my run: return quietly
     BEHIND = "behind"  # anything else: go on
 
+    @property
+    def ends(self) -> bool:
+        """Whether the owner who hears it returns."""
+        return self in (Judgement.TAKEN_OVER, Judgement.STRAGGLER)
+
 
 def judge(mine: Claim, standing: Claim | None) -> Judgement:
     """Judge the standing claim by run and attempt, never by `n` alone: n rises also when an older run comes back."""
@@ -90,6 +99,40 @@ def judge(mine: Claim, standing: Claim | None) -> Judgement:
     if another > attempt:
         return Judgement.STRAGGLER
     return Judgement.MINE if another == attempt else Judgement.BEHIND
+
+
+def succeed(mine: Claim, standing: Claim | None, token: str) -> Claim:
+    """My claim as it takes the standing one's place, over a shard with this token: `n` rises above both.
+
+    What the standing claim says of the log is carried over unchecked: where an owner begins is judged by it.
+    """
+    head = token.partition(".")[0]
+    shards = int(head) if head.isdigit() else 0
+    if standing is None:
+        return replace(mine, n=1 + shards, topic_id=UNKNOWN_TOPIC, accepted_loss=None)
+    return replace(
+        mine,
+        n=1 + max(standing.n, shards),
+        topic_id=standing.topic_id,
+        partitions=standing.partitions,
+        accepted_loss=standing.accepted_loss,
+    )
+
+
+def believable(mine: Claim, claimed: bool, standing: Claim | None) -> bool:
+    """Whether a contradiction that I see is one, asked after I saw it: only while the claim that stands is mine, or
+    before I could claim. Otherwise somebody took over while I was looking.
+    """
+    return not claimed or judge(mine, standing) is Judgement.MINE
+
+
+def terminal(standing: Claim | None, generation: int, run: str) -> Claim | None:
+    """The claim that ends a run, to take the standing one's place; None if that is not the run's, or its end."""
+    if standing is None or (standing.generation, standing.run) != (generation, run):
+        return None
+    if standing.attempt == TERMINAL:
+        return None
+    return replace(standing, submission=TERMINAL, attempt=TERMINAL, n=standing.n + 1)
 
 
 def next_generation(clock: int, seen: list[Claim | None]) -> int:

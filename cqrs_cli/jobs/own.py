@@ -19,7 +19,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.assignment import Plan, Verdict
-from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.jobs.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.jobs.ledger import Ledger
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes
 from cqrs_cli.jobs.tenure import MOST_COMMANDS, LostError, StandDown, Tenure, TooMuchError
@@ -166,9 +166,9 @@ class Owner:
                 except TooMuchError as error:
                     if error.size == 1:
                         return _given_up(self.unit, tenure.topics.commands, error)
-                    tenure.most = max(1, error.size // 2)
+                    tenure.most = error.size // 2
                 except ContradictionError as error:
-                    if self._claim_is_mine(tenure):
+                    if self._is_believable(tenure):
                         return error
                 except StalledError as error:
                     return error
@@ -193,15 +193,13 @@ class Owner:
         except UnavailableError:
             return  # the next tenure will see
         judgement = judge(self.mine, claim)
-        if judgement in (Judgement.TAKEN_OVER, Judgement.STRAGGLER):
+        if judgement.ends:
             raise StandDown(judgement, claim)
 
-    def _claim_is_mine(self, tenure: Tenure) -> bool:
-        """Whether a contradiction may be believed: only while the claim is mine, or nobody's."""
-        if not tenure.claimed:
-            return True
+    def _is_believable(self, tenure: Tenure) -> bool:
+        """Whether a contradiction is one, rather than a successor at work."""
         try:
-            return judge(tenure.mine, tenure.standing_now()) is Judgement.MINE
+            return believable(tenure.mine, tenure.claimed, tenure.standing_now())
         except KafkaException:
             return False
 

@@ -3,10 +3,7 @@
 from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
-from cqrs_cli.jobs.claim import Claim
-
-#: In a claim that was put upon somebody else's offset: nothing says yet that it belongs to the log.
-UNKNOWN_TOPIC = ""
+from cqrs_cli.jobs.claim import UNKNOWN_TOPIC, Claim
 
 
 class Log(NamedTuple):

@@ -109,9 +109,9 @@ def _check_events(
     """Where events were lost, aggregates would be decided on as they once were."""
     with ledger.looking():
         for subject, outcome in latest.items():
-            state = ledger.state(subject)
-            version, verdict = state.version if state else 0, outcome.data
-            if version < verdict.version:
+            state, verdict = ledger.state(subject), outcome.data
+            if falls_short(state, outcome):
+                version = state.version if state else 0
                 decided = (outcome_of(topics, partition, last) if last else outcome).data.offset
                 raise ContradictionError(
                     f"{topics.events} partition {partition} leaves {subject!r} at version {version}, "
@@ -119,6 +119,11 @@ def _check_events(
                     "restore the topic; to go on without them: "
                     f"cqrs run --accept-loss {topics.aggregate}:{partition}@{decided + 1}",
                 )
+
+
+def falls_short(state: Folded | None, outcome: OutcomeEnvelope) -> bool:
+    """Whether events were lost: those that are there do not lead to where the command left its aggregate."""
+    return (state.version if state else 0) < outcome.data.version
 
 
 def outcome_of(topics: Topics, partition: int, record: Record) -> OutcomeEnvelope:

@@ -7,10 +7,9 @@ any task's, tells a straggling owner to return quietly. A newer run hit by the f
 from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import KafkaException
-from msgspec.structs import replace
 
 from cqrs_cli.jobs.assignment import Plan
-from cqrs_cli.jobs.claim import TERMINAL, parse_claim
+from cqrs_cli.jobs.claim import parse_claim, terminal
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.writer import FencedWriter
@@ -29,19 +28,16 @@ def _retire_one(plan: Plan, unit: tuple[str, int]) -> None:
     group = consumer(plan.connection, group=ground.topics.group)
     try:
         standing = parse_claim(committed(watcher, topic, [partition])[partition].metadata)
-        if standing is None or (standing.generation, standing.run) != (plan.generation, plan.run):
-            return
-        if standing.attempt == TERMINAL:
+        if terminal(standing, plan.generation, plan.run) is None:
             return
         writer = FencedWriter(plan.connection, ground.topics, partition, min(ground.max_bytes.values()))
         writer.fence()
         found = committed(group, topic, [partition])[
             partition
         ]  # the fence may have let a last commit through
-        claim = parse_claim(found.metadata) or standing
-        if found.offset is not None and (claim.generation, claim.run) == (plan.generation, plan.run):
-            terminal = replace(claim, submission=TERMINAL, attempt=TERMINAL, n=claim.n + 1)
-            writer.commit_position(group, found.offset, terminal.metadata())
+        last = terminal(parse_claim(found.metadata) or standing, plan.generation, plan.run)
+        if found.offset is not None and last is not None:
+            writer.commit_position(group, found.offset, last.metadata())
     except KafkaException:
         pass  # fenced by a newer run, or no broker: either way there is nothing left to end
     finally:

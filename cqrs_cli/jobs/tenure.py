@@ -15,9 +15,9 @@ from cqrs_cli.core.batch import Context, Decisions, decide_batch
 from cqrs_cli.core.record import Record
 from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.blocked import named
-from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim, succeed
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
-from cqrs_cli.jobs.position import UNKNOWN_TOPIC, Log, contradiction, gap, position
+from cqrs_cli.jobs.position import Log, contradiction, gap, position
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes, outcome_of
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer
 from cqrs_cli.kafka.offsets import committed
@@ -113,14 +113,7 @@ class Tenure:
         self._judge(standing)
         self.standing = standing
         self.committed = found.offset
-        n = 1 + max(standing.n if standing else 0, _number(self.store.token()))
-        self.mine = replace(
-            self.mine,
-            n=n,
-            topic_id=standing.topic_id if standing else UNKNOWN_TOPIC,
-            partitions=standing.partitions if standing else self.mine.partitions,
-            accepted_loss=standing.accepted_loss if standing else None,
-        )
+        self.mine = succeed(self.mine, standing, self.store.token())
         if standing and (standing.generation, standing.run) == (self.mine.generation, self.mine.run):
             self.counts = standing.counts  # what my run has decided, also in an attempt that was lost
         if found.offset is not None:
@@ -282,7 +275,7 @@ class Tenure:
 
     def _judge(self, standing: Claim | None) -> Judgement:
         judgement = judge(self.mine, standing)
-        if judgement in (Judgement.TAKEN_OVER, Judgement.STRAGGLER):
+        if judgement.ends:
             raise StandDown(judgement, standing)
         return judgement
 
@@ -316,12 +309,6 @@ class Tenure:
         except StalledError as error:
             self._uncommitted(self.topics.outcomes)
             raise named(self.plan.connection, self.topics, self.partition, error) from error
-
-
-def _number(token: str) -> int:
-    """The n of a shard's token, 0 for none."""
-    head = token.partition(".")[0]
-    return int(head) if head.isdigit() else 0
 
 
 def _now() -> int:

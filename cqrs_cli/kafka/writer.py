@@ -46,6 +46,13 @@ _REFUSED = {
 }
 
 
+def blames_the_batch(error: KafkaError) -> bool:
+    """Whether the batch itself caused the failure, so that a smaller one may pass: fencing, a broker that does not
+    answer and unknown results say nothing of the kind.
+    """
+    return error.code() in _REFUSED
+
+
 _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
@@ -145,7 +152,7 @@ class FencedWriter:
                 )
             self._finish(group, offset, metadata)
         except KafkaException as error:
-            if error.args[0].code() in _REFUSED:
+            if blames_the_batch(error.args[0]):
                 raise BatchRefusedError(error.args[0].str()) from error
             raise
         self._producer.poll(0)

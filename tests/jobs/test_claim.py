@@ -1,5 +1,6 @@
 """Who may go on: judged by run and attempt alone."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -7,12 +8,16 @@ from msgspec.structs import replace
 from cqrs_cli.jobs.claim import (
     MAX_METADATA,
     TERMINAL,
+    UNKNOWN_TOPIC,
     Claim,
     Counts,
     Judgement,
+    believable,
     judge,
     next_generation,
     parse_claim,
+    succeed,
+    terminal,
 )
 
 MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
@@ -55,19 +60,17 @@ def test_my_own_claim_is_mine_whatever_its_n(n: int, other: int) -> None:
 
 @given(claims, claims)
 def test_of_two_different_attempts_exactly_one_goes_on(one: Claim, other: Claim) -> None:
-    ends = {Judgement.TAKEN_OVER, Judgement.STRAGGLER}
     first, second = judge(one, other), judge(other, one)
     if Judgement.MINE in (first, second):
         assert first is second
     else:
-        assert (first in ends) != (second in ends)
+        assert first.ends != second.ends
 
 
 @given(claims, claims, claims)
 def test_the_order_of_claims_has_no_circle(a: Claim, b: Claim, c: Claim) -> None:
-    ends = {Judgement.TAKEN_OVER, Judgement.STRAGGLER}
-    if judge(a, b) in ends and judge(b, c) in ends:
-        assert judge(a, c) in ends
+    if judge(a, b).ends and judge(b, c).ends:
+        assert judge(a, c).ends
 
 
 @given(st.integers(0, 2**41), st.lists(st.none() | claims))
@@ -77,6 +80,48 @@ def test_a_new_run_is_later_than_all_seen_and_never_before_the_clock(
     generation = next_generation(clock, seen)
     assert generation >= clock
     assert all(judge(replace(c, generation=generation), c) is Judgement.BEHIND for c in seen if c)
+
+
+@given(st.none() | claims, st.sampled_from(["", "3.10.m", "12.9.a.b", "torn"]))
+def test_a_claim_that_takes_its_place_rises_above_all_before(standing: Claim | None, token: str) -> None:
+    following = succeed(MINE, standing, token)
+    assert judge(MINE, following) is Judgement.MINE
+    assert following.n > (standing.n if standing else 0)
+    assert succeed(MINE, standing, following.token).n > following.n
+
+
+def test_what_the_standing_claim_says_of_the_log_is_carried_over() -> None:
+    given = replace(MINE, generation=9, topic_id="before", partitions=3, accepted_loss=5)
+    following = succeed(MINE, given, "")
+    assert (following.topic_id, following.partitions, following.accepted_loss) == ("before", 3, 5)
+
+
+def test_over_nobodys_offset_a_claim_says_nothing_of_the_log() -> None:
+    following = succeed(replace(MINE, accepted_loss=5), None, "")
+    assert (following.topic_id, following.partitions, following.accepted_loss) == (UNKNOWN_TOPIC, 4, None)
+
+
+def test_a_contradiction_is_believed_while_the_claim_is_mine() -> None:
+    assert believable(MINE, True, replace(MINE, n=99))
+
+
+@pytest.mark.parametrize("standing", [None, replace(MINE, attempt=2), replace(MINE, generation=9)])
+def test_a_contradiction_seen_while_the_claim_is_anothers_is_not_believed(standing: Claim | None) -> None:
+    assert not believable(MINE, True, standing)
+
+
+def test_the_claim_that_ends_a_run_makes_all_its_attempts_stragglers() -> None:
+    last = terminal(MINE, MINE.generation, MINE.run)
+    assert last is not None
+    assert judge(replace(MINE, submission=99, attempt=99), last) is Judgement.STRAGGLER
+    assert judge(replace(MINE, generation=11), last) is Judgement.BEHIND
+
+
+@pytest.mark.parametrize(
+    "standing", [None, replace(MINE, run="n"), replace(MINE, generation=9), replace(MINE, attempt=TERMINAL)]
+)
+def test_a_run_that_has_ended_or_lost_the_partition_is_not_ended_there(standing: Claim | None) -> None:
+    assert terminal(standing, MINE.generation, MINE.run) is None
 
 
 counts = st.builds(Counts, *[st.integers(0, 2**53)] * 8)

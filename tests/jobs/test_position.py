@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
-from cqrs_cli.jobs.claim import Claim
-from cqrs_cli.jobs.position import UNKNOWN_TOPIC, Log, gap, position
+from cqrs_cli.jobs.claim import UNKNOWN_TOPIC, Claim
+from cqrs_cli.jobs.position import Log, gap, position
 
 
 def claim(**members: Any) -> Claim:

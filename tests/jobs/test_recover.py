@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from aggregates.counter import decider
+from aggregates.counter import Counter, decider
 from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.memory import Remembered
 from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.ledger import Ledger
 from cqrs_cli.jobs.own import own
-from cqrs_cli.jobs.recover import fold_events, fold_outcomes, remember
+from cqrs_cli.jobs.recover import falls_short, fold_events, fold_outcomes, remember
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Topics
@@ -79,6 +80,12 @@ def test_a_log_that_ends_before_the_shard_stops_it(ahead: Ledger) -> None:
         fold_events(NOWHERE, COUNTER, Topics("counter"), 0, ahead, 99)
     with pytest.raises(ContradictionError, match=r"counter.outcomes partition 0 ends at 99, before the 100"):
         fold_outcomes(NOWHERE, Topics("counter"), 0, ahead, 99, None, 1000)
+
+
+@pytest.mark.parametrize(("version", "lost"), [(0, True), (1, True), (2, False), (3, False)])
+def test_events_that_do_not_lead_to_what_was_decided_were_lost(version: int, lost: bool) -> None:
+    state = Folded(version, Counter(), 0, 0) if version else None
+    assert falls_short(state, outcome("accepted")) is lost
 
 
 def lose(bank: Domain, how: str) -> None:

@@ -1,0 +1,40 @@
+"""What halves a batch."""
+
+import pytest
+from confluent_kafka import KafkaError
+
+from cqrs_cli.kafka.writer import blames_the_batch
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+        KafkaError.INVALID_RECORD,
+        KafkaError._MSG_TIMED_OUT,  # the transaction's time was used up by producing
+        KafkaError._QUEUE_FULL,
+    ],
+)
+def test_a_record_that_is_refused_blames_the_batch(code: int) -> None:
+    assert blames_the_batch(KafkaError(code))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        KafkaError._FENCED,
+        KafkaError.INVALID_PRODUCER_EPOCH,
+        KafkaError._TIMED_OUT,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.INVALID_TXN_STATE,
+        KafkaError._STATE,
+        KafkaError.UNKNOWN,
+    ],
+)
+def test_fencing_timeouts_and_unknown_results_do_not(code: int) -> None:
+    assert not blames_the_batch(KafkaError(code))
