@@ -106,24 +106,32 @@ def succeed(mine: Claim, standing: Claim | None, token: str) -> Claim:
 
     What the standing claim says of the log is carried over unchecked: where an owner begins is judged by it.
     """
-    head = token.partition(".")[0]
-    shards = int(head) if head.isdigit() else 0
     if standing is None:
-        return replace(mine, n=1 + shards, topic_id=UNKNOWN_TOPIC, accepted_loss=None)
+        return replace(mine, n=1 + _number(token), topic_id=UNKNOWN_TOPIC, accepted_loss=None)
     return replace(
         mine,
-        n=1 + max(standing.n, shards),
+        n=1 + max(standing.n, _number(token)),
         topic_id=standing.topic_id,
         partitions=standing.partitions,
         accepted_loss=standing.accepted_loss,
     )
 
 
+def may_warm(token: str, standing: Claim | None) -> bool:
+    """Whether nobody is at work in a shard whose token was read before the claim that stands: its owner's claim must be
+    over. A living owner would find its shard at other positions, and have to begin again; the claim of one that has
+    just begun may not be visible yet.
+    """
+    return not token or (standing is not None and standing.n > _number(token))
+
+
 def believable(mine: Claim, claimed: bool, standing: Claim | None) -> bool:
     """Whether a contradiction that I see is one, asked after I saw it: only while the claim that stands is mine, or
-    before I could claim. Otherwise somebody took over while I was looking.
+    where there is none and I have not claimed yet. Otherwise somebody took over while I was looking.
     """
-    return not claimed or judge(mine, standing) is Judgement.MINE
+    if standing is None:
+        return not claimed
+    return judge(mine, standing) is Judgement.MINE
 
 
 def terminal(standing: Claim | None, generation: int, run: str) -> Claim | None:
@@ -133,6 +141,12 @@ def terminal(standing: Claim | None, generation: int, run: str) -> Claim | None:
     if standing.attempt == TERMINAL:
         return None
     return replace(standing, submission=TERMINAL, attempt=TERMINAL, n=standing.n + 1)
+
+
+def _number(token: str) -> int:
+    """The `n` of the claim that a shard's token comes from, 0 for none."""
+    head = token.partition(".")[0]
+    return int(head) if head.isdigit() else 0
 
 
 def next_generation(clock: int, seen: list[Claim | None]) -> int:

@@ -19,7 +19,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.assignment import Plan, Verdict
-from cqrs_cli.jobs.claim import Claim, Judgement, believable, judge, parse_claim
+from cqrs_cli.jobs.claim import Claim, Judgement, believable, judge, may_warm, parse_claim
 from cqrs_cli.jobs.ledger import Ledger
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes
 from cqrs_cli.jobs.tenure import MOST_COMMANDS, LostError, StandDown, Tenure, TooMuchError
@@ -131,10 +131,11 @@ class Owner:
         name, partition = self.unit
         topics, connection = self.plan.grounds[name].topics, self.plan.connection
         try:
+            token = store.token()  # before the claim: an owner claims first, then takes the shard
             claim = parse_claim(standing(connection, topics, [partition])[partition].metadata)
-            if claim is not None and claim.token == store.token():
+            if not may_warm(token, claim):
                 return
-            ledger = Ledger(self.aggregate, store, store.token())
+            ledger = Ledger(self.aggregate, store, token)
             outcomes = bounds(connection, topics.outcomes, [partition])[partition]
             events = bounds(connection, topics.events, [partition])[
                 partition

@@ -14,6 +14,7 @@ from cqrs_cli.jobs.claim import (
     Judgement,
     believable,
     judge,
+    may_warm,
     next_generation,
     parse_claim,
     succeed,
@@ -105,9 +106,33 @@ def test_a_contradiction_is_believed_while_the_claim_is_mine() -> None:
     assert believable(MINE, True, replace(MINE, n=99))
 
 
+def test_a_contradiction_is_believed_where_nobody_has_claimed() -> None:
+    assert believable(MINE, False, None)
+
+
 @pytest.mark.parametrize("standing", [None, replace(MINE, attempt=2), replace(MINE, generation=9)])
 def test_a_contradiction_seen_while_the_claim_is_anothers_is_not_believed(standing: Claim | None) -> None:
     assert not believable(MINE, True, standing)
+
+
+@pytest.mark.parametrize("standing", [replace(MINE, attempt=2), replace(MINE, generation=11)])
+def test_a_contradiction_seen_while_another_makes_the_first_claim_is_not_believed(standing: Claim) -> None:
+    assert not believable(MINE, False, standing)
+
+
+@given(st.none() | claims)
+def test_a_shard_is_warmed_if_it_is_new_or_its_owners_claim_is_over(before: Claim | None) -> None:
+    owner = succeed(MINE, before, "")
+    later = succeed(replace(MINE, generation=11), owner, "")
+    assert may_warm("", before)
+    assert may_warm(owner.token, later)
+
+
+@given(st.none() | claims)
+def test_a_living_owners_shard_is_left_alone_even_before_its_claim_is_visible(before: Claim | None) -> None:
+    owner = succeed(MINE, before, "")
+    assert not may_warm(owner.token, owner)
+    assert not may_warm(owner.token, before)
 
 
 def test_the_claim_that_ends_a_run_makes_all_its_attempts_stragglers() -> None:

@@ -1,0 +1,73 @@
+"""What somebody else does between two steps of an owner, on a real broker."""
+
+import threading
+from typing import Any
+
+import pytest
+
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.jobs.own import Owner
+from cqrs_cli.jobs.tenure import Tenure
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.store import Positions
+from tests.commands import increments
+from tests.domain import Domain
+from tests.owners import owned, quietly
+
+pytestmark = pytest.mark.kafka
+
+
+def test_being_fenced_by_nobody_who_claims_is_no_takeover(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    finish: Any = FencedWriter._finish
+
+    def fenced(*arguments: Any) -> None:
+        monkeypatch.setattr(FencedWriter, "_finish", finish)
+        stranger = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
+        stranger.init_transactions(10)
+        finish(*arguments)
+
+    monkeypatch.setattr(FencedWriter, "_finish", fenced)
+    quietly(counters.plan())
+    counters.check()
+
+
+def test_a_contradiction_seen_while_another_run_makes_the_first_claim_is_a_takeover(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(10))
+    uncommitted, plan = Tenure._uncommitted, counters.plan()
+
+    def late(tenure: Tenure, topic: str) -> tuple[int, int]:
+        found = uncommitted(tenure, topic)
+        if topic == counters.topics.outcomes:
+            monkeypatch.setattr(Tenure, "_uncommitted", uncommitted)
+            quietly(counters.plan(machine="other"))
+        return found
+
+    monkeypatch.setattr(Tenure, "_uncommitted", late)
+    assert isinstance(owned(plan), TakenOverError)
+    counters.check("other")
+
+
+def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    plan = counters.plan()
+    store = MemoryStore(plan.window)
+
+    def late(*arguments: Any) -> Any:
+        found = standing(*arguments)
+        store.take("9.9.other", "")
+        return found
+
+    monkeypatch.setattr("cqrs_cli.jobs.own.standing", late)
+    Owner(plan, ("counter", 0), counters.aggregate, 0, threading.Event())._warm(store)
+    assert store.positions() == Positions()
