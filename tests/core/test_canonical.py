@@ -1,0 +1,16 @@
+"""Equal values are equal bytes: what digests, event ids and replays compare."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.aggregate import encode
+
+
+@given(st.dictionaries(st.text(), st.integers(0, 9)))
+def test_a_mapping_is_written_in_one_order(members: dict[str, int]) -> None:
+    backwards = dict(reversed(members.items()))
+    assert encode(members) == encode(backwards)
+
+
+def test_a_set_is_written_in_one_order_under_any_hash_seed() -> None:
+    assert encode({"one", "two", "three", "four"}) == b'["four","one","three","two"]'
