@@ -60,8 +60,8 @@ class Claim(Struct, frozen=True, omit_defaults=True):
 
     @property
     def token(self) -> str:
-        """What the shard knows this owner by."""
-        return f"{self.n}.{self.generation}.{self.run}"
+        """What the shard knows this owner by: nobody else's, also where `n` began anew since the offset had expired."""
+        return f"{self.n}.{self.generation}.{self.run}.{self.submission}.{self.attempt}"
 
 
 def parse_claim(metadata: str | None) -> Claim | None:
@@ -102,15 +102,16 @@ def judge(mine: Claim, standing: Claim | None) -> Judgement:
 
 
 def succeed(mine: Claim, standing: Claim | None, token: str) -> Claim:
-    """My claim as it takes the standing one's place, over a shard with this token: `n` rises above both.
+    """My claim as it takes the standing one's place, over a shard with this token: `n` rises above all three.
 
     What the standing claim says of the log is carried over unchecked: where an owner begins is judged by it.
     """
+    n = 1 + max(mine.n, _number(token), standing.n if standing else 0)
     if standing is None:
-        return replace(mine, n=1 + _number(token), topic_id=UNKNOWN_TOPIC, accepted_loss=None)
+        return replace(mine, n=n, topic_id=UNKNOWN_TOPIC, accepted_loss=None)
     return replace(
         mine,
-        n=1 + max(standing.n, _number(token)),
+        n=n,
         topic_id=standing.topic_id,
         partitions=standing.partitions,
         accepted_loss=standing.accepted_loss,

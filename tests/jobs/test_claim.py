@@ -87,8 +87,14 @@ def test_a_new_run_is_later_than_all_seen_and_never_before_the_clock(
 def test_a_claim_that_takes_its_place_rises_above_all_before(standing: Claim | None, token: str) -> None:
     following = succeed(MINE, standing, token)
     assert judge(MINE, following) is Judgement.MINE
-    assert following.n > (standing.n if standing else 0)
+    assert following.n > max(MINE.n, standing.n if standing else 0)
     assert succeed(MINE, standing, following.token).n > following.n
+
+
+@given(claims, claims)
+def test_no_two_attempts_have_one_token(one: Claim, other: Claim) -> None:
+    same = judge(one, other) is Judgement.MINE and one.n == other.n
+    assert (one.token == other.token) is same
 
 
 def test_what_the_standing_claim_says_of_the_log_is_carried_over() -> None:
