@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import Cli, command
 from cqrs_cli.errors import UsageError
@@ -70,6 +71,8 @@ def run(
     from cqrs_cli.jobs.spark import archive_name, session, ship, slots
     from cqrs_cli.registry import source_archive
 
+    for setting, value in failpoints.environment().items():
+        cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
     cli.flags.update(master=master, state_dir=state_dir)
     settings = cli.settings
     log_file = settings.root / ".cqrs" / "log" / "run.log"

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 from cqrs_cli.jobs import jvm
 
@@ -134,6 +135,7 @@ def _settings(master: str, conf: Mapping[str, str], name: str, loopback: bool) -
         **local,
         **conf,
         **FIXED,
+        **{f"spark.executorEnv.{name}": value for name, value in failpoints.environment().items()},
         "spark.driver.extraJavaOptions": options,
     }
 
