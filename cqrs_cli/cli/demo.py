@@ -60,16 +60,15 @@ def demo(cli: Cli) -> None:
 def _perform(cli: Cli) -> "Performance":
     """Act by act. Each is shown to people when it is over; programs get one document at the end."""
     from cqrs_cli.demo.play import Performance, Play
-    from cqrs_cli.jobs.spark import session
+    from cqrs_cli.jobs.spark import project_session
 
     show = cli.stdout.print if cli.output == "text" else _hide
     play = Play(cli.settings, cli.connection(), secrets.token_hex(3))
     with cli.working("creating topics, sending commands"):
         play.send()
-    log = cli.settings.root / ".cqrs" / "log" / "demo.log"
     with ExitStack() as stack:
         with cli.working("starting Spark"):
-            context = stack.enter_context(session(cli.settings.master, {}, log, "cqrs demo"))
+            context = stack.enter_context(project_session(cli.settings, "demo", ""))
         with cli.working("deciding"):
             decided, told = play.decide(context), play.told()
         show(f"{len(told)} records were sent to {play.topics.commands}. What became of them:\n")

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -58,8 +57,7 @@ def replay(
     from cqrs_cli.cli.run import properties
     from cqrs_cli.jobs.replay import plan
     from cqrs_cli.jobs.replay import replay as drive
-    from cqrs_cli.jobs.spark import archive_name, session, ship, slots
-    from cqrs_cli.registry import source_archive
+    from cqrs_cli.jobs.spark import project_session, slots
 
     cli.flags.update(master=master)
     settings = cli.settings
@@ -68,16 +66,11 @@ def replay(
     cli.aggregate(aggregate)
     topics = cli.topics(aggregate)
     connection = cli.connection()
-    shards = _shards(cli, connection, aggregate) if check else None
+    shards = existing_shards(cli, connection, aggregate) if check else None
     wanted = plan(connection, topics, settings.aggregates, settings.root, moment, shards)
-    log_file = settings.root / ".cqrs" / "log" / "replay.log"
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
-        context = stack.enter_context(
-            session(settings.master, properties(conf or ()), log_file, f"cqrs replay {aggregate}")
-        )
-        archive = Path(stack.enter_context(TemporaryDirectory())) / archive_name(settings.aggregates)
-        ship(context, source_archive(settings.aggregates, settings.root, archive))
+        context = stack.enter_context(project_session(settings, "replay", aggregate, properties(conf or ())))
         slots(context)  # else a cluster without workers would let the job wait for ever
         done = drive(context, wanted, target, _watcher(say, aggregate))
     _say_what_was_compared(cli, done)
@@ -108,8 +101,9 @@ def _target(out: str | None, format: Literal["parquet", "json"]) -> "Target | No
     return Target(str(folder), format)
 
 
-def _shards(cli: Cli, connection: "Connection", aggregate: str) -> "Shards":
-    from cqrs_cli.jobs.replay import live_shards
+def existing_shards(cli: Cli, connection: "Connection", aggregate: str) -> "Shards":
+    """What `--check` compares with; raises `ConfigurationError` where there are none."""
+    from cqrs_cli.jobs.shard_check import live_shards
 
     shards = live_shards(connection, cli.topics(aggregate), cli.settings.state_dir)
     if not shards.folder.is_dir():

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -68,14 +67,12 @@ def run(
     from cqrs_cli.cli.progress import Display
     from cqrs_cli.jobs.prepare import prepare
     from cqrs_cli.jobs.run import run as drive
-    from cqrs_cli.jobs.spark import archive_name, session, ship, slots
-    from cqrs_cli.registry import source_archive
+    from cqrs_cli.jobs.spark import project_session, slots
 
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
     cli.flags.update(master=master, state_dir=state_dir)
     settings = cli.settings
-    log_file = settings.root / ".cqrs" / "log" / "run.log"
     names = aggregates or cli.aggregate_names()
     known = {name: cli.aggregate(name) for name in dict.fromkeys(names)}
     with ExitStack() as stack:
@@ -84,11 +81,8 @@ def run(
         )
         display = stack.enter_context(Display(cli, metrics_port))
         with cli.working("starting Spark"):
-            context = stack.enter_context(
-                session(settings.master, properties(conf or ()), log_file, f"cqrs run {' '.join(known)}")
-            )
-            archive = Path(stack.enter_context(TemporaryDirectory())) / archive_name(settings.aggregates)
-            ship(context, source_archive(settings.aggregates, settings.root, archive))
+            session = project_session(settings, "run", " ".join(known), properties(conf or ()))
+            context = stack.enter_context(session)
             tasks = min(len(plan.units()), slots(context))
         cli.note(
             f"deciding for {', '.join(known)}: {len(plan.units())} partitions, {tasks} tasks; Ctrl-C stops"

@@ -1,7 +1,5 @@
 """The demo, act by act: send a story, decide it, look at the accounts, and fold the events once more to compare."""
 
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli import queries, registry
@@ -15,7 +13,7 @@ from cqrs_cli.jobs.overview import overview
 from cqrs_cli.jobs.prepare import prepare
 from cqrs_cli.jobs.progress import Snapshot
 from cqrs_cli.jobs.run import run
-from cqrs_cli.jobs.spark import archive_name, ship, slots
+from cqrs_cli.jobs.spark import slots
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read
@@ -100,11 +98,7 @@ class Play:
     def decide(self, context: "SparkContext") -> Snapshot:
         """What `cqrs run --once` does: decide what is there now."""
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate}, once=True)
-        with TemporaryDirectory() as folder:
-            archive = Path(folder) / archive_name(self.settings.aggregates)
-            ship(context, registry.source_archive(self.settings.aggregates, self.settings.root, archive))
-            tasks = min(len(plan.units()), slots(context))
-            return run(context, plan, tasks, _ignore, _ignore)
+        return run(context, plan, min(len(plan.units()), slots(context)), _ignore, _ignore)
 
     def told(self) -> list[Told]:
         """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""

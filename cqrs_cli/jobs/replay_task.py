@@ -1,21 +1,20 @@
 """What a replay runs on a worker: one partition read with librdkafka and folded, beside its shard if that is wanted."""
 
-import gc
-import traceback
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.refold import NOTHING, Refold, RefoldError, Total
 from cqrs_cli.jobs.shard_check import Compared, Shards, compare
+from cqrs_cli.jobs.shares import guarded
 from cqrs_cli.jobs.spark import code_root
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.clients import bulk_consumer, unreachable
+from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Topics
 from cqrs_cli.registry import load
@@ -46,21 +45,19 @@ class Share:
 
 def fold_partition(plan: Plan, partition: int) -> tuple[Refold | None, Share]:
     """All aggregates of a partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
-    topic = plan.topics.events
-    try:
+    done: list[Refold] = []
+
+    def work() -> Share:
         aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
         folding = Refold(aggregate, plan.until)
-        with _collecting_nothing(), closing(bulk_consumer(plan.connection)) as reader:
+        with closing(bulk_consumer(plan.connection)) as reader:
             compared = _Stretch(plan, partition, reader, aggregate, folding).fold()
-        return folding, Share(partition, folding.total(), compared)
-    except CqrsError as error:
-        return None, Share(partition, error=error)
-    except KafkaException as error:
-        return None, Share(partition, error=unreachable(plan.connection, error))
-    except Exception as bug:
-        traceback.print_exc()
-        text = f"{topic} partition {partition}: {type(bug).__name__}: {bug}"
-        return None, Share(partition, error=CqrsError(text, "Spark's log has the traceback"))
+        done.append(folding)
+        return Share(partition, folding.total(), compared)
+
+    where = f"{plan.topics.events} partition {partition}"
+    share = guarded(plan.connection, where, work, lambda error: Share(partition, error=error))
+    return (done[0] if done else None), share
 
 
 class _Stretch:
@@ -116,15 +113,3 @@ class _Stretch:
                 f"look at it: cqrs tail {plan.topics.aggregate} events --from {error.offset} -n 1",
             ) from error
         self.position = end
-
-
-@contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """No cyclic garbage collection: folding makes no cycles, and walking millions of states takes seconds."""
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.unfreeze()

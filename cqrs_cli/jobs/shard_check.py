@@ -10,7 +10,11 @@ import msgspec
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.assignment import shard_folder
 from cqrs_cli.jobs.refold import Refold
+from cqrs_cli.kafka.admin import Admin, check_topics
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.topics import Plan as TopicPlan
 from cqrs_cli.kafka.topics import Topics
 from cqrs_cli.state.layout import CODEC
 from cqrs_cli.state.shard import Identity, open_readonly
@@ -33,6 +37,14 @@ class Compared(NamedTuple):
     skipped: str = ""
 
 
+def live_shards(connection: Connection, topics: Topics, state_dir: Path) -> Shards:
+    """What to compare with; raises `ConfigurationError` for topics that are not as they must be."""
+    with Admin(connection) as admin:
+        found = check_topics(admin, topics, TopicPlan())
+    ids = {str(kind): topic_id for kind, topic_id in found.ids.items()}
+    return Shards(shard_folder(state_dir, topics), found.cluster_id, ids, found.partitions)
+
+
 def compare(
     shards: Shards,
     topics: Topics,
@@ -51,7 +63,7 @@ def compare(
     if store is None:
         return Compared(skipped=f"there is no shard to trust in {path}")
     with closing(store):
-        if skipped := _not_ours(store.identity(), shards, partition, aggregate):
+        if skipped := not_ours(store.identity(), shards, partition, aggregate):
             return Compared(skipped=skipped)
         fold_to(store.positions().events)
         with store.snapshot() as (positions, items):
@@ -65,7 +77,7 @@ def compare(
     )
 
 
-def _not_ours(noted: bytes, shards: Shards, partition: int, aggregate: Aggregate) -> str:
+def not_ours(noted: bytes, shards: Shards, partition: int, aggregate: Aggregate) -> str:
     """Why a shard is no cache of this log folded by this code, so that the next run will rebuild it; empty if it is."""
     try:
         found = msgspec.json.decode(noted, type=Identity)

@@ -9,15 +9,19 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 from cqrs_cli.jobs import jvm
+from cqrs_cli.registry import source_archive
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+
+    from cqrs_cli.config import Settings
 
 #: What correctness rests on: a second copy of a task would fence the first, and a set must iterate alike everywhere.
 FIXED = {
@@ -67,6 +71,21 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
             yield context
         finally:
             _stop(context)
+
+
+@contextmanager
+def project_session(
+    settings: "Settings", job: str, what: str, conf: Mapping[str, str] | None = None
+) -> Iterator["SparkContext"]:
+    """A `session` of the project for a job (`run`, say) about `what`: logged under its name, and every worker can
+    load the project's aggregates.
+    """
+    log_file = settings.root / ".cqrs" / "log" / f"{job}.log"
+    name = f"cqrs {job} {what}".strip()
+    with session(settings.master, conf or {}, log_file, name) as context, TemporaryDirectory() as folder:
+        archive = Path(folder) / archive_name(settings.aggregates)
+        ship(context, source_archive(settings.aggregates, settings.root, archive))
+        yield context
 
 
 def ship(context: "SparkContext", archive: Path) -> None:

@@ -16,8 +16,9 @@ from cqrs_cli.core.memory import Saved
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.jobs.assignment import shard_folder
 from cqrs_cli.jobs.refold import NOTHING
-from cqrs_cli.jobs.replay import Replayed, live_shards, plan, replay
+from cqrs_cli.jobs.replay import Replayed, plan, replay
 from cqrs_cli.jobs.replay_output import Target
+from cqrs_cli.jobs.shard_check import live_shards
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Topics
 from cqrs_cli.registry import load
