@@ -12,6 +12,7 @@ import pytest
 
 import cqrs_cli
 import cqrs_cli.core
+import cqrs_cli.proof
 import cqrs_cli.testing
 
 ROOT = Path(__file__).parents[1]
@@ -44,9 +45,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "commands": {"core"},
     "queries": {"core", "kafka"},
     "sending": {"kafka", "commands"},
-    "jobs": {"core", "state", "kafka", "registry", "config"},
+    "proof": {"core", "state"},
+    "jobs": {"core", "state", "kafka", "registry", "config", "proof"},
 }
-CORE = sorted(f"cqrs_cli.core.{module.name}" for module in pkgutil.iter_modules(cqrs_cli.core.__path__))
+FUNCTIONAL = (cqrs_cli.core, cqrs_cli.proof)  # packages of pure functions
+CORE = sorted(
+    f"{package.__name__}.{module.name}"
+    for package in FUNCTIONAL
+    for module in pkgutil.iter_modules(package.__path__)
+)
 PURE = ["cqrs_cli", "cqrs_cli.errors", "cqrs_cli.registry", "cqrs_cli.testing", *CORE]
 
 

@@ -68,6 +68,8 @@ class OutcomeEnvelope(Struct, gc=False, kw_only=True):
     subject: str | None = None
     causationid: str | None = None
     correlationid: str | None = None
+    source: str = ""
+    specversion: str = ""
 
 
 _decode = msgspec.json.Decoder(OutcomeEnvelope).decode

@@ -1,0 +1,109 @@
+"""Reading events: those of one command lie side by side, complete and in order."""
+
+from collections.abc import Iterable, Iterator
+
+from cqrs_cli.core.event import HEADERS, EventEnvelope, read_event
+from cqrs_cli.core.record import Record
+from cqrs_cli.proof.findings import Findings
+from cqrs_cli.proof.scope import Clock, Scope
+from cqrs_cli.proof.traces import LIMIT, Traces, Written
+
+
+class Events:
+    """The events of a partition, read in the order of the log; `end` when there are no more."""
+
+    def __init__(self, scope: Scope, traces: Traces, outcomes: Traces, findings: Findings) -> None:
+        self.count = 0
+        self._scope = scope
+        self._traces = traces
+        self._outcomes = outcomes
+        self._findings = findings
+        self._time = Clock()
+        self._command = -1
+        self._open: Written | None = None  # the events of `_command`, as far as they have come
+
+    def read(self, records: Iterable[Record]) -> None:
+        """Take in the next ones."""
+        for record in records:
+            self.count += 1
+            try:
+                event = read_event(record.value)
+                partition, command, index = _position(event)
+            except ValueError as error:
+                self._findings.add("events", record.offset, f"is no event: {error}")
+                continue
+            for fault in self._faults(record, event, partition, index):
+                self._findings.add("events", record.offset, fault)
+            if partition == self._scope.partition:
+                self._take(record, event, command, index)
+
+    def end(self) -> None:
+        """The last one has been read."""
+        if self._open is not None:
+            command, resumed = self._command, self._scope.resumed
+            after_loss = self._outcomes.began_again and resumed is not None and command >= resumed
+            self._traces.keep(command, self._open.at, self._open, after_loss=after_loss)
+            self._open = None
+
+    def _faults(self, record: Record, event: EventEnvelope, partition: int, index: int) -> Iterator[str]:
+        key, scope = event.subject.encode(), self._scope
+        if partition != scope.partition:
+            yield f"is of a command on partition {partition}"
+        elif (there := scope.home(key)) not in (None, scope.partition):
+            yield f"is of {event.subject!r}, whose partition is {there}"
+        if event.eventindex != index:
+            yield f"has the id {event.id!r} and the eventindex {event.eventindex}"
+        if event.source != f"/cqrs/{scope.aggregate}" or event.specversion != "1.0":
+            yield f"comes from {event.source!r}, in version {event.specversion!r} of CloudEvents"
+        if not event.type.startswith(f"{scope.aggregate}."):
+            yield f"has the type {event.type!r}, which is none of {scope.aggregate}'s"
+        if event.time != self._time(record.timestamp):
+            yield f"has the time {event.time!r}, its record {self._time(record.timestamp)}"
+        if record.headers != HEADERS:
+            yield "has other headers than an event has"
+        if record.key != key:
+            yield f"is of {event.subject!r} under the key {record.key!r}"
+
+    def _take(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
+        known = self._open
+        if known is None or command != self._command:
+            self.end()
+            self._open = known = _written(record, event, index)
+            self._command = command
+        if index < known.reach:
+            self._findings.add("events", record.offset, f"repeats event {event.id}")
+            return
+        if index > known.reach:
+            what = f"is event {event.id}, and event {known.reach} is not before it"
+            self._findings.add("events", record.offset, what)
+        elif known.reach and _written(record, event, index, known) != known:
+            what = f"says otherwise than the first event of command {command}"
+            self._findings.add("events", record.offset, what)
+        known.reach = index + 1
+
+
+def _written(record: Record, event: EventEnvelope, index: int, like: Written | None = None) -> Written:
+    """The trace that this event says its command's events have; with the place of `like`, to compare with that."""
+    at, reach = (record.offset, 0) if like is None else (like.at, like.reach)
+    return Written(
+        at,
+        record.timestamp,
+        event.subject,
+        event.causationid,
+        event.correlationid,
+        event.aggregateversion - index,
+        event.eventcount,
+        reach,
+    )
+
+
+def _position(event: EventEnvelope) -> tuple[int, int, int]:
+    """Partition, offset and index in an event's id; raises `ValueError` for one that no owner writes."""
+    partition, command, index = event.position()
+    if f"{partition}/{command}/{index}" != event.id:
+        raise ValueError(f"its id is {event.id!r}")
+    if not index < event.eventcount < 2**31 or not index < event.aggregateversion < LIMIT:
+        raise ValueError(
+            f"its eventindex is {index}, eventcount {event.eventcount}, aggregateversion {event.aggregateversion}"
+        )
+    return partition, command, index

@@ -1,0 +1,129 @@
+"""Values by command offset, in LMDB: what a proof keeps of a log that is larger than memory. Never to be trusted later.
+
+Offsets mostly rise, and are then appended, some thousands in a transaction; any other order is slower, not wrong.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import Struct
+from typing import TypeVar
+
+import lmdb
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.state.lmdb_view import Transaction
+
+#: Appended together: so many, or so many bytes.
+BATCH = 5_000
+BATCH_BYTES = 4 << 20
+
+#: Address space, not disk. Doubled when full.
+_MAP_SIZE = 16 << 30
+
+_KEY = Struct(">Q")
+_pack: Callable[[int], bytes] = _KEY.pack
+
+T = TypeVar("T")
+
+
+class TraceIndex:
+    """In the folder `path`, which must be there, and empty. Not for several threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._env = lmdb.open(
+            str(path), map_size=_MAP_SIZE, sync=False, metasync=False, lock=False, readahead=True
+        )
+        self._waiting: list[tuple[bytes, bytes]] = []
+        self._bytes = 0
+        self._greatest = -1
+
+    def add(self, command: int, trace: bytes) -> bytes | None:
+        """Keep a trace, unless the command has one already: that one is given, and stays."""
+        if command <= self._greatest:
+            return self._insert(_pack(command), trace)
+        self._greatest = command
+        self._waiting.append((_pack(command), trace))
+        self._bytes += len(trace)
+        if len(self._waiting) >= BATCH or self._bytes >= BATCH_BYTES:
+            self._settle()
+        return None
+
+    def get(self, command: int) -> bytes | None:
+        """The trace of a command."""
+        self._settle()
+        with self._env.begin() as txn:
+            return txn.get(_pack(command))
+
+    def first(self) -> int | None:
+        """The lowest command with a trace."""
+        self._settle()
+        with self._env.begin() as txn, txn.cursor() as cursor:
+            return _KEY.unpack(cursor.key())[0] if cursor.first() else None
+
+    def last(self) -> int | None:
+        """The highest command with a trace."""
+        return self._greatest if self._greatest >= 0 else None
+
+    def cut(self, command: int) -> int:
+        """Forget the traces from a command on; says how many."""
+        self._settle()
+
+        def work(txn: Transaction) -> int:
+            with txn.cursor() as cursor:
+                count = 0
+                if cursor.set_range(_pack(command)):
+                    while cursor.delete():  # and on to the next
+                        count += 1
+                return count
+
+        count = self._write(work)
+        with self._env.begin() as txn, txn.cursor() as cursor:
+            self._greatest = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
+        return count
+
+    def items(self) -> Iterator[tuple[int, bytes]]:
+        """All of them, by command. Finish before the next change."""
+        self._settle()
+        with self._env.begin() as txn, txn.cursor() as cursor:
+            for key, trace in cursor:
+                yield _KEY.unpack(key)[0], trace
+
+    def close(self) -> None:
+        """Let go. Idempotent."""
+        self._env.close()
+
+    def _insert(self, key: bytes, trace: bytes) -> bytes | None:
+        self._settle()
+
+        def work(txn: Transaction) -> bytes | None:
+            found: bytes | None = txn.get(key)
+            if found is None:
+                txn.put(key, trace)
+            return found
+
+        return self._write(work)
+
+    def _settle(self) -> None:
+        if not self._waiting:
+            return
+
+        def work(txn: Transaction) -> None:
+            txn.cursor().putmulti(self._waiting, append=True)
+
+        self._write(work)
+        self._waiting, self._bytes = [], 0
+
+    def _write(self, work: Callable[[Transaction], T]) -> T:
+        """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
+        while True:
+            try:
+                with self._env.begin(write=True) as txn:
+                    return work(txn)
+            except lmdb.MapFullError:
+                self._env.set_mapsize(2 * self._env.info()["map_size"])
+            except lmdb.Error as error:
+                raise ConfigurationError(
+                    f"the traces in {self._path} cannot be written ({error})",
+                    "make room, or name another folder in TMPDIR",
+                ) from error

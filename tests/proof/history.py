@@ -1,0 +1,208 @@
+"""One partition's four topics in memory: what an owner would have written, and what may be done to it."""
+
+import json
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.batch import Context, Output, decide_batch
+from cqrs_cli.core.event import HEADERS
+from cqrs_cli.core.record import Headers, Record
+from cqrs_cli.proof.findings import Violation
+from cqrs_cli.proof.partition import Proof, Report, Scratch
+from cqrs_cli.proof.scope import Scope
+from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.trace_index import TraceIndex
+
+PARTITION, WINDOW, NOW = 1, 1000, 1_000_000
+TOPIC = "tally.commands"
+
+
+class Add(cqrs.Command):
+    n: int
+
+
+class Added(cqrs.Event):
+    by: int
+
+
+class Tally(cqrs.State):
+    total: int = 0
+
+
+def decide(command: Add, tally: Tally) -> Iterator[Added]:
+    if command.n < 0:
+        raise cqrs.Rejected("only up", code="NEGATIVE")
+    if command.n > 9:
+        raise RuntimeError("too much")
+    yield from (Added(number) for number in range(command.n))
+
+
+def evolve(tally: Tally, event: Added) -> Tally:
+    return Tally(tally.total + event.by)
+
+
+AGGREGATE = Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A command to be: `n` is how many events it asks for. Its key may belong elsewhere."""
+
+    n: int
+    subject: str = "a"
+    id: str = ""
+    key: bytes | None = None
+    value: bytes | None = None
+    wait: int = 1  # ms since the one before
+    attributes: tuple[tuple[str, Any], ...] = ()
+
+
+def wish(n: int, subject: str = "a", id: str = "", **attributes: Any) -> Wish:
+    return Wish(n, subject, id, attributes=tuple(attributes.items()))
+
+
+class History:
+    """Commands and what deciding them wrote. Offsets have holes, as transactions leave them."""
+
+    def __init__(self, wishes: Sequence[Wish], refused: frozenset[int] = frozenset()) -> None:
+        self.commands: list[Record] = []
+        timestamp = NOW
+        for number, each in enumerate(wishes):
+            timestamp += each.wait
+            value = document(each, each.id or f"c{number}") if each.value is None else each.value
+            key = each.subject.encode() if each.key is None else each.key
+            self.commands.append(Record(_offset(number), timestamp, key, value, list(HEADERS)))
+        self.committed: int | None = self.commands[-1].offset + 1 if self.commands else None
+        self.decide(refused)
+
+    def decide(self, refused: frozenset[int] = frozenset()) -> None:
+        """Write what the commands come to, from nothing."""
+        context = Context(
+            PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, WINDOW, refused=refused
+        )
+        decided = decide_batch(AGGREGATE, self.commands, context)
+        self.outcomes = _laid(decided.outcomes)
+        self.events = _laid(decided.events)
+        self.letters = [
+            Record(_offset(n), letter.timestamp, letter.key, letter.value, letter.headers)
+            for n, letter in enumerate(decided.dead_letters)
+        ]
+
+    def prove(self, seen: tuple[int | None, int | None] | None = None, **scope: Any) -> Report:
+        """What the proof says. `seen`: the offsets committed before and after the logs were read."""
+        before, after = seen or (self.committed, self.committed)
+        starts = {"events": 0, "outcomes": 0, "dead-letters": 0} | scope.pop("starts", {})
+        of = Scope("tally", TOPIC, PARTITION, starts, WINDOW, home, **scope)
+        with tempfile.TemporaryDirectory() as folder:
+            indexes = [closing(TraceIndex(_made(Path(folder) / name))) for name in "oel"]
+            with indexes[0] as outcomes, indexes[1] as events, indexes[2] as letters:
+                proof = Proof(of, Scratch(outcomes, events, letters, MemoryStore(WINDOW)))
+                proof.outcomes.read(self.outcomes)
+                proof.events.read(self.events)
+                proof.letters.read(self.letters)
+                decided = proof.decided(before, after, self.commands[0].offset if self.commands else 0)
+                end = proof.until(decided)
+                proof.conclude((record for record in self.commands if record.offset < end), decided)
+                return proof.report()
+
+    def violations(self, **how: Any) -> list[Violation]:
+        report = self.prove(**how)
+        assert len(report.violations) == report.violation_count
+        return list(report.violations)
+
+
+def home(key: bytes) -> int:
+    """Keys that begin with a z belong to another partition."""
+    return PARTITION + key.startswith(b"z")
+
+
+def document(of: Wish, id: str) -> bytes:
+    attributes = dict(of.attributes)
+    return json.dumps(
+        {
+            "specversion": "1.0",
+            "id": id,
+            "source": "/test",
+            "type": attributes.pop("type", "tally.Add"),
+            "subject": of.subject,
+            "data": {"n": of.n},
+            **attributes,
+        }
+    ).encode()
+
+
+def with_value(record: Record, value: bytes | None) -> Record:
+    return Record(record.offset, record.timestamp, record.key, value, record.headers)
+
+
+def moved(record: Record, offset: int) -> Record:
+    """The same record elsewhere in its log."""
+    return Record(offset, record.timestamp, record.key, record.value, record.headers)
+
+
+def swapped(log: list[Record], one: int, other: int) -> None:
+    """Exchange two records; the offsets stay."""
+    first, second = log[one], log[other]
+    log[one], log[other] = moved(second, first.offset), moved(first, second.offset)
+
+
+def appended(log: list[Record], record: Record) -> int:
+    """Add a record at the end; its offset."""
+    offset = log[-1].offset + 1 if log else 0
+    log.append(moved(record, offset))
+    return offset
+
+
+def drawn(seed: int, count: int = 40) -> list[Wish]:
+    """Commands that come to every kind of outcome."""
+    choice = random.Random(seed)
+    return [_any(choice, number) for number in range(count)]
+
+
+def _any(choice: random.Random, number: int) -> Wish:
+    subject = choice.choice("abcd")
+    n, wait = choice.randrange(-1, 4), choice.choice([0, 1, 50, 400])
+    expected: dict[str, Any] = {}
+    if choice.random() < 0.3:
+        expected["expectedversion"] = choice.choice(["any", "none", "exists", "3", ">=2", "07", 2])
+    match choice.randrange(12):
+        case 0:
+            return Wish(n, subject, value=b"\xff no JSON", wait=wait)
+        case 1:
+            return Wish(n, f"z{subject}", wait=wait)
+        case 2:
+            return Wish(n, subject, key=b"another", wait=wait)
+        case 3:
+            return Wish(10, subject, wait=wait)
+        case 4:
+            return Wish(n, subject, wait=wait, attributes=(("type", "tally.Forget"),))
+        case 5 | 6 | 7:
+            return Wish(n, subject, f"again{choice.randrange(3)}", wait=wait)
+        case 8:
+            return Wish(n, subject, wait=wait, attributes=(("correlationid", "x"), *expected.items()))
+        case _:
+            return Wish(n, subject, wait=wait, attributes=tuple(expected.items()))
+
+
+def _offset(number: int) -> int:
+    return number + number // 3
+
+
+def _laid(outputs: Sequence[Output]) -> list[Record]:
+    headers: Headers = [*HEADERS]
+    return [
+        Record(_offset(n), timestamp, key, value, headers)
+        for n, (value, key, timestamp) in enumerate(outputs)
+    ]
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder

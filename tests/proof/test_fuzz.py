@@ -1,0 +1,64 @@
+"""Whatever clients send, what an owner makes of it is clean; whatever stands in the other topics, the proof ends."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.record import Record
+from tests.fuzz.damage import damaged, documents
+from tests.proof.history import History, Wish, document, drawn, wish, with_value
+
+COMMANDS: list[dict[str, Any]] = [
+    json.loads(document(each, "c"))
+    for each in (
+        wish(1),
+        wish(2, "b", expectedversion="exists", correlationid="x"),
+        wish(3, expirytime="1970-01-01T00:00:00Z", expectedversion=7),
+        wish(0, expirytime="9999-12-31T23:59:59-23:59", data=None),
+        wish(1, data={"n": 1, "m": 2}),
+    )
+]
+
+values = st.one_of(
+    documents(COMMANDS), damaged([json.dumps(command).encode() for command in COMMANDS]), st.none()
+)
+keys = st.sampled_from([None, b"", b"a", b"a", b"b", b"z", b"\xff"])
+
+
+def from_log(log: list[Record]) -> st.SearchStrategy[bytes]:
+    valid = [record.value or b"" for record in log]
+    return st.one_of(documents([json.loads(value) for value in valid]), damaged(valid))
+
+
+@given(st.lists(st.tuples(values, keys), max_size=6))
+def test_what_is_decided_of_any_commands_is_clean(sent: list[tuple[bytes | None, bytes | None]]) -> None:
+    history = History([wish(1)])
+    for value, key in sent:
+        before = history.commands[-1]
+        history.commands.append(Record(before.offset + 2, before.timestamp + 300, key, value, before.headers))
+    history.committed = history.commands[-1].offset + 1
+    history.decide()
+    assert history.violations() == []
+
+
+@given(st.data(), st.sampled_from(["outcomes", "events"]))
+def test_what_stands_in_a_log_is_read_to_its_end(data: st.DataObject, kind: str) -> None:
+    history = History(drawn(1))
+    log: list[Record] = getattr(history, kind)
+    at = data.draw(st.integers(0, len(log) - 1))
+    log[at] = with_value(log[at], data.draw(from_log(log)))
+    report = history.prove()
+    assert (report.outcomes, report.events) == (len(history.outcomes), len(history.events))
+
+
+@given(st.data())
+def test_a_dead_letter_with_any_headers_is_read(data: st.DataObject) -> None:
+    history = History([Wish(0, value=b"?")])
+    letter = history.letters[0]
+    valid = letter.headers or []
+    content = st.none() | damaged([value or b"" for _, value in valid])
+    headers = [(name, data.draw(content)) for name, _ in valid[data.draw(st.integers(0, 2)) :]]
+    history.letters[0] = Record(0, letter.timestamp, letter.key, letter.value, headers)
+    assert history.prove().dead_letters == 1

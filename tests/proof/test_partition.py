@@ -1,0 +1,523 @@
+"""A clean history is silent, and each fault in it is named with its place."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.record import Record
+from cqrs_cli.proof import findings
+from tests.proof.history import (
+    WINDOW,
+    History,
+    Wish,
+    appended,
+    drawn,
+    moved,
+    swapped,
+    wish,
+    with_value,
+)
+from tests.rewriting import edited
+
+seeds = st.integers(0, 10_000)
+
+
+@pytest.fixture
+def history() -> History:
+    """Nine commands at offsets 0 1 2 4 5 6 8 9 10, of which four are accepted: at 0, 1, 6 and 10."""
+    return History(
+        [
+            wish(2, expectedversion="none"),  # events 0 and 1
+            wish(1, "b"),  # event 2
+            wish(0),  # unchanged
+            wish(-1),  # rejected
+            wish(2, expectedversion="7"),  # a conflict
+            wish(3, "a", "x", expectedversion=2),  # events 4, 5 and 6
+            wish(3, "a", "x", expectedversion=2),  # a duplicate
+            Wish(0, value=b"\xff"),  # failed
+            wish(1, "b", expectedversion="exists"),  # event 8
+        ]
+    )
+
+
+def places(history: History, **how: Any) -> list[tuple[str, int]]:
+    return [(kind, offset) for kind, offset, _ in history.violations(**how)]
+
+
+def only(history: History, **how: Any) -> str:
+    """The one violation, as it is read."""
+    ((kind, offset, what),) = history.violations(**how)
+    return f"{kind} {offset} {what}"
+
+
+def test_a_clean_history_is_silent_and_counted(history: History) -> None:
+    report = history.prove()
+    assert report[:5] == (9, 9, 7, 1, 2)
+    assert report[-3:] == (0, (), 0)
+
+
+@given(seeds)
+def test_every_clean_history_is_silent(seed: int) -> None:
+    assert History(drawn(seed)).violations() == []
+
+
+def test_nothing_at_all_is_clean() -> None:
+    assert History([]).violations(seen=(None, None)) == []
+
+
+def test_a_missing_outcome_is_named_by_its_command(history: History) -> None:
+    del history.outcomes[3]
+    assert only(history) == "commands 4 has no outcome"
+
+
+def test_the_events_of_a_command_without_outcome_are_orphans(history: History) -> None:
+    del history.outcomes[1]
+    assert history.violations() == [
+        ("commands", 1, "has no outcome"),
+        ("events", 2, "is of command 1, which has no outcome"),
+    ]
+
+
+def test_a_double_outcome(history: History) -> None:
+    at = appended(history.outcomes, history.outcomes[2])
+    assert only(history) == f"outcomes {at} is of command 2, as is what stands at offset 2"
+
+
+def test_an_outcome_of_a_command_at_or_above_the_committed_offset(history: History) -> None:
+    history.committed = 10
+    assert ("outcomes", 10) in places(history)
+    assert "only those below 10 are decided" in history.violations()[-1].what
+
+
+def test_an_outcome_of_no_command(history: History) -> None:
+    del history.commands[2]
+    assert only(history) == "outcomes 2 is of command 2, which does not exist"
+
+
+def test_outcomes_in_another_order(history: History) -> None:
+    swapped(history.outcomes, 2, 3)
+    assert only(history) == "outcomes 4 is of command 2, and stands behind what is of command 4"
+
+
+@pytest.mark.parametrize(("number", "at"), [(2, 1), (6, 10)])
+def test_a_dropped_event_leaves_its_command_without(history: History, number: int, at: int) -> None:
+    del history.events[number]
+    assert only(history) == f"outcomes {at} is of command {at}, whose events are missing: 1"
+
+
+@pytest.mark.parametrize(
+    ("number", "said"), [(3, "event 1/6/1, and event 0"), (4, "event 1/6/2, and event 1")]
+)
+def test_a_dropped_event_tears_its_command(history: History, number: int, said: str) -> None:
+    after = history.events[number + 1].offset
+    del history.events[number]
+    assert only(history) == f"events {after} is {said} is not before it"
+
+
+def test_a_command_torn_at_its_end(history: History) -> None:
+    del history.events[5]
+    assert only(history) == ("events 4 is of command 6, whose events are missing from event 2 of 3 on")
+
+
+def test_a_doubled_event_beside_the_first(history: History) -> None:
+    history.events.insert(2, moved(history.events[1], 1))
+    assert only(history) == "events 1 repeats event 1/0/1"
+
+
+def test_a_doubled_event_far_from_the_first(history: History) -> None:
+    at = appended(history.events, history.events[2])
+    assert only(history) == f"events {at} is of command 1, as is what stands at offset 2"
+
+
+def test_two_events_of_one_command_swapped(history: History) -> None:
+    swapped(history.events, 4, 5)
+    assert ("events", 5) in places(history)
+
+
+def test_two_events_of_different_commands_swapped(history: History) -> None:
+    swapped(history.events, 2, 6)
+    assert ("events", 8) in places(history)
+
+
+def test_events_of_a_command_with_another_between(history: History) -> None:
+    swapped(history.events, 2, 1)
+    assert {kind for kind, _ in places(history)} == {"events"}
+
+
+def test_a_forged_version_of_an_event(history: History) -> None:
+    history.events[6] = edited(history.events[6], aggregateversion=9)
+    assert only(history) == "events 8 leads 'b' to version 9, its command's outcome to 2"
+
+
+def test_a_forged_version_of_event_and_outcome(history: History) -> None:
+    history.events[6] = edited(history.events[6], aggregateversion=9)
+    history.outcomes[8] = edited(history.outcomes[8], {"version": 9})
+    assert only(history) == ("events 8 goes on from version 8 of 'b', which is at 1: versions are missing")
+
+
+def test_a_version_that_is_there_twice(history: History) -> None:
+    history.events[6] = edited(history.events[6], aggregateversion=1)
+    history.outcomes[8] = edited(history.outcomes[8], {"version": 1}, **{})
+    said = history.violations()
+    assert said[0] == ("events", 8, "goes on from version 0 of 'b', which is at 1: a version is there twice")
+
+
+def test_a_forged_version_of_an_outcome_without_events(history: History) -> None:
+    history.outcomes[2] = edited(history.outcomes[2], {"version": 7})
+    assert only(history) == "outcomes 2 says that 'a' is at version 7, which is at 2"
+
+
+def test_an_orphan_event(history: History) -> None:
+    orphan = edited(history.events[6], id="1/11/0", aggregateversion=3)
+    at = appended(history.events, orphan)
+    assert only(history) == f"events {at} is of command 11, which is not decided yet"
+    assert only(history, seen=(20, 20)) == f"events {at} is of command 11, which has no outcome"
+
+
+def test_an_event_of_a_command_that_was_not_accepted(history: History) -> None:
+    history.outcomes[1] = edited(history.outcomes[1], {"status": "unchanged", "events": 0})
+    assert ("events", 2, "is of command 1, whose outcome is unchanged") in history.violations()
+
+
+def test_an_outcome_with_a_wrong_count(history: History) -> None:
+    history.outcomes[5] = edited(history.outcomes[5], {"events": 2})
+    assert "events 4 is one of 3 events of command 6, whose outcome says 2" in said(history)
+
+
+def test_an_event_with_a_wrong_count(history: History) -> None:
+    history.events[6] = edited(history.events[6], eventcount=2)
+    assert ("events", 8) in places(history)
+
+
+def test_events_that_announce_different_counts(history: History) -> None:
+    history.events[4] = edited(history.events[4], eventcount=4)
+    assert only(history) == "events 5 says otherwise than the first event of command 6"
+
+
+def said(history: History, **how: Any) -> list[str]:
+    return [f"{kind} {offset} {what}" for kind, offset, what in history.violations(**how)]
+
+
+def test_an_event_on_the_wrong_partition(history: History) -> None:
+    at = appended(history.events, edited(history.events[6], id="2/10/0"))
+    assert only(history) == f"events {at} is of a command on partition 2"
+
+
+def test_an_event_of_an_aggregate_that_belongs_elsewhere(history: History) -> None:
+    event = edited(history.events[2], subject="zb")
+    history.events[2] = Record(event.offset, event.timestamp, b"zb", event.value, event.headers)
+    assert "events 2 is of 'zb', whose partition is 2" in said(history)
+
+
+def test_an_outcome_on_the_wrong_partition(history: History) -> None:
+    at = appended(history.outcomes, edited(history.outcomes[2], {"partition": 0}, id="0/2"))
+    assert only(history) == f"outcomes {at} is of a command on partition 0"
+
+
+def test_a_command_decided_on_the_wrong_partition() -> None:
+    history = History([Wish(1, "z")])
+    unchanged = {"status": "unchanged", "reason": ""}
+    history.outcomes[0] = edited(history.outcomes[0], unchanged, type="tally.Add.unchanged")
+    assert "outcomes 0 is unchanged, and the partition of 'z' is 2" in said(history)
+
+
+def test_an_expected_version_that_did_not_hold(history: History) -> None:
+    history.commands[0] = edited(history.commands[0], expectedversion="exists")
+    assert "outcomes 0 says that version none was expected, its command exists" in said(history)
+    history.outcomes[0] = edited(history.outcomes[0], {"expected": "exists"})
+    assert "outcomes 0 is accepted, expecting version exists of an aggregate at version 0" in said(history)
+
+
+def test_a_conflict_that_was_none(history: History) -> None:
+    history.outcomes[4] = edited(history.outcomes[4], {"expected": "2"})
+    assert "outcomes 5 is VERSION_CONFLICT, expecting version 2 of an aggregate at version 2" in said(history)
+
+
+def test_a_duplicate_that_points_elsewhere(history: History) -> None:
+    original = {"offset": 1, "status": "accepted", "version": 1, "events": 1}
+    history.outcomes[6] = edited(history.outcomes[6], {"original": original})
+    assert only(history) == "outcomes 8 points to command 1, whose outcome is another's"
+    history.outcomes[6] = edited(history.outcomes[6], {"original": original | {"offset": 99}})
+    assert only(history) == "outcomes 8 points to command 99, which has no outcome before it"
+
+
+def test_an_id_decided_twice(history: History) -> None:
+    again = History([wish(1, id="x", expectedversion=0), wish(0), wish(1, id="y", expectedversion="1")])
+    for log in (again.commands, again.events):
+        log[-1] = edited(log[-1], None, **{"id" if log is again.commands else "causationid": "x"})
+    again.outcomes[2] = edited(again.outcomes[2], causationid="x", correlationid="x")
+    again.events[-1] = edited(again.events[-1], correlationid="x")
+    assert only(again) == "outcomes 2 decides id 'x' of 'a' again, as command 0 2 ms before"
+
+
+def test_an_id_may_be_decided_again_after_the_window() -> None:
+    history = History([wish(1, id="x"), Wish(1, id="x", wait=WINDOW + 1), wish(1, id="x")])
+    assert history.violations() == []
+    assert b'"original":{"offset":1' in (history.outcomes[2].value or b"")
+
+
+def test_an_event_that_another_command_caused(history: History) -> None:
+    history.events[2] = edited(history.events[2], causationid="another")
+    (violation,) = history.violations()
+    assert violation[:2] == ("events", 2) and "('b', 'another', 'c1')" in violation.what
+
+
+@pytest.mark.parametrize("value", [None, b"", b"[]", b"\xff", b'{"data":' * 100_000])
+def test_what_cannot_be_read_is_named(history: History, value: bytes | None) -> None:
+    at = appended(history.events, with_value(history.events[0], value))
+    also = appended(history.outcomes, with_value(history.outcomes[0], value))
+    letter = appended(history.letters, Record(0, 0, None, value, None))
+    assert places(history) == [("dead-letters", letter), ("events", at), ("outcomes", also)]
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"id": "1/6/3"},
+        {"id": "1/06/2"},
+        {"id": "x"},
+        {"eventindex": 0},
+        {"aggregateversion": 2**63},
+        {"eventcount": 0},
+        {"time": "2026-11-21T00:00:00.000Z"},
+        {"source": "/cqrs/another"},
+        {"specversion": "0.3"},
+        {"type": "another.Added"},
+        {"subject": "c"},
+        {"correlationid": "c"},
+    ],
+)
+def test_an_event_with_another_attribute(history: History, members: dict[str, Any]) -> None:
+    history.events[5] = edited(history.events[5], **members)
+    assert ("events", 6) in places(history)
+
+
+@pytest.mark.parametrize(
+    ("members", "data"),
+    [
+        ({"id": "1/7"}, {}),
+        ({"source": "/another"}, {}),
+        ({"time": ""}, {}),
+        ({"type": "tally.Add.unchanged"}, {}),
+        ({"type": "tally.Subtract.accepted"}, {}),
+        ({"subject": "b"}, {}),
+        ({"causationid": "y"}, {}),
+        ({"correlationid": "y"}, {}),
+        ({}, {"status": "agreed"}),
+        ({}, {"reason": "EXPIRED"}),
+        ({}, {"retryable": True}),
+        ({}, {"fingerprint": 1}),
+        ({}, {"fingerprint": 2**32}),
+        ({}, {"expected": "1"}),
+        ({}, {"version": 1}),
+        ({}, {"version": -1}),
+        ({}, {"original": {"offset": 0, "status": "accepted", "version": 2, "events": 2}}),
+        ({}, {"decidedat": "2026-11-21T00:00:00.000Z"}),
+        ({}, {"offset": 2**63}),
+    ],
+)
+def test_an_outcome_with_another_member(
+    history: History, members: dict[str, Any], data: dict[str, Any]
+) -> None:
+    history.outcomes[5] = edited(history.outcomes[5], data, **members)
+    assert ("outcomes", 6) in places(history)
+
+
+def test_a_command_that_was_altered_has_another_fingerprint(history: History) -> None:
+    history.commands[3] = edited(history.commands[3], {"n": -2})
+    assert only(history) == "outcomes 4 does not have the fingerprint of its command"
+
+
+def test_a_failed_command_without_dead_letter(history: History) -> None:
+    history.letters.clear()
+    assert only(history) == "outcomes 9 is of command 9, which has no dead letter"
+
+
+def test_a_dead_letter_with_other_bytes(history: History) -> None:
+    history.letters[0] = with_value(history.letters[0], b"other")
+    assert only(history) == "dead-letters 0 does not have the bytes and headers of command 9"
+
+
+def test_a_dead_letter_of_a_command_that_did_not_fail(history: History) -> None:
+    letter = history.letters[0]
+    headers = [*(letter.headers or [])[:-1], ("cqrs.offset", b"1")]
+    at = appended(history.letters, Record(0, letter.timestamp, letter.key, letter.value, headers))
+    assert ("dead-letters", at, "is of command 1, whose outcome is accepted") in history.violations()
+
+
+def test_what_an_operator_gave_up_is_kept_without_its_bytes() -> None:
+    history = History([wish(1), wish(1)], refused=frozenset([1]))
+    assert history.letters[0].value is None
+    assert history.violations() == []
+
+
+def test_commands_deleted_by_retention_are_counted_and_their_events_still_proved(history: History) -> None:
+    del history.commands[:6]
+    report = history.prove()
+    assert (report.commands, report.deleted["commands"], report.violation_count) == (3, 6, 0)
+    del history.events[2]
+    assert only(history) == "outcomes 1 is of command 1, whose events are missing: 1"
+
+
+def test_outcomes_and_dead_letters_deleted_by_retention_are_counted(history: History) -> None:
+    del history.outcomes[:2], history.letters[:]
+    report = history.prove(starts={"outcomes": 2, "dead-letters": 1})
+    assert (report.deleted["outcomes"], report.deleted["dead-letters"]) == (2, 1)
+    assert report.violations == ()
+
+
+def test_events_are_never_deleted(history: History) -> None:
+    del history.events[:2]
+    first, *_ = history.violations(starts={"events": 2})
+    assert first == ("events", 2, "is where the log starts: events were deleted")
+
+
+@given(seeds, st.integers(0, 40), st.tuples(*[st.integers(0, 40)] * 3))
+def test_of_what_an_owner_decides_meanwhile_parts_may_be_seen(
+    seed: int, decided: int, seen: tuple[int, int, int]
+) -> None:
+    history = History(drawn(seed))
+    ends = [record.offset for record in history.commands]
+    ends.append(ends[-1] + 1)
+    before = ends[decided]
+    logs = (history.outcomes, history.events, history.letters)
+    for log, more, command_of in zip(logs, seen, (outcome_of, event_of, letter_of), strict=True):
+        log[:] = [record for record in log if command_of(record) < before] + [
+            record for record in log if command_of(record) >= before
+        ][:more]
+    assert history.violations(seen=(before, history.committed)) == []
+
+
+def outcome_of(record: Record) -> int:
+    return int(json.loads(record.value or b"")["data"]["offset"])
+
+
+def event_of(record: Record) -> int:
+    return int(json.loads(record.value or b"")["id"].split("/")[1])
+
+
+def letter_of(record: Record) -> int:
+    return int(dict(record.headers or [])["cqrs.offset"] or b"")
+
+
+def test_without_a_committed_offset_the_last_outcome_says_how_far_it_is(history: History) -> None:
+    del history.outcomes[-1], history.events[-1]
+    assert history.violations(seen=(None, None)) == []
+    del history.outcomes[2]
+    assert only(history, seen=(None, None)) == "commands 2 has no outcome"
+
+
+def test_what_an_operator_accepted_as_lost_is_counted_and_no_violation(history: History) -> None:
+    del history.outcomes[1:4], history.events[2]
+    report = history.prove(accepted_loss=5, resumed=5)
+    assert (report.accepted, report.violations) == (4, ())
+    del history.outcomes[-3]
+    assert only(history, accepted_loss=5, resumed=5) == "commands 8 has no outcome"
+
+
+def test_events_lost_with_their_topic_begin_again(history: History) -> None:
+    later = History([wish(1), wish(1), wish(1, "b")])
+    lost = History([wish(1), wish(0), wish(0)])
+    later.commands, later.outcomes = later.commands, [lost.outcomes[0], *again(later).outcomes]
+    later.events = again(later).events
+    report = later.prove(accepted_loss=1, resumed=1)
+    assert (report.accepted, report.violations) == (2, ())
+
+
+def again(history: History) -> History:
+    """The commands after the first, decided as if it had not been."""
+    rest = History([])
+    rest.commands = history.commands[1:]
+    rest.decide()
+    return rest
+
+
+def test_commands_that_began_again_from_an_accepted_offset_are_proved(history: History) -> None:
+    old = History([wish(1), wish(2), wish(1)])
+    new = History([wish(1), wish(1)])
+    history.commands, history.committed = new.commands, new.committed
+    for log, first, second in (
+        (history.outcomes, old.outcomes, new.outcomes),
+        (history.events, old.events, new.events),
+    ):
+        log[:] = first
+        for record in second:
+            appended(log, record)
+    history.letters.clear()
+    assert history.violations() != []
+    assert history.violations(accepted_loss=0, resumed=0) == []
+    del history.outcomes[-1]
+    assert "commands 1 has no outcome" in said(history, accepted_loss=0, resumed=0)
+
+
+def drop(history: History, log: list[Record], at: int) -> None:
+    del log[at]
+
+
+def double(history: History, log: list[Record], at: int) -> None:
+    appended(log, log[at])
+
+
+def double_beside(history: History, log: list[Record], at: int) -> None:
+    log.insert(at, log[at])
+
+
+def swap(history: History, log: list[Record], at: int) -> None:
+    swapped(log, at - 1, at)
+
+
+def forge_version(history: History, log: list[Record], at: int) -> None:
+    name = "aggregateversion" if log is history.events else "version"
+    members = json.loads(log[at].value or b"")
+    found = members if log is history.events else members["data"]
+    forged = {name: found[name] + 1}
+    log[at] = edited(log[at], **forged) if log is history.events else edited(log[at], forged)
+
+
+def forge_count(history: History, log: list[Record], at: int) -> None:
+    members = json.loads(log[at].value or b"")
+    if log is history.events:
+        log[at] = edited(log[at], eventcount=members["eventcount"] + 1)
+    else:
+        log[at] = edited(log[at], {"events": members["data"]["events"] + 1})
+
+
+def garble(history: History, log: list[Record], at: int) -> None:
+    log[at] = with_value(log[at], b"?")
+
+
+MUTATIONS = [drop, double, double_beside, swap, forge_version, forge_count, garble]
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+@pytest.mark.parametrize("kind", ["outcomes", "events"])
+@given(seed=seeds, place=st.floats(0, 1, exclude_max=True))
+def test_every_single_mutation_of_a_history_is_found(
+    kind: str, mutation: Callable[[History, list[Record], int], None], seed: int, place: float
+) -> None:
+    history = History(drawn(seed))
+    log: list[Record] = getattr(history, kind)
+    at = int(place * len(log))
+    if len(log) <= (mutation is swap) or (mutation is swap and at == 0):
+        return
+    mutation(history, log, at)
+    assert history.violations() != []
+
+
+@given(seed=seeds, place=st.floats(0, 1, exclude_max=True))
+def test_every_missing_dead_letter_is_found(seed: int, place: float) -> None:
+    history = History(drawn(seed))
+    if history.letters:
+        del history.letters[int(place * len(history.letters))]
+        assert history.violations() != []
+
+
+def test_violations_without_number_are_counted_and_some_named(history: History) -> None:
+    for _ in range(300):
+        appended(history.outcomes, history.outcomes[0])
+    report = history.prove()
+    assert (report.violation_count, len(report.violations)) == (300, findings.NAMED)

@@ -1,0 +1,58 @@
+"""The index of a proof: appended to mostly, and right in any order."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.state import trace_index
+from cqrs_cli.state.trace_index import TraceIndex
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[TraceIndex]:
+    with closing(TraceIndex(tmp_path)) as opened:
+        yield opened
+
+
+@given(st.data())
+def test_it_is_a_sorted_dict_that_keeps_the_first(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    model: dict[int, bytes] = {}
+    commands = st.one_of(st.integers(0, 20), st.sampled_from([2**31, 2**63 - 1]))
+    with closing(TraceIndex(tmp_path_factory.mktemp("index"))) as index:
+        for number, command in enumerate(data.draw(st.lists(commands))):
+            trace = b"%d" % number
+            assert index.add(command, trace) == model.get(command)
+            model.setdefault(command, trace)
+            if data.draw(st.integers(0, 9)) == 0:
+                cut = data.draw(commands)
+                assert index.cut(cut) == sum(known >= cut for known in model)
+                model = {known: kept for known, kept in model.items() if known < cut}
+        assert list(index.items()) == sorted(model.items())
+        assert (index.first(), index.last()) == (min(model, default=None), max(model, default=None))
+
+
+def test_a_trace_is_there_before_it_is_written(index: TraceIndex) -> None:
+    index.add(3, b"x")
+    assert (index.get(3), index.get(4)) == (b"x", None)
+
+
+def test_many_are_written_in_between(index: TraceIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_index, "BATCH", 10)
+    for command in range(95):
+        index.add(command, b"%d" % command)
+    assert list(index.items()) == [(command, b"%d" % command) for command in range(95)]
+
+
+def test_a_map_that_is_full_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trace_index, "_MAP_SIZE", 64 * 1024)
+    with closing(TraceIndex(tmp_path)) as index:
+        for command in range(100):
+            index.add(command, bytes(10_000))
+        index.add(50, b"")
+        assert len(list(index.items())) == 100
