@@ -18,6 +18,8 @@ from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.claim import Claim, parse_claim
 from cqrs_cli.jobs.ledger import pack
 from cqrs_cli.jobs.prepare import prepare
+from cqrs_cli.jobs.shard_check import live_shards
+from cqrs_cli.jobs.verify import plan, verify_here
 from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
@@ -67,8 +69,8 @@ class Domain:
     def plan(self, once: bool = True, machine: str = "state", **places: Iterable[str]) -> Plan:
         """The plan of a new run, whose shards rest on `machine`."""
         aggregates = {self.topics.aggregate: self.aggregate}
-        plan = prepare(self.settings, self.connection, aggregates, once=once, **places)
-        return replace(plan, state_dir=self.folder / machine)
+        made = prepare(self.settings, self.connection, aggregates, once=once, **places)
+        return replace(made, state_dir=self.folder / machine)
 
     def send(self, *records: Sent) -> None:
         """Append to the commands, and wait until they are there."""
@@ -130,6 +132,15 @@ class Domain:
             states = {id: pack(self.aggregate, folded) for id, folded in wanted.states.items()}
             assert self.shard(machine, partition) == states
 
+    def violations(self, machine: str | None = None) -> list[str]:
+        """What `cqrs verify` finds, with the shards of a machine if one is named; nothing when all is well."""
+        shards = None
+        if machine is not None:
+            shards = live_shards(self.connection, self.topics, self.folder / machine)
+        verified = verify_here(plan(self.connection, self.topics, self.settings, shards))
+        assert all(not found.skipped for found in verified.compared.values()), verified.compared
+        return [str(violation) for violation in verified.violations]
+
     def check_log(self) -> list[Decisions]:
         """Each command was decided once, as in one go; gives what it came to, by partition."""
         decided = [self.decided_in_one_go(partition) for partition in range(self.partitions)]
@@ -140,6 +151,7 @@ class Domain:
             assert [(r.value, r.key, r.headers) for r in letters] == [
                 (letter.value, letter.key, letter.headers) for letter in wanted.dead_letters
             ]
+        assert self.violations() == []
         return decided
 
     def shard_path(self, machine: str = "state", partition: int = 0) -> Path:

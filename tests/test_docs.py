@@ -11,7 +11,7 @@ DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").
 DESIGN = (ROOT / "docs/design.md").read_text(encoding="utf-8")
 
 #: `jobs.claim.judge`: a dotted name in code style that begins with a part of the package.
-_NAME = re.compile(r"`((?:core|jobs|kafka|state)(?:\.\w+)+)`")
+_NAME = re.compile(r"`((?:core|jobs|kafka|proof|state)(?:\.\w+)+)`")
 
 #: `tests/jobs/test_own.py::test_…`: a test as pytest names it.
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")

@@ -16,6 +16,7 @@ PANELS = {
     "show": "Look",
     "tail": "Look",
     "replay": "Look",
+    "verify": "Operate",
     "status": "Operate",
     "doctor": "Operate",
     "kafka": "Operate",

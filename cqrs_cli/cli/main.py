@@ -25,6 +25,7 @@ COMMANDS = (
     "show",
     "tail",
     "replay",
+    "verify",
     "status",
     "doctor",
     "kafka",
