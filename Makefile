@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
-BENCHMARKS := startup backlog latency replay memory
+BENCHMARKS := startup backlog latency replay verify memory
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-pure check bench clean setup java

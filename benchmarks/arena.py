@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,37 @@ def cpu_seconds(pid: int) -> float:
     """User and system time of a process, from /proc (fields 14 and 15, in clock ticks)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def greatest_memory(process: "subprocess.Popen[bytes]") -> int:
+    """The most RssAnon of any Python worker below a process, until that ends."""
+    greatest = 0
+    while process.poll() is None:
+        for pid in _workers(process.pid):
+            greatest = max(greatest, _anonymous(pid))
+        time.sleep(0.1)
+    return greatest
+
+
+def _workers(pid: int) -> list[int]:
+    """The Python workers below a process: Spark's daemon and what it forked."""
+    found = []
+    with suppress(OSError):  # one of them has just ended
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in map(int, task.read_text().split()):
+                name = Path(f"/proc/{child}/comm").read_text().strip()
+                found += ([child] if name.startswith("python") else []) + _workers(child)
+    return found
+
+
+def _anonymous(pid: int) -> int:
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0
+    return next(
+        (1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")), 0
+    )
 
 
 def new_id(kind: str) -> str:

@@ -2,11 +2,9 @@
 
 import argparse
 import subprocess
-import time
 from contextlib import closing
-from pathlib import Path
 
-from benchmarks.arena import Arena, arena, command, deposit
+from benchmarks.arena import Arena, arena, command, deposit, greatest_memory
 from benchmarks.report import report
 from cqrs_cli.config import load
 from cqrs_cli.core.memory import Saved
@@ -53,34 +51,9 @@ def _fill(here: Arena, given: argparse.Namespace) -> None:
 
 def _greatest(here: Arena, given: argparse.Namespace) -> int:
     """The most RssAnon of any Python worker while one task owns all partitions and decides the backlog."""
-    greatest = 0
     arguments = command("run", "bank_account", "--once", "--master", "local[1]")
     with subprocess.Popen(arguments, cwd=here.root) as run:
-        while run.poll() is None:
-            for pid in _descendants(run.pid):
-                greatest = max(greatest, _anonymous(pid))
-            time.sleep(0.1)
-    return greatest
-
-
-def _descendants(pid: int) -> list[int]:
-    """The Python workers below a process: Spark's daemon and what it forked."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, task.read_text().split()):
-            name = Path(f"/proc/{child}/comm").read_text().strip()
-            found += ([child] if name.startswith("python") else []) + _descendants(child)
-    return found
-
-
-def _anonymous(pid: int) -> int:
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0
-    return next(
-        (1024 * int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon")), 0
-    )
+        return greatest_memory(run)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,43 @@
+"""Verify: how fast `cqrs verify` proves a clean history, and the greatest anonymous memory of a worker meanwhile."""
+
+import argparse
+import json
+import subprocess
+
+from benchmarks.arena import Arena, arena, command, deposit, greatest_memory, open_accounts
+from benchmarks.report import report
+
+
+def main() -> None:
+    """Read the options, measure, report."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--commands", type=int, default=1_000_000)
+    options.add_argument("--accounts", type=int, default=20_000)
+    options.add_argument("--partitions", type=int, default=4)
+    options.add_argument("--runs", type=int, default=3)
+    given = options.parse_args()
+    with arena() as here:
+        topics = here.topics("bank_account", given.partitions)
+        open_accounts(here, topics, given.accounts)
+        deposit(here, topics, given.commands - given.accounts, given.accounts)
+        here.cqrs("run", "bank_account", "--once")
+        rows = [
+            _measured(here, given.commands, *flags) for _ in range(given.runs) for flags in ((), ("--state",))
+        ]
+    report("verify", rows)
+
+
+def _measured(here: Arena, commands: int, *flags: str) -> dict[str, object]:
+    """One proof, which must find nothing."""
+    arguments = command("verify", "bank_account", *flags, "-o", "json")
+    with subprocess.Popen(arguments, cwd=here.root, stdout=subprocess.PIPE) as proving:
+        memory = greatest_memory(proving)
+        assert proving.stdout is not None
+        done = json.loads(proving.stdout.read())
+    assert proving.returncode == 0 and (done["commands"], done["violation_count"]) == (commands, 0), done
+    what = " ".join(("verify", *flags))
+    return {"what": what, "commands_per_s": commands / done["seconds"], "worker_mb": memory / 1e6}
+
+
+if __name__ == "__main__":
+    main()
