@@ -140,6 +140,7 @@ def _watch(
             snapshot = progress.look()
         except UnavailableError as error:
             note(error.message)
+            deadline = max(deadline, time.monotonic() + CLAIM_DEADLINE)  # nobody can claim meanwhile
             continue
         watch(snapshot)
         if plan.targets is None and not ending and job.a_task_has_ended():

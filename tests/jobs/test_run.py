@@ -12,7 +12,7 @@ from cqrs_cli.jobs import run as driver
 from cqrs_cli.jobs.assignment import Plan, Verdict
 from cqrs_cli.jobs.claim import TERMINAL, Counts
 from cqrs_cli.jobs.own import own
-from cqrs_cli.jobs.progress import Snapshot
+from cqrs_cli.jobs.progress import Progress, Snapshot
 from tests.commands import increments
 from tests.domain import Domain
 
@@ -114,6 +114,29 @@ def test_partitions_that_nobody_owns_end_the_run(counters: Domain, monkeypatch: 
         drive(Context(waits), counters.plan())
     assert raised.value.exit_code == 4
     never.set()
+
+
+def test_while_no_broker_answers_nobody_is_expected_to_claim(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "CLAIM_DEADLINE", 1.0)
+    look, away, back = Progress.look, iter(range(25)), threading.Event()
+
+    def answers_late(progress: Progress) -> Snapshot:
+        if next(away, None) is not None:
+            raise UnavailableError("no broker")
+        back.set()
+        return look(progress)
+
+    monkeypatch.setattr(Progress, "look", answers_late)
+
+    def waits(_: Plan) -> list[Verdict]:
+        assert back.wait(60)
+        return []
+
+    notes: list[str] = []
+    drive(Context(waits), counters.plan(), notes)
+    assert notes == ["no broker"] * 25
 
 
 def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: Domain) -> None:
