@@ -4,7 +4,9 @@ The fence aborts an open transaction at once instead of after its timeout. The t
 any task's, tells a straggling owner to return quietly. A newer run hit by the fence in a race judges it behind itself.
 """
 
-from concurrent.futures import ThreadPoolExecutor
+import threading
+import time
+from queue import Empty, SimpleQueue
 
 from confluent_kafka import KafkaException
 
@@ -12,13 +14,35 @@ from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.claim import parse_claim, terminal
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.offsets import committed
-from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT, FencedWriter
+
+#: So many partitions at once.
+WORKERS = 8
+
+#: Nobody waits longer than this, in seconds: without brokers a call may never return (`FencedWriter.waiting`).
+PATIENCE = 2 * TRANSACTION_TIMEOUT
 
 
 def retire(plan: Plan) -> None:
     """Retire every partition of the plan; what cannot be reached is left to the transaction timeout."""
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        list(pool.map(lambda unit: _retire_one(plan, unit), plan.units()))
+    units: SimpleQueue[tuple[str, int]] = SimpleQueue()
+    for unit in plan.units():
+        units.put(unit)
+    workers = [threading.Thread(target=_work, args=(plan, units), daemon=True) for _ in range(WORKERS)]
+    for worker in workers:
+        worker.start()
+    deadline = time.monotonic() + PATIENCE
+    for worker in workers:
+        worker.join(max(0.0, deadline - time.monotonic()))
+
+
+def _work(plan: Plan, units: "SimpleQueue[tuple[str, int]]") -> None:
+    while True:
+        try:
+            unit = units.get_nowait()
+        except Empty:
+            return
+        _retire_one(plan, unit)
 
 
 def _retire_one(plan: Plan, unit: tuple[str, int]) -> None:
