@@ -47,16 +47,22 @@ class Progress:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._clients: dict[str, Consumer] = {
-            name: consumer(plan.connection, group=ground.topics.group, isolation="read_uncommitted")
-            for name, ground in plan.grounds.items()
-        }
+        self._clients: dict[str, Consumer] = {}
         self._claims: dict[tuple[str, int], Claim] = {}
+        self._connect()
 
     def __enter__(self) -> "Progress":
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._disconnect()
+
+    def _connect(self) -> None:
+        for name, ground in self._plan.grounds.items():
+            group = ground.topics.group
+            self._clients[name] = consumer(self._plan.connection, group=group, isolation="read_uncommitted")
+
+    def _disconnect(self) -> None:
         for client in self._clients.values():
             client.close()
 
@@ -73,6 +79,10 @@ class Progress:
                     start, end = watermarks(client, topic, partition)
                     lag += max(0, end - max(start, found.offset or 0))
         except KafkaException as error:
+            # Never patched in place: a client that once met a broker cut off from the others said "unknown partition"
+            # for minutes after all of them were back.
+            self._disconnect()
+            self._connect()
             raise failed(self._plan.connection, error) from error
         return Snapshot(time.monotonic(), {unit: claim.counts for unit, claim in self._claims.items()}, lag)
 

@@ -1,0 +1,35 @@
+"""How far a run is, told by the claims."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.jobs import progress as reading
+from cqrs_cli.jobs.progress import Progress
+from tests.commands import increments
+from tests.domain import Domain
+from tests.owners import quietly
+
+pytestmark = pytest.mark.kafka
+
+
+def test_after_an_error_it_asks_through_another_client(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(3))
+    plan = counters.plan()
+    quietly(plan)
+    asked = []
+
+    def fails(client: object, *_: object) -> None:
+        asked.append(client)
+        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+
+    with Progress(plan) as progress:
+        with monkeypatch.context() as patch:
+            patch.setattr(reading, "committed", fails)
+            for _ in range(2):
+                with pytest.raises(UnavailableError):
+                    progress.look()
+        assert asked[0] is not asked[1]
+        assert progress.look().total("commands") == 3
