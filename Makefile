@@ -8,7 +8,7 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BENCHMARKS := startup backlog latency replay verify memory
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pure check bench clean setup java
+.PHONY: help demo test test-pure faults check bench clean setup java
 
 help: ## Say what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -20,7 +20,10 @@ test: java $(READY) ## All tests, with a real broker and Spark
 	@$(BIN)/pytest
 
 test-pure: $(READY) ## The tests that need neither: seconds
-	@$(BIN)/pytest -m "not kafka and not spark"
+	@$(BIN)/pytest -m "not kafka and not spark and not faults"
+
+faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; an hour
+	@$(BIN)/pytest -m faults
 
 check: $(READY) ## Lint, formatting, types
 	@$(BIN)/ruff check

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-DESIGN = (ROOT / "docs/design.md").read_text(encoding="utf-8")
+TEXTS = [document.read_text(encoding="utf-8") for document in DOCUMENTS]
 
 #: `jobs.claim.judge`: a dotted name in code style that begins with a part of the package.
 _NAME = re.compile(r"`((?:core|jobs|kafka|proof|state)(?:\.\w+)+)`")
@@ -16,7 +16,7 @@ _NAME = re.compile(r"`((?:core|jobs|kafka|proof|state)(?:\.\w+)+)`")
 #: `tests/jobs/test_own.py::test_…`: a test as pytest names it.
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
-NAMED = {named for document in DOCUMENTS for named in _TEST.findall(document.read_text(encoding="utf-8"))}
+NAMED = {named for text in TEXTS for named in _TEST.findall(text)}
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
@@ -26,8 +26,8 @@ def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
     assert broken == []
 
 
-@pytest.mark.parametrize("name", sorted(set(_NAME.findall(DESIGN))))
-def test_a_name_in_the_design_exists(name: str) -> None:
+@pytest.mark.parametrize("name", sorted({name for text in TEXTS for name in _NAME.findall(text)}))
+def test_a_name_in_a_document_exists(name: str) -> None:
     part, module, *attributes = name.split(".")
     found: object = importlib.import_module(f"cqrs_cli.{part}.{module}")
     for attribute in attributes:

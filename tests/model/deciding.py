@@ -1,0 +1,140 @@
+"""The two commands of the model, decided, folded and remembered by the functions of the code."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from aggregates.counter import decider
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.batch import Context, decide_batch
+from cqrs_cli.core.event import HEADERS, read_event
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.memory import Remembered, Saved
+from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.record import Record
+from cqrs_cli.jobs.ledger import pack, unpack
+from cqrs_cli.jobs.recover import remember
+from tests.commands import command
+from tests.model.rules import Rules
+
+SUBJECT = "a"
+COUNTER = Aggregate.of("counter", decider)
+
+
+class Commands(tuple[Record, ...]):
+    """Both commands, as a key: there are few, so identity will do."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__  # records hold lists
+
+
+#: What a shard remembers: ((subject, id), decision), sorted.
+Memory = tuple[tuple[tuple[str, str], Remembered], ...]
+
+
+def _increment(offset: int, id: str, **attributes: str) -> Record:
+    sent = command("counter.Increment", SUBJECT, id, {"by": offset + 1}, **attributes)
+    return Record(offset, 1000 * (offset + 1), sent.key, sent.value, [*HEADERS])
+
+
+#: The second one is accepted only on top of the first: decided on an old state it would conflict.
+IN_SEQUENCE = Commands(
+    [_increment(0, "one", expectedversion="none"), _increment(1, "two", expectedversion="1")]
+)
+
+#: The second one is the first again: by who has forgotten that it would be counted twice.
+REPEATED = Commands([IN_SEQUENCE[0], replace(IN_SEQUENCE[0], offset=1, timestamp=2000)])
+
+
+class Decided(NamedTuple):
+    """What a batch comes to."""
+
+    end: int
+    events: tuple[bytes, ...]
+    outcomes: tuple[bytes, ...]
+    state: Saved | None
+    memory: Memory  # what it adds
+    clock: int
+
+
+@cache
+def decide(commands: Commands, start: int, end: int, state: Saved | None, memory: Memory) -> Decided:
+    """Decide the commands from `start` to `end` on this state."""
+    before = unpacked(state)
+    known = dict(memory)
+    context = Context(0, lambda _: before, lambda *ids: known.get(ids), lambda: 0)
+    done = decide_batch(COUNTER, commands[start:end], context)
+    after = done.states.get(SUBJECT)
+    return Decided(
+        end,
+        tuple(value for value, _, _ in done.events),
+        tuple(value for value, _, _ in done.outcomes),
+        state if after is None else pack(COUNTER, after),
+        tuple(sorted(done.remembered.items())),
+        done.clock,
+    )
+
+
+def fold(rules: Rules, state: Saved | None, events: Sequence[bytes]) -> Saved | None:
+    """The state after these events; raises `FoldError`."""
+    for event in events:
+        state = _folded(rules, state, event)
+    return state
+
+
+@cache
+def _folded(rules: Rules, state: Saved | None, event: bytes) -> Saved:
+    return pack(COUNTER, rules.fold_event(COUNTER, unpacked(state), read_event(event)))
+
+
+@cache
+def recalled(commands: Commands, outcome: bytes) -> Memory:
+    """What an outcome says was remembered."""
+    read = as_outcome(outcome)
+    into: dict[tuple[str, str], Remembered] = {}
+    remember(into, read, commands[read.data.offset].timestamp)
+    return tuple(into.items())
+
+
+@cache
+def as_outcome(outcome: bytes) -> OutcomeEnvelope:
+    """An outcome as it is read."""
+    return read_outcome(outcome)
+
+
+def merged(memory: Memory, more: Memory) -> Memory:
+    """Both, the later decision on an id replacing the earlier."""
+    return tuple(sorted({**dict(memory), **dict(more)}.items())) if more else memory
+
+
+def version(state: Saved | None) -> int:
+    """How many events led here."""
+    return 0 if state is None else state.version
+
+
+class Reference(NamedTuple):
+    """What the commands come to when nothing goes wrong."""
+
+    events: list[bytes]
+    outcomes: list[bytes]
+    states: list[Saved | None]  # after none, one, two of them
+
+
+@cache
+def reference(commands: Commands) -> Reference:
+    """Decided one by one, by one who never forgets."""
+    result = Reference([], [], [None])
+    memory: Memory = ()
+    for offset in range(len(commands)):
+        one = decide(commands, offset, offset + 1, result.states[-1], memory)
+        result.events.extend(one.events)
+        result.outcomes.extend(one.outcomes)
+        result.states.append(one.state)
+        memory = merged(memory, one.memory)
+    return result
+
+
+def unpacked(state: Saved | None) -> Folded | None:
+    return None if state is None else unpack(COUNTER, SUBJECT, state)

@@ -1,0 +1,101 @@
+"""Every world that can come about, nearest first, so that a counterexample is as short as it can be."""
+
+from collections import deque
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from tests.model.broker import Broker, written
+from tests.model.deciding import reference
+from tests.model.rules import Rules
+from tests.model.steps import steps
+from tests.model.world import Driver, Scenario, Shard, World
+
+
+class Counterexample(NamedTuple):
+    """How a promise comes to be broken."""
+
+    wrong: str
+    trace: list[str]
+
+    def __str__(self) -> str:
+        lines = [f"{number:3} {label}" for number, label in enumerate(self.trace, 1)]
+        return "\n".join([f"{self.wrong}:", *lines])
+
+
+class Explored(NamedTuple):
+    """How many worlds there were, and the first in which something is wrong."""
+
+    worlds: int
+    counterexample: Counterexample | None
+
+
+Origins = dict[World, tuple[World, str] | None]
+
+
+def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explored:
+    """Visit every world, `most` at most, until something is wrong."""
+    beginning = scenario.beginning()
+    origins: Origins = {beginning: None}
+    progress = Progress(scenario, rules)
+    waiting = deque([beginning])
+    while waiting and len(origins) < most:
+        world = waiting.popleft()
+        if stuck := progress.stuck(world):
+            return Explored(len(origins), Counterexample(stuck.wrong, [*trace(origins, world), *stuck.trace]))
+        for step in steps(scenario, rules, world):
+            if step.wrong:
+                return Explored(
+                    len(origins), Counterexample(step.wrong, [*trace(origins, world), step.label])
+                )
+            if step.world not in origins:
+                origins[step.world] = world, step.label
+                waiting.append(step.world)
+    return Explored(len(origins), None)
+
+
+def trace(origins: Origins, world: World) -> list[str]:
+    """What led to a world."""
+    labels = []
+    while (origin := origins[world]) is not None:
+        world, label = origin
+        labels.append(label)
+    return labels[::-1]
+
+
+class Progress:
+    """From wherever, a later run alone, on any machine, decides what is left when nothing fails any more."""
+
+    def __init__(self, scenario: Scenario, rules: Rules) -> None:
+        self._scenario = replace(scenario, owners=((99, 0),), machines=(0,), tenures=2)
+        self._rules = rules
+        self._known: dict[tuple[Broker, Shard], Counterexample | None] = {}
+        self._finished = lru_cache(maxsize=None)(self._finish)
+
+    def stuck(self, world: World) -> Counterexample | None:
+        """What keeps the later run from it. (If the end of a transaction still arrives, that is another world.)"""
+        for shard in {*world.shards, Shard()}:
+            key = world.broker, shard
+            if key not in self._known:
+                self._known[key] = self._finished(world.broker.settled(), shard)
+            if (stuck := self._known[key]) is not None:
+                return stuck
+        return None
+
+    def _finish(self, broker: Broker, shard: Shard) -> Counterexample | None:
+        world = World(broker, (shard,), (self._scenario.owner(99),), Driver("gone"), 0)
+        labels = ["a later run comes, and nothing fails any more"]
+        while world.owners[0].step != "gone":
+            step = next(steps(self._scenario, self._rules, world), None)
+            if step is None or len(labels) > 100:
+                return Counterexample("a later run does not come to an end", labels)
+            labels.append(step.label)
+            world = step.world
+            if step.wrong:
+                return Counterexample(step.wrong, labels)
+        wanted = reference(self._scenario.commands)
+        broker, shard = world.broker, world.shards[0]
+        left = written(broker.outcomes, False), written(broker.events, False), shard.state
+        if left != (wanted.outcomes, wanted.events, wanted.states[-1]):
+            return Counterexample("a later run leaves something undone", labels)
+        return None

@@ -1,0 +1,42 @@
+"""The rules of the protocol that can be broken on their own; as they stand they are the functions of the code."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError
+
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.core.event import EventEnvelope
+from cqrs_cli.core.fold import Folded, fold_event
+from cqrs_cli.jobs import claim as claims
+from cqrs_cli.jobs.claim import Claim, Judgement
+from cqrs_cli.kafka.writer import blames_the_batch
+from tests.model.broker import Log
+
+#: One tenure up to its loop, step by step.
+TENURE = ("fence", "claim", "look", "position", "take", "fold_events", "fold_outcomes")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Whoever breaks one replaces it."""
+
+    judge: Callable[[Claim, Claim | None], Judgement] = claims.judge
+    may_warm: Callable[[str, Claim | None], bool] = claims.may_warm
+    believable: Callable[[Claim, bool, Claim | None], bool] = claims.believable
+    terminal: Callable[[Claim | None, int, str], Claim | None] = claims.terminal
+    fold_event: Callable[[Aggregate, Folded | None, EventEnvelope], Folded] = fold_event
+    blames_the_batch: Callable[[KafkaError], bool] = blames_the_batch
+    tenure: tuple[str, ...] = TENURE
+    end: Callable[[Log], int] = len  # how far a log is read to judge and recover: the high watermark
+    applies_after_the_commit: bool = True
+    shard_checks_token: bool = True
+    shard_checks_positions: bool = True
+    remembers_across_restarts: bool = True
+    a_refused_record_stops_the_commit: bool = True
+    fenced_says_nothing: bool = True
+
+    def after(self, step: str) -> str:
+        """The step of a tenure that follows this one."""
+        following = (*self.tenure, "loop")
+        return following[following.index(step) + 1]

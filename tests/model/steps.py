@@ -1,0 +1,154 @@
+"""What may happen next: an owner goes on, the broker does its part, the driver ends the first run, something fails."""
+
+from confluent_kafka import KafkaError
+
+from cqrs_cli.jobs.claim import TERMINAL
+from tests.model.broker import Slot, Transaction, written
+from tests.model.deciding import reference
+from tests.model.owner import STEPS, commits
+from tests.model.rules import Rules
+from tests.model.turn import Turn
+from tests.model.world import Driver, Owner, Scenario, Step, Steps, World
+
+#: Where a call to the broker may fail; whether it had its effect, the owner does not know.
+_CALLING = {"claim", "look", "position", "take", "fold_events", "fold_outcomes", "loop", "await"}
+
+#: Where an owner may stay so long that the committed offset expires: a week without a commit.
+_FOR_LONG = {"warm", "loop", "judge", "fence", "gone"}
+
+
+def steps(scenario: Scenario, rules: Rules, world: World) -> Steps:
+    """Every step that the world may take."""
+    yield from of_broker(scenario, world)
+    for number, owner in enumerate(world.owners):
+        if owner.step in STEPS:
+            yield from STEPS[owner.step](Turn(scenario, rules, world, number))
+    yield from of_driver(scenario, rules, world)
+    if world.faults:
+        for step in faults(scenario, rules, world):
+            yield step._replace(world=step.world._replace(faults=world.faults - 1))
+
+
+def of_broker(scenario: Scenario, world: World) -> Steps:
+    """The end of a transaction arrives, markers are written, a stranger gives up."""
+    broker, transaction = world.broker, world.broker.transaction
+    if transaction is not None and not transaction.committing:
+        yield _arrival(scenario, world, transaction)
+    elif transaction is not None:
+        for place in transaction.unmarked:
+            yield Step(
+                f"broker: the commit is visible in {place}", world._replace(broker=broker.marked(place))
+            )
+    if Slot("foreign") in broker.events + broker.outcomes:
+        yield Step("a stranger's transaction is aborted", world._replace(broker=broker.undisturbed()))
+
+
+def _arrival(scenario: Scenario, world: World, transaction: Transaction) -> Step:
+    """The broker commits, and whoever waits for that hears it."""
+    claim, broker = transaction.claim, world.broker.reached()
+    wrong = ""
+    if "outcomes" in transaction.unmarked:
+        wanted = reference(scenario.commands)
+        outcomes, events = written(broker.outcomes, True), written(broker.events, True)
+        if outcomes != wanted.outcomes[: len(outcomes)] or events != wanted.events[: len(events)]:
+            wrong = "what is committed is not what the commands come to"
+        elif len(outcomes) < transaction.offset:
+            wrong = "a command is passed over"
+        elif (claim.generation, TERMINAL) in world.claimed:
+            wrong = "a run decides after it was ended"
+    if not scenario.scattered:
+        for place in transaction.unmarked:
+            broker = broker.marked(place)
+    by_driver = transaction.of == len(world.owners)
+    claimed = (claim.generation, TERMINAL if by_driver else claim.submission)
+    after = world._replace(broker=broker, claimed=world.claimed | {claimed})
+    if not by_driver and world.owners[transaction.of].step == "await":
+        after = after.with_owner(transaction.of, _informed(world.owners[transaction.of], world))
+    return Step(f"broker: commits offset {transaction.offset} of run {claim.generation}", after, wrong)
+
+
+def _informed(owner: Owner, world: World) -> Owner:
+    """The owner once it knows that its commit took place."""
+    batch, broker = owner.batch, world.broker
+    transaction = broker.transaction
+    assert transaction is not None
+    if batch is None:
+        return owner._replace(step=owner.then, then="", committed=transaction.offset)
+    before = owner.positions  # the events' report comes late: positions are lower bounds
+    outcomes = _end_of_own(broker.outcomes) if batch.outcomes else before.outcomes
+    return owner._replace(
+        step="loop",
+        batch=None,
+        at=batch.end,
+        committed=batch.end,
+        most=2,
+        positions=before._replace(commands=batch.end, outcomes=outcomes, clock=batch.clock),
+        state=batch.state,
+        waiting=(*owner.waiting, *batch.memory),
+    )
+
+
+def _end_of_own(log: tuple[Slot, ...]) -> int:
+    """What the delivery reports say."""
+    return max((n + 1 for n, slot in enumerate(log) if slot.status == "open"), default=0)
+
+
+def of_driver(scenario: Scenario, rules: Rules, world: World) -> Steps:
+    """The first run is ended from outside: look, fence, leave a terminal claim."""
+    (step, before), broker, number = world.driver, world.broker, len(world.owners)
+    run = scenario.owners[0][0]
+    gone = world._replace(driver=Driver("gone"))
+    if step == "idle":
+        if rules.terminal(broker.claim, run, f"r{run}") is None:
+            yield Step("driver: finds nothing to end", gone)
+        else:
+            yield Step("driver: sees its run's claim", world._replace(driver=Driver("fence", broker.claim)))
+    elif step == "fence" and not broker.is_settling:
+        after = world._replace(broker=broker.fenced(number), driver=Driver("claim", before))
+        yield Step("driver: fences", after)
+    elif step == "claim" and not broker.hides_an_offset:
+        last = rules.terminal(broker.claim or before, run, f"r{run}")
+        if last is None or broker.offset is None or broker.epoch != number:
+            yield Step("driver: finds that it has lost the partition", gone)
+        else:
+            left = gone._replace(broker=broker.produced(number, broker.offset, last))
+            yield Step("driver: leaves a terminal claim", left)
+
+
+def faults(scenario: Scenario, rules: Rules, world: World) -> Steps:
+    """What may go wrong now."""
+    broker, transaction = world.broker, world.broker.transaction
+    if transaction is not None and not transaction.committing:
+        yield Step("fault: the transaction times out", world._replace(broker=broker.fenced(None)))
+    quiet = all(owner.step in _FOR_LONG for owner in world.owners)
+    if quiet and broker.offset is not None and not broker.hides_an_offset:
+        claimed = frozenset(claim for claim in world.claimed if claim[1] != TERMINAL)
+        expired = broker._replace(offset=None, claim=None)
+        yield Step("fault: the committed offset expires", world._replace(broker=expired, claimed=claimed))
+    if Slot("foreign") not in broker.events + broker.outcomes:
+        for place in ("events", "outcomes"):
+            yield Step(
+                f"fault: a stranger's transaction opens on {place}",
+                world._replace(broker=broker.disturbed(place)),
+            )
+    for number in range(len(world.owners)):
+        yield from _of_owner(Turn(scenario, rules, world, number))
+
+
+def _of_owner(turn: Turn) -> Steps:
+    owner, world = turn.owner, turn.world
+    again = turn.scenario.owner(owner.run, owner.mine.submission + len(world.owners))
+    if owner.step not in (again.step, "gone"):
+        yield Step(f"fault: {owner} crashes and is started again", world.with_owner(turn.number, again))
+    if owner.step in _CALLING:
+        size = owner.batch.end - owner.at if owner.batch is not None else 0
+        yield _fault(turn.fails(KafkaError._TIMED_OUT, size))
+    if owner.step == "loop" and owner.at + 2 <= min(len(turn.scenario.commands), owner.at + owner.most):
+        if turn.rules.a_refused_record_stops_the_commit:
+            yield _fault(turn.fails(KafkaError.MSG_SIZE_TOO_LARGE, 2))
+        else:
+            yield from map(_fault, commits(turn, owner.at + 2, loses_a_record=True))
+
+
+def _fault(step: Step) -> Step:
+    return step._replace(label=f"fault: {step.label}")

@@ -1,0 +1,129 @@
+"""Steps 1 to 4 of the owner protocol, from the fence to a shard that is level with the log."""
+
+from msgspec.structs import replace
+
+from cqrs_cli.core.fold import FoldError
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.claim import succeed
+from cqrs_cli.jobs.position import Log, gap, position
+from cqrs_cli.jobs.recover import falls_short
+from tests.model.broker import last_stable, visible
+from tests.model.deciding import as_outcome, fold, merged, recalled, unpacked
+from tests.model.turn import Turn
+from tests.model.world import Shard, Steps
+
+
+def fence(turn: Turn) -> Steps:
+    """1: returns once a commit under way is complete."""
+    if not turn.broker.is_settling:
+        yield turn.next("fences", broker=turn.broker.fenced(turn.number))
+
+
+def claim(turn: Turn) -> Steps:
+    """2: read committed, so it waits for a pending commit."""
+    owner, broker = turn.owner, turn.broker
+    if broker.hides_an_offset:
+        return
+    judgement = turn.rules.judge(owner.mine, broker.claim)
+    if judgement.ends:
+        yield turn.returns(judgement)
+        return
+    mine = succeed(owner.mine, broker.claim, turn.shard.token)
+    if broker.offset is None:
+        yield turn.next("finds no offset to claim", mine=mine)
+    else:
+        known = {"mine": mine, "standing": broker.claim, "committed": broker.offset, "claimed": True}
+        yield from turn.sends("claims", broker.offset, turn.rules.after("claim"), **known)
+
+
+def look(turn: Turn) -> Steps:
+    """3: how far the outcomes reach."""
+    yield turn.next("looks where the outcomes end", outcomes_end=turn.rules.end(turn.broker.outcomes))
+
+
+def judge_position(turn: Turn) -> Steps:
+    """3: where to go on, judged from the log."""
+    owner, broker, whole = turn.owner, turn.broker, len(turn.scenario.commands)
+    events_end = turn.rules.end(broker.events)
+    if last_stable(broker.outcomes) < owner.outcomes_end or last_stable(broker.events) < events_end:
+        return
+    decided = [as_outcome(value).data.offset for value in visible(broker.outcomes, 0, owner.outcomes_end)]
+    last = decided[-1] if decided else None
+    has_events = last is not None or bool(visible(broker.events, 0, events_end))
+    log = Log("counter", "c", 0, "id", 1, 0, whole, last, has_events, owner.committed, owner.standing)
+    try:
+        at = position(log)
+    except ContradictionError as error:
+        yield turn.doubts(error)
+        return
+    if gap(log, at) != (at, at):
+        yield turn.doubts(f"offset {owner.committed} is committed but command {at} has no outcome")
+        return
+    mine = replace(owner.mine, topic_id=log.topic_id, partitions=log.partitions)
+    known = {"mine": mine, "at": at, "standing": None, "outcomes_end": 0, "claimed": True}
+    if owner.claimed and at == owner.committed:
+        yield turn.next(f"goes on at {at}", **known)
+    else:
+        yield from turn.sends(f"goes on at {at} and says so", at, turn.rules.after(owner.step), **known)
+
+
+def take(turn: Turn) -> Steps:
+    """4: make the shard mine."""
+    token, at = turn.owner.mine.token, turn.shard.positions
+    yield turn.next(
+        "takes its shard", shard=turn.shard._replace(token=token), token=token, settled=at, positions=at
+    )
+
+
+def fold_events(turn: Turn) -> Steps:
+    """4: up to where the log ends now."""
+    broker, following = turn.broker, turn.rules.after("fold_events")
+    end = turn.rules.end(broker.events)
+    if last_stable(broker.events) < end:
+        return
+    try:
+        shard = with_events(turn, turn.shard, end)
+    except (ContradictionError, FoldError) as error:
+        yield turn.doubts(error)
+    else:
+        yield turn.writes("folds the events", following, shard, outcomes_end=turn.rules.end(broker.outcomes))
+
+
+def fold_outcomes(turn: Turn) -> Steps:
+    """4: and remember what was decided."""
+    owner, following = turn.owner, turn.rules.after("fold_outcomes")
+    if last_stable(turn.broker.outcomes) < owner.outcomes_end:
+        return
+    try:
+        shard = with_outcomes(turn, turn.shard._replace(positions=owner.positions), owner.outcomes_end)
+    except ContradictionError as error:
+        yield turn.doubts(error)
+    else:
+        shard = shard._replace(positions=shard.positions._replace(commands=owner.at))
+        yield turn.writes("folds the outcomes", following, shard, outcomes_end=0)
+
+
+def with_events(turn: Turn, shard: Shard, end: int) -> Shard:
+    """The shard with the events up to `end` folded; raises `ContradictionError`, `FoldError`."""
+    at = turn.owner.positions
+    if at.events > end:
+        raise ContradictionError(f"the events end at {end}, before {at.events}", "")
+    state = fold(turn.rules, shard.state, visible(turn.broker.events, at.events, end))
+    return shard._replace(state=state, positions=at._replace(events=end))
+
+
+def with_outcomes(turn: Turn, shard: Shard, end: int) -> Shard:
+    """The shard with the outcomes up to `end` folded; raises `ContradictionError`."""
+    at, commands = shard.positions, turn.scenario.commands
+    if at.outcomes > end:
+        raise ContradictionError(f"the outcomes end at {end}, before {at.outcomes}", "")
+    memory = shard.memory
+    for value in visible(turn.broker.outcomes, at.outcomes, end):
+        outcome = as_outcome(value)
+        if falls_short(unpacked(shard.state), outcome):
+            raise ContradictionError(f"events of command {outcome.data.offset} were lost", "")
+        offset = outcome.data.offset
+        at = at._replace(commands=offset + 1, clock=max(at.clock, commands[offset].timestamp))
+        if turn.rules.remembers_across_restarts:
+            memory = merged(memory, recalled(commands, value))
+    return shard._replace(memory=memory, positions=at._replace(outcomes=end))

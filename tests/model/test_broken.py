@@ -1,0 +1,21 @@
+"""The model is checked by breaking it: without any one of its rules something goes wrong."""
+
+import pytest
+
+from tests.model.broken import BREAKS
+from tests.model.explore import explore
+from tests.model.rules import Rules
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+def test_a_broken_rule_has_a_counterexample(broken: str) -> None:
+    rules, scenario, wrong = BREAKS[broken]
+    found = explore(scenario, rules).counterexample
+    assert found is not None, "nothing goes wrong: the rule is not needed, or the model does not see why"
+    print(found)
+    assert found.wrong.startswith(wrong), str(found)
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+def test_what_shows_it_shows_nothing_while_the_rule_is_kept(broken: str) -> None:
+    assert explore(BREAKS[broken].scenario, Rules()).counterexample is None

@@ -1,0 +1,64 @@
+"""Every interleaving of two owners of one partition, within bounds, keeps every promise of the protocol."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.model.deciding import REPEATED
+from tests.model.explore import explore
+from tests.model.rules import Rules
+from tests.model.world import Scenario
+
+TWO_RUNS, TWO_ATTEMPTS = ((1, 0), (2, 0)), ((1, 0), (1, 1))
+HERE, APART = (0, 0), (0, 1)
+
+ALONE = Scenario("one run", ((1, 0),), (0,), faults=2, tenures=3)
+DISTANT = Scenario("two runs on two machines", TWO_RUNS, APART, faults=1)
+NEIGHBOURS = Scenario("two runs on one machine", TWO_RUNS, HERE, faults=1)
+RETRY = Scenario("a straggler and its retry", TWO_ATTEMPTS, HERE, faults=0)
+DEPLOY = Scenario("a new run warms, markers come late", TWO_RUNS, HERE, 0, warms=True, scattered=True)
+ENDED = Scenario("a run is taken over while it is ended", TWO_RUNS, HERE, faults=0, may_be_ended=True)
+SCENARIOS = [
+    ALONE,
+    replace(ALONE, name="one run, and a repeated command", commands=REPEATED),
+    replace(ALONE, name="one run that warms, markers come late", faults=1, warms=True, scattered=True),
+    replace(ALONE, name="a run that may be ended", faults=1, may_be_ended=True),
+    DISTANT,
+    NEIGHBOURS,
+    RETRY,
+    DEPLOY,
+    ENDED,
+    replace(DISTANT, name="two runs, and a repeated command", faults=0, commands=REPEATED),
+]
+
+#: Where there is no end, the nearest worlds.
+DEEPER = [
+    replace(ALONE, faults=4),
+    replace(RETRY, faults=1),
+    replace(DEPLOY, faults=1),
+    replace(ENDED, faults=1),
+    replace(NEIGHBOURS, name="two runs on one machine, markers come late", scattered=True),
+    replace(NEIGHBOURS, faults=2, tenures=3),
+    replace(DISTANT, faults=2, tenures=3),
+    Scenario("three runs on two machines", ((1, 0), (2, 0), (3, 0)), (0, 0, 1), faults=1),
+    Scenario("a straggler, its retry and a later run", ((1, 0), (1, 1), (2, 0)), (0, 1, 0), faults=1),
+]
+
+
+def nothing_goes_wrong(scenario: Scenario, most: int) -> bool:
+    """Whether every world was visited."""
+    worlds, counterexample = explore(scenario, Rules(), most)
+    print(f"{scenario.name}: {worlds:,} worlds")
+    assert counterexample is None, str(counterexample)
+    return worlds < most
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
+def test_nothing_goes_wrong(scenario: Scenario) -> None:
+    assert nothing_goes_wrong(scenario, 500_000)
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize("scenario", DEEPER, ids=lambda scenario: scenario.name)
+def test_nothing_goes_wrong_where_more_does(scenario: Scenario) -> None:
+    nothing_goes_wrong(scenario, 1_500_000)

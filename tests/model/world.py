@@ -1,0 +1,113 @@
+"""Everything at one moment: the broker, the shards, who works, and what may still go wrong."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cqrs_cli.core.memory import Saved
+from cqrs_cli.jobs.claim import Claim
+from cqrs_cli.state.store import Positions
+from tests.model.broker import Broker
+from tests.model.deciding import IN_SEQUENCE, Commands, Decided, Memory
+
+
+class Shard(NamedTuple):
+    """It survives whoever wrote it."""
+
+    token: str = ""
+    positions: Positions = Positions()
+    state: Saved | None = None
+    memory: Memory = ()
+
+
+class Owner(NamedTuple):
+    """One task. What it knows may be old: between two of its steps anything may have happened."""
+
+    step: str
+    mine: Claim
+    most: int = 2  # commands in its next batch, at most
+    tenures: int = 1
+    # where this tenure begins
+    standing: Claim | None = None
+    committed: int | None = None
+    claimed: bool = False
+    last: int | None = None  # the command of the last outcome
+    outcomes_end: int = 0
+    has_events: bool = False
+    at: int = 0
+    # its ledger
+    token: str = ""
+    settled: Positions = Positions()  # where it believes the shard to be
+    positions: Positions = Positions()
+    state: Saved | None = None  # above the shard
+    waiting: Memory = ()  # to be applied
+    # under way at the broker
+    batch: Decided | None = None
+    then: str = ""
+
+    @property
+    def run(self) -> int:
+        return self.mine.generation
+
+    def __str__(self) -> str:
+        return f"run {self.run}.{self.mine.submission}"
+
+
+class Driver(NamedTuple):
+    """Who ends the first run from outside."""
+
+    step: str = "idle"
+    standing: Claim | None = None
+
+
+class World(NamedTuple):
+    """One state of the model."""
+
+    broker: Broker
+    shards: tuple[Shard, ...]
+    owners: tuple[Owner, ...]
+    driver: Driver
+    faults: int  # so much may still go wrong
+    claimed: frozenset[tuple[int, int]] = (
+        frozenset()
+    )  # (run, submission) of every claim that was ever committed
+
+    def with_owner(self, number: int, owner: Owner) -> "World":
+        return self._replace(owners=(*self.owners[:number], owner, *self.owners[number + 1 :]))
+
+
+class Step(NamedTuple):
+    """One thing that may happen next; `wrong` says which promise it breaks."""
+
+    label: str
+    world: World
+    wrong: str = ""
+
+
+Steps = Iterator[Step]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Who takes part, and within which bounds."""
+
+    name: str
+    owners: tuple[tuple[int, int], ...]  # (run, submission) of each
+    machines: tuple[int, ...]  # where each works, since that is where a shard lies
+    faults: int = 2
+    tenures: int = 2  # an owner that would begin one more is taken to pause for ever
+    may_be_ended: bool = False  # the first run, by its driver
+    warms: bool = False  # whether owners fold before they fence
+    scattered: bool = False  # whether a commit becomes visible in one place after the other
+    commands: Commands = field(default=IN_SEQUENCE, repr=False)
+
+    def beginning(self) -> World:
+        """The commands are there, and nobody has begun."""
+        owners = tuple(self.owner(*who) for who in self.owners)
+        shards = (Shard(),) * (1 + max(self.machines))
+        return World(Broker(), shards, owners, Driver("idle" if self.may_be_ended else "gone"), self.faults)
+
+    def owner(self, run: int, submission: int = 0) -> Owner:
+        """One who has not begun."""
+        mine = Claim(run, f"r{run}", submission, 0, 0, "id", 1)
+        return Owner("warm" if self.warms else "fence", mine)
