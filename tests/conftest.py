@@ -1,5 +1,6 @@
 """What tests share: one real broker per run, and names that no other test uses."""
 
+import os
 import sys
 import uuid
 from collections.abc import Iterator
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from cqrs_cli.kafka.connection import Connection
+
+#: Names a broker for the tests to use, in the environment.
+BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"
 
 # No test measures time: on a busy machine an example may take any.
 hypothesis.settings.register_profile(
@@ -37,11 +41,13 @@ def kafka_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def connection(kafka_root: Path) -> "Connection":
-    """To the one embedded broker of the run."""
+def connection(request: pytest.FixtureRequest) -> "Connection":
+    """To the one embedded broker of the run, or to one that is there already."""
     from cqrs_cli.kafka.connection import Connection
 
-    return Connection(embedded.ensure(kafka_root))
+    if server := os.environ.get(BOOTSTRAP_SERVER):
+        return Connection(server)
+    return Connection(embedded.ensure(request.getfixturevalue("kafka_root")))
 
 
 @pytest.fixture(scope="session")

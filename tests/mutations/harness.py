@@ -1,0 +1,66 @@
+"""Breaking a copy of the code, and seeing whether a test fails for it."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.conftest import BOOTSTRAP_SERVER
+from tests.mutations.table import Mutation
+
+ROOT = Path(__file__).parents[2]
+
+#: What tests need of the repository.
+_PARTS = ("cqrs_cli", "aggregates", "tests", "pyproject.toml")
+
+
+class Run(NamedTuple):
+    """What pytest came to in a copy."""
+
+    status: int
+    output: str
+
+    @property
+    def passed(self) -> bool:
+        return self.status == 0
+
+    @property
+    def failed(self) -> bool:
+        """Whether tests failed, rather than that they could not be found, imported or set up."""
+        closing = self.output.rstrip().rpartition("\n")[2]
+        return self.status == 1 and bool(re.search(r"\b\d+ failed\b", closing)) and "error" not in closing
+
+
+def copy(folder: Path) -> Path:
+    """The repository, to be broken."""
+    for part in _PARTS:
+        if (ROOT / part).is_dir():
+            shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / part, folder)
+    return folder
+
+
+def broken(mutation: Mutation) -> str:
+    """The file, broken. Fails where the code has changed, so that no mutation outlives what it breaks."""
+    text = (ROOT / mutation.file).read_text(encoding="utf-8")
+    for old, new in mutation.edits:
+        assert text.count(old) == 1, f"{mutation.file} has {text.count(old)} of {old!r}: mend the mutation"
+        text = text.replace(old, new)
+    compile(text, mutation.file, "exec")
+    return text
+
+
+def run(root: Path, tests: list[str], bootstrap_server: str | None) -> Run:
+    """Run these tests in a copy, against the broker that is there already."""
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "PYTHONPATH")}
+    if bootstrap_server is not None:
+        env[BOOTSTRAP_SERVER] = bootstrap_server
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(
+        command, cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    return Run(done.returncode, done.stdout)

@@ -1,0 +1,59 @@
+"""The suite itself is tested: what breaks a rule must fail a test."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.mutations.harness import broken, copy, run
+from tests.mutations.table import DETAILS, RULES, Mutation
+
+#: Where tests are that need no broker, though others around them may.
+_PURE = ("tests/core/", "tests/state/", "tests/jobs/test_claim.py", "tests/kafka/test_blame.py")
+
+
+def cases(mutations: list[Mutation], *marks: pytest.MarkDecorator) -> list[object]:
+    return [
+        pytest.param(
+            one,
+            id=one.name,
+            marks=marks if one.noticed_by.startswith(_PURE) else [*marks, pytest.mark.kafka],
+        )
+        for one in mutations
+    ]
+
+
+def broker(request: pytest.FixtureRequest) -> str | None:
+    """The server of the run's broker, for tests that need it."""
+    if request.node.get_closest_marker("kafka") is None:
+        return None
+    return str(request.getfixturevalue("connection").bootstrap_server)
+
+
+@pytest.mark.parametrize("mutation", [*cases(RULES), *cases(DETAILS, pytest.mark.faults)])
+def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    root = copy(tmp_path)
+    (root / mutation.file).write_text(broken(mutation), encoding="utf-8")
+    done = run(root, [mutation.noticed_by], broker(request))
+    print(done.output)
+    assert done.failed, f"nobody has noticed: {mutation.name}"
+
+
+@pytest.mark.parametrize("mutation", DETAILS, ids=lambda mutation: mutation.name)
+def test_what_a_mutation_breaks_is_still_there(mutation: Mutation) -> None:
+    assert broken(mutation)
+
+
+@pytest.mark.kafka
+@pytest.mark.faults
+def test_nothing_is_noticed_where_nothing_is_broken(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS]]
+    done = run(copy(tmp_path), tests, broker(request))
+    assert done.passed, done.output
+
+
+def test_a_mutation_that_nobody_could_notice_is_not_taken_for_noticed(tmp_path: Path) -> None:
+    root = copy(tmp_path)
+    claim = root / "cqrs_cli/jobs/claim.py"
+    claim.write_text("import nothing_of_that_name\n")
+    assert not run(root, ["tests/jobs/test_claim.py"], None).failed
+    assert not run(root, ["tests/jobs/test_claim.py::test_that_is_not_there"], None).failed
