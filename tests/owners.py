@@ -4,14 +4,12 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
-from pkgutil import resolve_name
-from typing import Any, Literal, NamedTuple
 
+from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.assignment import Plan, Verdict
 from cqrs_cli.jobs.own import own
@@ -76,21 +74,10 @@ def quietly(plan: Plan) -> None:
         raise error
 
 
-class Fault(NamedTuple):
-    """A signal that an owner's process sends to itself before or after the nth call of a method."""
-
-    place: str  # module:Class.method
-    when: Literal["before", "after"]
-    nth: int = 1
-    signal: int = signal.SIGKILL
-
-
 class Process:
-    """An owner in a process of its own, which takes and applies few commands at a time."""
+    """An owner in a process of its own, which takes and applies few commands at a time; `fault` is a failpoint."""
 
-    def __init__(
-        self, plan: Plan, fault: Fault | None = None, most: int = 100, apply_every: int = 400
-    ) -> None:
+    def __init__(self, plan: Plan, fault: str = "", most: int = 100, apply_every: int = 400) -> None:
         self._ours, theirs = _PROCESSES.Pipe(duplex=False)
         arguments = (plan, fault, most, apply_every, theirs)
         self._process = _PROCESSES.Process(target=_serve, args=arguments, daemon=True)
@@ -110,6 +97,11 @@ class Process:
         self._process.join(60)
         return self._process.exitcode == -signal.SIGKILL
 
+    def lost(self) -> bool:
+        """Wait for the end: whether it ended itself, because a call to the broker did not return."""
+        self._process.join(120)
+        return self._process.exitcode == os.EX_SOFTWARE
+
     def error(self) -> CqrsError | None:
         """Wait for the end: what it ended with."""
         assert self._ours.poll(60)
@@ -118,37 +110,11 @@ class Process:
         return next((verdict.error for verdict in verdicts if verdict.error), None)
 
 
-def _serve(plan: Plan, fault: Fault | None, most: int, apply_every: int, pipe: Pipe) -> None:
+def _serve(plan: Plan, fault: str, most: int, apply_every: int, pipe: Pipe) -> None:
     from cqrs_cli.jobs import own as owning
     from cqrs_cli.jobs import tenure
 
     owning.MOST_COMMANDS = tenure.MOST_COMMANDS = most  # type: ignore[attr-defined]
     tenure.APPLY_EVERY = apply_every  # type: ignore[attr-defined]
-    if fault is not None:
-        _install(fault)
+    os.environ[failpoints.VARIABLE] = fault
     pipe.send(list(own(plan, 0, 1, 0)))
-
-
-def _strike(number: int) -> None:
-    """At this thread, which goes no further: sent to the process, it would run on, and stop with a lock in hand."""
-    signal.pthread_kill(threading.get_ident(), number)
-
-
-def _install(fault: Fault) -> None:
-    place, _, method = fault.place.rpartition(".")
-    holder = resolve_name(place)
-    original: Callable[..., Any] = getattr(holder, method)
-    calls = 0
-
-    @wraps(original)
-    def called(*arguments: Any, **named: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        if calls == fault.nth and fault.when == "before":
-            _strike(fault.signal)
-        result = original(*arguments, **named)
-        if calls == fault.nth and fault.when == "after":
-            _strike(fault.signal)
-        return result
-
-    setattr(holder, method, called)

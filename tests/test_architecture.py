@@ -31,7 +31,7 @@ HEAVY = {
 }
 
 #: What anybody may import: values and errors that know nothing of the rest.
-LEAVES = {"errors", "version", "durations", "properties"}
+LEAVES = {"errors", "version", "durations", "properties", "failpoints"}
 
 #: What else the modules of each part may import. A part is a folder or a file of `cqrs_cli`.
 MAY_IMPORT: dict[str, set[str]] = {

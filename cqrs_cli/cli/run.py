@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import Cli, command
 from cqrs_cli.errors import UsageError
@@ -68,6 +69,8 @@ def run(
     from cqrs_cli.jobs.run import run as drive
     from cqrs_cli.jobs.spark import project_session, slots
 
+    for setting, value in failpoints.environment().items():
+        cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
     cli.flags.update(master=master, state_dir=state_dir)
     settings = cli.settings
     names = aggregates or cli.aggregate_names()

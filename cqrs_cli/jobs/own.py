@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
+from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.assignment import Plan, Verdict
@@ -40,6 +41,7 @@ STUCK = 3 * TRANSACTION_TIMEOUT
 
 def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
     """Own this task's share of the partitions until all of them have ended; yields how each did."""
+    failpoints.arm()
     parent, began = os.getppid(), time.process_time()
     stopping = threading.Event()
     units = plan.share(task, tasks)

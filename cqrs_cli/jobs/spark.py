@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 from cqrs_cli.jobs import jvm
 from cqrs_cli.registry import source_archive
@@ -153,6 +154,7 @@ def _settings(master: str, conf: Mapping[str, str], name: str, loopback: bool) -
         **local,
         **conf,
         **FIXED,
+        **{f"spark.executorEnv.{name}": value for name, value in failpoints.environment().items()},
         "spark.driver.extraJavaOptions": options,
     }
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 from msgspec.structs import replace
 
+from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.batch import Context, Decisions, decide_batch
 from cqrs_cli.core.record import Record
@@ -104,7 +105,9 @@ class Tenure:
 
     def fence(self) -> None:
         """1: fence the previous owner; its open transaction is settled."""
+        failpoints.reached("fence.before")
         self.writer.fence()
+        failpoints.reached("fence.after")
 
     def claim(self) -> None:
         """2: judge the claim that stands, waiting for pending commits, and put mine in its place."""
@@ -116,9 +119,11 @@ class Tenure:
         self.mine = succeed(self.mine, standing, self.store.token())
         if standing and (standing.generation, standing.run) == (self.mine.generation, self.mine.run):
             self.counts = standing.counts  # what my run has decided, also in an attempt that was lost
+        failpoints.reached("claim.before")
         if found.offset is not None:
             self._commit_position(found.offset)
             self.claimed = True
+        failpoints.reached("claim.after")
 
     def position(self) -> None:
         """3: where to go on, judged from the log; the topic and its partitions are checked only now."""
@@ -150,13 +155,16 @@ class Tenure:
             partitions=log.partitions,
             accepted_loss=self.mine.accepted_loss if accept is None else accept,
         )
+        failpoints.reached("position.before")
         if not self.claimed or self.at != self.committed:
             self._commit_position(self.at)
             self.claimed = True
+        failpoints.reached("position.after")
 
     def recover(self) -> None:
         """4: bring the shard up to the log and make it mine."""
         self.store.take(self.mine.token, self.store.token())
+        failpoints.reached("recover.taken")
         self.ledger = Ledger(
             self.aggregate, self.store, self.mine.token
         )  # reads the positions before the log's end
@@ -165,12 +173,14 @@ class Tenure:
         connection, partition = self.plan.connection, self.partition
         with self._reading():
             fold_events(connection, self.aggregate, self.topics, partition, self.ledger, events)
+            failpoints.reached("recover.events")
             accepted, window = self.mine.accepted_loss or 0, self.plan.window
             fold_outcomes(
                 connection, self.topics, partition, self.ledger, outcomes, self.last, window, accepted
             )
         self.ledger.fold(self.ledger.positions._replace(commands=self.at))
         self.store.note_code(self.aggregate.code, self.mine.token)
+        failpoints.reached("recover.after")
 
     def loop(self, stopping: Callable[[], bool]) -> None:
         """5: poll, decide, commit, apply, until the target is reached or `stopping()` says so."""
@@ -219,10 +229,12 @@ class Tenure:
         return records
 
     def _decide_and_commit(self, records: list[Record]) -> None:
+        failpoints.reached("decide.before")
         began = _now()
         with self.ledger.looking():
             decisions = decide_batch(self.aggregate, records, self._context())
         end = records[-1].offset + 1
+        failpoints.reached("decide.after")
         counts = self.counts.add(decisions.counts, began, _now())
         self._commit(decisions, records, end, replace(self.mine, counts=counts).metadata())
         self.most = min(self.most * 2, MOST_COMMANDS)

@@ -1,6 +1,8 @@
 """Kafka clients with the settings that the design rests on. All data goes through librdkafka."""
 
 import logging
+import threading
+import time
 from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -86,6 +88,32 @@ def producer(connection: Connection, *, transactional_id: str | None = None, **o
         },
         logger=LOG,
     )
+
+
+def until_sent(producer: Producer, request: str) -> None:
+    """Return as soon as a request of this name is on the wire, its reply mostly not read. Needs `debug=protocol`."""
+    sent = _Said(f"Sent {request}")
+    LOG.addHandler(sent)
+    LOG.setLevel(logging.DEBUG)
+    deadline = time.monotonic() + REQUEST_TIMEOUT
+    try:
+        while not sent.said and time.monotonic() < deadline:
+            producer.poll(0.05)  # returns with each line of the log
+    finally:
+        LOG.setLevel(logging.NOTSET)
+        LOG.removeHandler(sent)
+
+
+class _Said(logging.Handler):
+    """Whether a text was logged by a client that this thread polls."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.said = False
+        self._text, self._thread = text, threading.get_ident()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.said = self.said or (record.thread == self._thread and self._text in record.getMessage())
 
 
 def is_unreachable(error: KafkaError) -> bool:

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from cqrs_cli import failpoints
 from cqrs_cli.core.batch import Output
 from cqrs_cli.core.event import HEADERS
 from cqrs_cli.core.outcome import DeadLetter
-from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.clients import producer, until_sent
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Topics
 
@@ -89,6 +90,7 @@ class FencedWriter:
             retry_backoff_ms=1,  # back-to-back transactions meet CONCURRENT_TRANSACTIONS: 4 ms instead of 100
             retry_backoff_max_ms=5,
             reconnect_backoff_ms=20,
+            **({"debug": "protocol"} if failpoints.armed("commit.sent") else {}),
         )
 
     @property
@@ -150,6 +152,7 @@ class FencedWriter:
                     None,
                     deadline,
                 )
+            failpoints.reached("produce.after")
             self._finish(group, offset, metadata)
         except KafkaException as error:
             if blames_the_batch(error.args[0]):
@@ -167,12 +170,19 @@ class FencedWriter:
                 if error.args[0].code() != KafkaError._STATE:
                     raise
                 self._send_offset(group, position)  # a record failed meanwhile: only the next call says how
+            failpoints.reached("offsets.after")
             # Behind a record that failed others stay queued: `commit_transaction` would wait for them in vain, all its
             # time, and then say that it timed out.
             deadline = time.monotonic() + TRANSACTION_TIMEOUT
             while self._producer.flush(_PATIENCE) and time.monotonic() < deadline:
                 self._send_offset(group, position)
-            self._producer.commit_transaction(TRANSACTION_TIMEOUT)
+            failpoints.reached("flush.after")
+            failpoints.during(
+                "commit.sent",
+                lambda: self._producer.commit_transaction(TRANSACTION_TIMEOUT),
+                lambda: until_sent(self._producer, "EndTxnRequest"),
+            )
+            failpoints.reached("commit.after")
 
     def _send_offset(self, group: Consumer, position: TopicPartition) -> None:
         self._producer.send_offsets_to_transaction(
@@ -192,6 +202,7 @@ class FencedWriter:
             if number:
                 self._producer.flush(_PATIENCE)  # of what failed, `_finish` hears
             self._produce_all(self._topics.events, _portion(events, number, portions), deadline)
+            failpoints.reached("produce.first", self._producer.flush)
             self._produce_all(self._topics.outcomes, _portion(outcomes, number, portions), deadline)
 
     def _produce_all(self, topic: str, outputs: Sequence[Output], deadline: float) -> None:

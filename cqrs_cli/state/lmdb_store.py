@@ -15,6 +15,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import lmdb
 
+from cqrs_cli import failpoints
 from cqrs_cli.core.memory import Saved
 from cqrs_cli.state import layout
 from cqrs_cli.state.folder import REBUILD, CorruptError, complaints
@@ -132,8 +133,11 @@ class LmdbStore:
             for db, entries in zip(self._ids, ids, strict=True):
                 _put(txn, db, sorted(entries, key=_by_key))
             txn.put(_HEAD, _write_head(change.end, change.token), db=self._meta)
+            failpoints.reached("apply.inside")
 
+        failpoints.reached("apply.before")
         self._write(write)
+        failpoints.reached("apply.after")
 
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, Saved]]]]:

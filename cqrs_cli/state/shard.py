@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate import encode
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.folder import CorruptError, complaints, refuse_network
@@ -111,10 +112,12 @@ class _Shard(LmdbStore):
     def close(self) -> None:
         if not self._open:
             return
+        failpoints.reached("shard.closing")
         try:
             # Alone first, then synced, then marked: so nobody's unsynced write can come under a clean mark.
             alone = _try_lock(self._folder, fcntl.LOCK_EX)
             super().close()
+            failpoints.reached("shard.closed")
             if alone:
                 write_mark(self._folder, "clean")
         finally:
@@ -127,6 +130,7 @@ def _reopen(path: Path, identity: Identity) -> LmdbStore | str:
         folder = _hold(path, undo)
         if reason := distrust(path):
             return reason
+        failpoints.reached("shard.opening")
         write_mark(folder, "working")  # before LMDB writes anything
         try:
             store = _Shard(path, identity.window_ms, folder)
@@ -147,6 +151,7 @@ def _create(path: Path, identity: Identity) -> LmdbStore:
         undo.callback(store.abandon)
         store.note_identity(encode(identity))
         store.sync()
+        failpoints.reached("shard.opening")
         write_mark(folder, "working")  # a crash before this leaves no mark, hence no trust
         undo.pop_all()
         return store

@@ -26,7 +26,7 @@ RULES = [
                 "        try:\n            written = self.writer.commit(",
             ),
         ),
-        "tests/jobs/test_crashes.py::test_an_owner_killed_anywhere_harms_nothing[before FencedWriter._finish 5]",
+        "tests/jobs/test_crashes.py::test_an_owner_killed_anywhere_harms_nothing[flush.after:5]",
     ),
     Mutation(
         "the position is read before the fence",

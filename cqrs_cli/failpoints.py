@@ -1,0 +1,141 @@
+"""Failpoints: the owner protocol's arrows by name, at which an owner can be made to die, stop or wait. For tests.
+
+    CQRS_FAILPOINT=POINT:NTH:ACTION[@FILE]      e.g. commit.sent:5:kill
+
+The NTH time that an owner of a process is at POINT, it acts. With FILE only the first process to get there does, and
+leaves its id in it. ACTION is `kill` (SIGKILL), `stop` (SIGSTOP) or `wait` (this owner alone, until FILE is removed).
+
+Unset, passing a point costs one comparison, and points lie only where a batch passes, never a single command.
+"""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+
+from cqrs_cli.errors import ConfigurationError
+
+VARIABLE = "CQRS_FAILPOINT"
+
+#: In the order of the protocol: what has just been done, or is about to be.
+POINTS = {
+    "shard.opening": "the shard lies there, its mark does not yet say that it is at work",
+    "fence.before": "warm: what is visible is folded",
+    "fence.after": "the owner before is fenced, its open transaction settled",
+    "claim.before": "the claim that stands is judged, mine not yet committed",
+    "claim.after": "my claim stands",
+    "position.before": "the position is judged, not yet committed",
+    "position.after": "the position is committed",
+    "recover.taken": "the shard bears my token, nothing is folded",
+    "recover.events": "events are folded, outcomes are not",
+    "recover.after": "the shard is up to the log",
+    "decide.before": "a batch is polled",
+    "decide.after": "the batch is decided, no transaction begun",
+    "produce.first": "the batch's events are with the broker, its outcomes are not",
+    "produce.after": "all records are handed over",
+    "offsets.after": "the position is part of the transaction",
+    "flush.after": "the broker has all records",
+    "commit.sent": "the request to commit is on the wire, its reply not read",
+    "commit.after": "the commit is acknowledged, the ledger does not know",
+    "apply.before": "committed to Kafka, not yet to LMDB",
+    "apply.inside": "inside LMDB's transaction",
+    "apply.after": "applied",
+    "shard.closing": "all is done, the shard not yet synced",
+    "shard.closed": "the shard is synced and closed, its mark does not say so",
+}
+ACTIONS = ("kill", "stop", "wait")
+
+
+class _Armed:
+    """One failpoint, counting how often it was reached."""
+
+    def __init__(self, point: str, nth: int, action: str, file: Path | None) -> None:
+        self.point, self._nth, self._action, self._file = point, nth, action, file
+        self._times = count(1)
+
+    def due(self, point: str) -> bool:
+        return point == self.point and next(self._times) == self._nth
+
+    def act(self) -> None:
+        if self._file is not None and not _first(self._file):
+            return
+        if self._action == "wait":
+            while self._file is not None and self._file.exists():
+                time.sleep(0.01)
+            return
+        # At this thread, which goes no further: sent to the process, it would run on, and stop with a lock in hand.
+        number = signal.SIGKILL if self._action == "kill" else signal.SIGSTOP
+        signal.pthread_kill(threading.get_ident(), number)
+
+
+_armed: _Armed | None = None
+
+
+def arm() -> None:
+    """What the environment says holds for the owners of this process; raises `ConfigurationError`."""
+    global _armed
+    _armed = _parse(os.environ.get(VARIABLE, ""))
+
+
+def environment() -> dict[str, str]:
+    """What a worker's environment needs for it: nothing when unset. Raises `ConfigurationError`."""
+    text = os.environ.get(VARIABLE, "")
+    return {VARIABLE: text} if _parse(text) else {}
+
+
+def armed(point: str) -> bool:
+    """Whether an owner of this process will act at this point."""
+    return _armed is not None and _armed.point == point
+
+
+def reached(point: str, visibly: Callable[[], object] | None = None) -> None:
+    """An owner is at this point. Before it acts there, `visibly` lets the broker see what it has done so far."""
+    if _armed is not None and _armed.due(point):
+        if visibly is not None:
+            visibly()
+        _armed.act()
+
+
+def during(point: str, call: Callable[[], object], begun: Callable[[], object]) -> None:
+    """Make a call in whose middle this point lies: if an owner is to act there, it does so once `begun` returns."""
+    if _armed is None or not _armed.due(point):
+        call()
+        return
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(call)
+        begun()
+        _armed.act()
+        running.result()
+
+
+def _first(file: Path) -> bool:
+    """Whether this is the first process to act: it leaves its id, whole from the moment the file is there."""
+    draft = file.with_name(f"{file.name}.{os.getpid()}")
+    draft.write_text(str(os.getpid()))
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink()
+    return True
+
+
+def _parse(text: str) -> _Armed | None:
+    if not text:
+        return None
+    place, _, file = text.partition("@")
+    point, _, rest = place.partition(":")
+    nth, _, action = rest.partition(":")
+    if point not in POINTS:
+        raise ConfigurationError(f"{VARIABLE}: no point {point!r}", f"known: {', '.join(POINTS)}")
+    if not (nth.isdecimal() and int(nth)) or action not in ACTIONS or (action == "wait" and not file):
+        raise ConfigurationError(
+            f"{VARIABLE}: not POINT:NTH:ACTION[@FILE]: {text!r}",
+            f"NTH counts from 1; ACTION is {', '.join(ACTIONS)}, and wait needs a FILE",
+        )
+    return _Armed(point, int(nth), action, Path(file) if file else None)

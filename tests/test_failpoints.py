@@ -1,0 +1,98 @@
+"""Failpoints: one variable arms one of them, and every arrow has one."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli import failpoints
+from cqrs_cli.errors import ConfigurationError
+
+PACKAGE = Path(failpoints.__file__).parent
+DOCUMENT = PACKAGE.parent / "docs" / "faults.md"
+
+
+@pytest.fixture(autouse=True)
+def disarmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Whatever a test arms."""
+    yield
+    monkeypatch.delenv(failpoints.VARIABLE, raising=False)
+    failpoints.arm()
+
+
+def arm(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(failpoints.VARIABLE, text)
+    failpoints.arm()
+
+
+def passing(text: str, *points: str) -> int:
+    """How a process ends that passes these points."""
+    passes = ";".join(f"failpoints.reached({point!r})" for point in points)
+    program = f"from cqrs_cli import failpoints; failpoints.arm(); {passes}"
+    environment = os.environ | {failpoints.VARIABLE: text}
+    return subprocess.run([sys.executable, "-c", program], env=environment).returncode
+
+
+def test_every_point_lies_in_the_code_and_every_one_there_has_a_meaning() -> None:
+    code = "".join(path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "failpoints.py")
+    placed = re.findall(r"failpoints\.(?:reached|during)\(\s*\"([^\"]+)\"", code)
+    assert set(placed) == set(failpoints.POINTS)
+
+
+def test_the_document_lists_every_point_with_its_meaning_in_order() -> None:
+    rows = re.findall(r"^\| `([a-z.]+)` \| (.+?) \|$", DOCUMENT.read_text(), re.MULTILINE)
+    assert rows == list(failpoints.POINTS.items())
+
+
+def test_unset_nothing_happens_and_no_worker_is_told() -> None:
+    assert failpoints.environment() == {}
+    for point in failpoints.POINTS:
+        failpoints.reached(point)
+
+
+def test_only_the_named_point_counts_and_only_at_its_nth_time() -> None:
+    assert passing("fence.after:2:kill", "fence.after", "claim.after") == 0
+    assert passing("fence.after:2:kill", "fence.after", "claim.after", "fence.after") == -signal.SIGKILL
+
+
+def test_with_a_file_only_the_first_process_acts_and_says_which_it_is(tmp_path: Path) -> None:
+    fault = f"fence.after:1:kill@{tmp_path / 'struck'}"
+    assert passing(fault, "fence.after") == -signal.SIGKILL
+    assert int((tmp_path / "struck").read_text()) > 0
+    assert passing(fault, "fence.after") == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["struck"]
+
+
+def test_what_was_done_is_made_visible_only_where_an_owner_acts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+    (tmp_path / "gone").write_text("another process was here")
+    arm(monkeypatch, f"produce.first:2:kill@{tmp_path / 'gone'}")
+    failpoints.reached("produce.first", lambda: seen.append("first"))
+    failpoints.reached("produce.first", lambda: seen.append("second"))
+    assert seen == ["second"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("fence", "fence.after", "fence.after:kill", "fence.after:0:kill", "nowhere:1:kill"),
+        *("fence.after:1:die", "fence.after:1:kill:now", "fence.after:1:wait", "fence.after:1:wait@"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(failpoints.VARIABLE, text)
+    for read in (failpoints.arm, failpoints.environment):
+        with pytest.raises(ConfigurationError, match=failpoints.VARIABLE):
+            read()
+
+
+def test_workers_are_told_what_the_driver_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(failpoints.VARIABLE, "commit.sent:5:kill")
+    assert failpoints.environment() == {"CQRS_FAILPOINT": "commit.sent:5:kill"}
