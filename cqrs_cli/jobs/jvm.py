@@ -20,6 +20,7 @@ from cqrs_cli.kafka import java
 
 if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
+    from pyspark import SparkContext
 
 #: How long a JVM may take to end after its input has closed, seconds, before it is killed.
 GRACE = 10.0
@@ -46,6 +47,16 @@ def started(conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["Cli
             yield gateway
         finally:
             _end(gateway)
+
+
+def is_gone(context: "SparkContext", within: float = 0.0) -> bool:
+    """Whether the context's JVM has ended, or does so within some seconds: its connections break first."""
+    assert context._gateway is not None
+    try:
+        context._gateway.proc.wait(within)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
 
 
 def _launched(conf: Mapping[str, str], output: int, log: Path, found: Path) -> "ClientServer":

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.jobs import jvm
 from cqrs_cli.jobs.assignment import Plan, Verdict
 from cqrs_cli.jobs.progress import Progress, Snapshot
 from cqrs_cli.jobs.retire import retire
@@ -58,6 +59,8 @@ def run(
                 _watch(job, plan, progress, watch, note)
                 if job.error is None:
                     return _settled(job.verdicts, progress, note)
+                if jvm.is_gone(context, within=1.0):
+                    raise job.error
                 futile = 0 if progress.claimed(plan.submission) else futile + 1
                 if futile >= FUTILE:
                     raise CqrsError(
@@ -68,6 +71,14 @@ def run(
                 time.sleep(backoff)
                 backoff = min(backoff * 2, LONGEST_BACKOFF) if futile else FIRST_BACKOFF
                 plan = replace(plan, submission=plan.submission + 1)
+        except Exception as error:
+            if not jvm.is_gone(context):
+                _stop(context, plan)
+                raise
+            retire(plan)
+            raise CqrsError(
+                "Spark's JVM is gone, and the owners with it", "see the log, then start again"
+            ) from error
         except BaseException:
             _stop(context, plan)
             raise

@@ -190,13 +190,19 @@ def _refusal(said: str, master: str, log_file: Path) -> CqrsError:
 
 def _stop(context: "SparkContext") -> None:
     """End all jobs and the application. The JVM may be gone already: then there is nothing left to end."""
+    from py4j.protocol import Py4JError
+
     accumulators, context._accumulatorServer = context._accumulatorServer, None  # type: ignore[assignment]
     accumulators.handle_error = lambda *_: None  # type: ignore[method-assign]  # the JVM hangs up: no news
     # it polls: up to a second of waiting that nobody needs
     threading.Thread(target=accumulators.shutdown, daemon=True).start()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        context.stop()
+        try:
+            context.stop()
+        except (OSError, Py4JError):
+            if not jvm.is_gone(context, within=1.0):
+                raise
     _forget()
 
 
