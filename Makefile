@@ -6,9 +6,10 @@ READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 BENCHMARKS := startup backlog latency replay verify memory
+MINUTES := 10
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-pure faults check bench clean setup java
+.PHONY: help demo test test-pure faults soak check bench clean setup java
 
 help: ## Say what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +25,9 @@ test-pure: $(READY) ## The tests that need neither: seconds
 
 faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; an hour
 	@$(BIN)/pytest -m faults
+
+soak: java $(READY) ## Kill at random for MINUTES (10), then check everything; SEED=… repeats one
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 check: $(READY) ## Lint, formatting, types
 	@$(BIN)/ruff check

@@ -25,12 +25,12 @@ class Project:
             "CQRS_TOPIC_PREFIX": prefix,
         }
 
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        """`cqrs` in a session of its own, as under a service manager."""
+    def start(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
+        """`cqrs` in a session of its own, as under a service manager; `variables` join its environment."""
         return subprocess.Popen(
             [str(Path(sys.executable).with_name("cqrs")), *arguments],
             cwd=self.folder,
-            env=self.environment,
+            env=self.environment | variables,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -38,9 +38,9 @@ class Project:
         )
 
     @contextmanager
-    def running(self, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
+    def running(self, *arguments: str, **variables: str) -> "Iterator[subprocess.Popen[str]]":
         """A call that goes on beside the block; killed with all it started if it outlives that."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, **variables)
         try:
             yield process
         finally:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from cqrs_cli.kafka.java import find_java
+from tests.e2e.processes import family
 from tests.waiting import eventually
 
 _PACKAGE = "org.apache.spark.deploy"
@@ -24,6 +25,10 @@ class Cluster:
 
     def __init__(self, master: str, workers: "list[subprocess.Popen[bytes]]") -> None:
         self.master, self.workers = master, workers
+
+    def worker_of(self, pid: int) -> int:
+        """Which worker a process came from."""
+        return next(number for number, worker in enumerate(self.workers) if pid in family(worker.pid))
 
     def lose(self, number: int) -> None:
         """Kill a worker with everything it started, as when its machine is gone."""

@@ -12,6 +12,7 @@ import pytest
 from cqrs_cli.jobs.claim import TERMINAL, parse_claim
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.kafka.topics import Topics
+from tests.e2e.processes import family, living, python_workers
 from tests.e2e.project import Project, command
 from tests.waiting import eventually
 
@@ -46,34 +47,6 @@ def attempts(project: Project, name: str) -> set[int]:
     """Of the claims that stand."""
     found = offsets.standing(project.connection, Topics(name, project.prefix), range(4)).values()
     return {claim.attempt for one in found if (claim := parse_claim(one.metadata))}
-
-
-def family(pid: int) -> set[int]:
-    """A process and all that came from it."""
-    parents = {int(stat.parent.name): int(_fields(stat)[1]) for stat in Path("/proc").glob("[0-9]*/stat")}
-    found, before = {pid}, 0
-    while len(found) > before:
-        before = len(found)
-        found |= {child for child, parent in parents.items() if parent in found}
-    return found
-
-
-def _fields(stat: Path) -> list[str]:
-    """State, parent and the rest; those of a process that is gone look like a zombie of nobody's."""
-    try:
-        return stat.read_text().rpartition(")")[2].split()
-    except OSError:
-        return ["Z", "0"]
-
-
-def living(pids: Iterable[int]) -> set[int]:
-    return {pid for pid in pids if _fields(Path(f"/proc/{pid}/stat"))[0] != "Z"}
-
-
-def python_workers(pids: Iterable[int]) -> list[int]:
-    """Those in which tasks run: the daemon's children."""
-    daemons = {pid for pid in pids if b"pyspark.daemon" in Path(f"/proc/{pid}/cmdline").read_bytes()}
-    return [pid for pid in daemons if int(_fields(Path(f"/proc/{pid}/stat"))[1]) in daemons]
 
 
 def test_a_run_that_loses_a_task_and_is_taken_over_decides_everything_once(project: Project) -> None:
@@ -147,3 +120,10 @@ def test_what_cannot_begin_ends_with_one_line_and_its_status(
     assert (process.returncode, out) == (status, "")
     assert err.splitlines()[-1].startswith("error: ") and says in err
     assert "Traceback" not in err
+
+
+def test_a_failpoint_that_does_not_exist_is_refused(project: Project) -> None:
+    process = project.start("run", "counter", CQRS_FAILPOINT="nowhere:1:kill")
+    _, err = process.communicate(timeout=90)
+    assert process.returncode == 3
+    assert err.startswith("error: CQRS_FAILPOINT: no point 'nowhere'; known: shard.opening, fence.before,")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli import failpoints
 from tests.e2e.project import Project, command
 from tests.e2e.standalone import cluster
 from tests.waiting import eventually
@@ -13,24 +14,22 @@ from tests.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
-def test_a_lost_worker_costs_no_command_its_one_outcome(
+def test_a_worker_lost_in_the_middle_of_a_commit_costs_no_command_its_one_outcome(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere: Path = tmp_path_factory.mktemp("workers")
+    struck = elsewhere / "struck"
     project.cqrs("init", "bank_account", "counter")
     project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(200)])
-    arguments = (
-        "--conf",
-        "spark.cores.max=2",
-        "--state-dir",
-        str(elsewhere / "state"),
-    )  # a core on each worker
+    # a core on each worker; an executor's folder is its own, and gone with it
+    arguments = ("--conf", "spark.cores.max=2", "--state-dir", "/proc/self/cwd/state")
+    fault = {failpoints.VARIABLE: f"commit.sent:3:wait@{struck}"}  # behind the claims of its two partitions
     with (
         cluster(elsewhere) as spark,
-        project.running("run", "bank_account", "--master", spark.master, *arguments) as run,
+        project.running("run", "bank_account", "--master", spark.master, *arguments, **fault) as run,
     ):
-        eventually(lambda: len(project.outcomes()) == 200, within=240)
-        spark.lose(0)
+        eventually(struck.exists, within=240)
+        spark.lose(spark.worker_of(int(struck.read_text())))
         project.send([command("Deposit", f"a-{n % 200}", {"amount": 1}) for n in range(1000)])
         eventually(lambda: len(project.outcomes()) == 1200, within=240)
         run.send_signal(signal.SIGTERM)

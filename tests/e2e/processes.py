@@ -1,0 +1,48 @@
+"""The processes of a run: its driver, Spark's JVM, and the Python workers in which owners live."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+def family(pid: int) -> set[int]:
+    """A process and all that came from it."""
+    parents = {int(stat.parent.name): int(_fields(stat)[1]) for stat in Path("/proc").glob("[0-9]*/stat")}
+    found, before = {pid}, 0
+    while len(found) > before:
+        before = len(found)
+        found |= {child for child, parent in parents.items() if parent in found}
+    return found
+
+
+def living(pids: Iterable[int]) -> set[int]:
+    return {pid for pid in pids if _fields(Path(f"/proc/{pid}/stat"))[0] != "Z"}
+
+
+def python_workers(pids: Iterable[int]) -> list[int]:
+    """Those in which tasks run: the daemon's children."""
+    daemons = {pid for pid in pids if b"pyspark.daemon" in _command(pid)}
+    return [pid for pid in daemons if parent(pid) in daemons]
+
+
+def parent(pid: int) -> int:
+    return int(_fields(Path(f"/proc/{pid}/stat"))[1])
+
+
+def jvm(pids: Iterable[int]) -> int:
+    """Spark's JVM: in local mode the driver's other half and the only executor."""
+    return next(pid for pid in pids if b"org.apache.spark.deploy.SparkSubmit" in _command(pid))
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def _fields(stat: Path) -> list[str]:
+    """State, parent and the rest; those of a process that is gone look like a zombie of nobody's."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()
+    except OSError:
+        return ["Z", "0"]
