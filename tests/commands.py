@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Iterator
+from itertools import count as counting
 from typing import Any, NamedTuple
 
 from cqrs_cli.core.event import HEADERS
@@ -51,6 +52,29 @@ def mixture(count: int, accounts: int = 20, seed: int = 1) -> Iterator[Sent]:
     for number in range(len(sent), count):
         sent.append(_any(choice, f"acc-{choice.randrange(accounts)}", f"c-{number}", sent))
         yield sent[-1]
+
+
+def endless(seed: str, accounts: int = 100) -> Iterator[Sent]:
+    """Commands of every kind without end, also such as no client of ours would send."""
+    choice = random.Random(seed)
+    sent: list[Sent] = []
+    for number in counting():
+        subject, id = f"acc-{choice.randrange(accounts)}", f"{seed}-{number}"
+        amount = {"amount": choice.randrange(1, 100)}
+        match choice.randrange(60) if number > accounts else 0:
+            case 0:
+                sent.append(command("bank_account.Open", subject, id, {"owner": "ann"}))
+            case 1:
+                sent.append(Sent(b"{}", None))
+            case 2:
+                past = "2000-01-01T00:00:00Z"
+                sent.append(command("bank_account.Deposit", subject, id, amount, expirytime=past))
+            case 3:
+                sent.append(command("bank_account.Deposit", subject, id, amount)._replace(partition=0))
+            case _:
+                sent.append(_any(choice, subject, id, sent))
+        yield sent[-1]
+        del sent[:-1000]
 
 
 def _any(choice: random.Random, subject: str, id: str, sent: list[Sent]) -> Sent:
