@@ -39,10 +39,18 @@ LONGEST_PAUSE = 5.0
 STUCK = 3 * TRANSACTION_TIMEOUT
 
 
+#: Orphaned owners have so long to end and to close their shards, in seconds.
+ORPHANED = 10.0
+
+
 def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
-    """Own this task's share of the partitions until all of them have ended; yields how each did."""
+    """Own this task's share of the partitions until all of them have ended; yields how each did.
+
+    An orphan, whose parent is gone, ends without a word: its verdicts are nobody's, and what still waits for them must
+    take the task for lost.
+    """
     failpoints.arm()
-    parent, began = os.getppid(), time.process_time()
+    parent, orphaned, began = os.getppid(), 0.0, time.process_time()
     stopping = threading.Event()
     units = plan.share(task, tasks)
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in units}}
@@ -55,11 +63,17 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
     while any(thread.is_alive() for thread in threads):
         for thread in threads:
             thread.join(timeout=0.2)
-        if os.getppid() != parent or any(owner.failed for owner in owners):
+        if os.getppid() != parent:
+            orphaned = orphaned or time.monotonic()
+        if orphaned or any(owner.failed for owner in owners):
             stopping.set()
+        if orphaned and time.monotonic() - orphaned > ORPHANED:
+            break
         for owner in owners:
             owner.end_if_stuck()
         gc.collect(1)
+    if orphaned:
+        os._exit(os.EX_SOFTWARE)
     gc.enable()
     first, *others = [owner.verdict for owner in owners]
     yield replace(first, cpu=time.process_time() - began)

@@ -12,7 +12,7 @@ import pytest
 from cqrs_cli.jobs.claim import TERMINAL, parse_claim
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.kafka.topics import Topics
-from tests.e2e.processes import family, living, python_workers
+from tests.e2e.processes import family, living, parent, python_workers
 from tests.e2e.project import Project, command
 from tests.waiting import eventually
 
@@ -72,6 +72,23 @@ def test_a_run_that_loses_a_task_and_is_taken_over_decides_everything_once(proje
             assert second.returncode == 143
     assert [attempts(project, name) for name in NAMES] == [{TERMINAL}, {TERMINAL}]
     eventually(lambda: not living(everybody))
+
+
+def test_owners_whose_parent_is_gone_end_by_themselves(project: Project) -> None:
+    project.cqrs("init", "counter")
+    project.send(increments(20))
+    with project.running("run", "counter", *LOCAL) as run:
+        decided(project, 20, ["counter"])
+        workers = python_workers(family(run.pid))
+        os.kill(parent(workers[0]), signal.SIGKILL)  # PySpark's daemon
+        eventually(lambda: not living(workers), within=60)
+        project.send(increments(20))
+        decided(project, 40, ["counter"])  # by others: their task was submitted again
+        everybody = family(run.pid)
+        workers = python_workers(everybody)
+        for pid in everybody - set(workers):
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not living(everybody), within=60)
 
 
 def test_on_a_terminal_it_shows_where_it_is_and_ctrl_c_stops_it(project: Project) -> None:
