@@ -83,6 +83,7 @@ class Soak:
         status = self.project.json("status", "bank_account", "--digest")
         assert (status["lag"], status["aggregates"]["bank_account"]["digest"]) == (0, digest)
         assert digest == self.bank.digest(STATE)
+        self.project.cqrs("verify", "bank_account", "--state")  # would end with 5
         self.say(f"{self.decided()} commands decided once each; digest {digest[:16]}…")
 
     def decided(self) -> int:

@@ -106,6 +106,7 @@ def check(project: Project, bank: Domain, undisturbed: Undisturbed) -> None:
     status = project.json("status", "bank_account", "--digest")
     assert (status["lag"], status["aggregates"]["bank_account"]["digest"]) == (0, undisturbed.digest)
     assert project.json("replay", "bank_account")["digest"] == undisturbed.digest
+    project.cqrs("verify", "bank_account", "--state")  # would end with 5
 
 
 @pytest.mark.parametrize(("point", "victim"), MATRIX)
