@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -330,6 +331,98 @@ def test_an_outcome_with_another_member(
 def test_a_command_that_was_altered_has_another_fingerprint(history: History) -> None:
     history.commands[3] = edited(history.commands[3], {"n": -2})
     assert only(history) == "outcomes 4 does not have the fingerprint of its command"
+
+
+@pytest.mark.parametrize(
+    ("at", "data", "what"),
+    [
+        (3, {"status": "agreed"}, "has the status 'agreed', which is none"),
+        (3, {"reason": "KEY_MISSING"}, "is rejected with the reason KEY_MISSING"),
+        (3, {"events": 1}, "is rejected with 1 events"),
+        (0, {"version": 1}, "leads to version 1 with 2 events"),
+        (
+            3,
+            {"original": {"offset": 0, "status": "accepted", "version": 2, "events": 2}},
+            "is rejected (BUSINESS_RULE) with a first decision",
+        ),
+        (3, {"fingerprint": None}, "has no fingerprint"),
+        (3, {"decidedat": "now"}, "is rejected with a time of its own"),
+        (3, {"retryable": True}, "says retryable True of BUSINESS_RULE"),
+        (4, {"expected": None}, "is VERSION_CONFLICT without an expected version"),
+        (7, {"reason": "KEY_MISSING"}, "is KEY_MISSING, its command INVALID_ENVELOPE"),
+    ],
+)
+def test_a_verdict_that_contradicts_itself(
+    history: History, at: int, data: dict[str, Any], what: str
+) -> None:
+    outcome = json.loads(history.outcomes[at].value or b"")
+    outcome["data"] = {name: value for name, value in (outcome["data"] | data).items() if value is not None}
+    history.outcomes[at] = with_value(history.outcomes[at], json.dumps(outcome).encode())
+    assert f"outcomes {history.outcomes[at].offset} {what}" in said(history)
+
+
+def remade(record: Record, **members: Any) -> Record:
+    """The record with another key, timestamp or headers."""
+    return msgspec.structs.replace(record, **members)
+
+
+@pytest.mark.parametrize("kind", ["outcomes", "events"])
+@pytest.mark.parametrize(
+    ("members", "what"),
+    [
+        ({"headers": None}, "has other headers than an "),
+        ({"key": b"b"}, "is of 'a' under the key b'b'"),
+        ({"timestamp": 1}, "has the time "),
+    ],
+)
+def test_a_record_is_as_its_document_says(
+    history: History, kind: str, members: dict[str, Any], what: str
+) -> None:
+    log: list[Record] = getattr(history, kind)
+    log[0] = remade(log[0], **members)
+    assert any(text.startswith(f"{kind} 0 {what}") for text in said(history))
+
+
+@pytest.mark.parametrize(
+    ("members", "what"),
+    [
+        ({"timestamp": 1}, "does not have the timestamp of its command"),
+        ({"key": b"b"}, "has the key b'a', its command b'b'"),
+        ({"key": b"b"}, "is accepted, though the key of its command is not the subject"),
+        ({"value": b"?"}, "is accepted, its command INVALID_ENVELOPE"),
+        ({"key": None}, "is accepted, its command KEY_MISSING"),
+    ],
+)
+def test_an_outcome_fits_its_command(history: History, members: dict[str, Any], what: str) -> None:
+    history.commands[0] = remade(history.commands[0], **members)
+    assert f"outcomes 0 {what}" in said(history)
+
+
+def test_a_key_that_was_no_mismatch() -> None:
+    history = History([Wish(1, key=b"b")])
+    assert history.violations() == []
+    history.commands[0] = remade(history.commands[0], key=b"a")
+    assert "outcomes 0 is KEY_MISMATCH, and the key of its command is the subject" in said(history)
+
+
+def test_a_command_that_had_expired_is_not_accepted() -> None:
+    history = History([wish(1, expirytime="2026-11-21T00:00:00Z")])
+    assert history.violations() == []
+    history.commands[0] = edited(history.commands[0], expirytime="1970-01-01T00:00:00Z")
+    assert only(history) == "outcomes 0 is accepted, and its command had expired at 1970-01-01T00:00:00+00:00"
+
+
+def test_events_of_another_time_than_their_outcome(history: History) -> None:
+    event = edited(history.events[2], time="1970-01-01T00:00:00.001Z")
+    history.events[2] = remade(event, timestamp=1)
+    assert only(history) == "events 2 does not have the timestamp of its command's outcome"
+
+
+def test_a_dead_letter_with_another_reason(history: History) -> None:
+    headers = [("cqrs.reason", b"KEY_MISSING"), *(history.letters[0].headers or [])[-4:]]
+    before = (history.letters[0].headers or [])[:-5]
+    history.letters[0] = remade(history.letters[0], headers=[*before, *headers])
+    assert only(history) == ("dead-letters 0 has another reason, key or timestamp than its command's outcome")
 
 
 def test_a_failed_command_without_dead_letter(history: History) -> None:
