@@ -28,6 +28,7 @@ from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.kafka.readers import StalledError, bounds, last_record
 from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT
 from cqrs_cli.registry import load
+from cqrs_cli.state.folder import CorruptError
 from cqrs_cli.state.shard import Identity, open_shard
 from cqrs_cli.state.store import NotOwnerError, Store
 
@@ -94,21 +95,28 @@ class Owner:
         self.most = MOST_COMMANDS
         self.notes: list[str] = []
         self.tenure: Tenure | None = None
-        self.trouble = ""  # what ended the last tenure, for the log
+        self.store: Store | None = None
         self.verdict = Verdict(unit, self.mine.counts)
 
     def end_if_stuck(self) -> None:
-        """End the whole process if a call to the broker outlives its timeout: it will never return, and the driver
-        submits a lost task again. Every crash is harmless, this one too.
+        """End the whole process if a call to the broker outlives its timeout, or another process holds the shard in
+        the middle of a change: neither will ever end, and the driver submits a lost task again, which then sets the
+        shard aside. Every crash is harmless, this one too.
         """
-        tenure = self.tenure
+        tenure, store = self.tenure, self.store
         if tenure is not None and tenure.writer.waiting > STUCK:
-            print(
-                f"{_where(self.unit)}: a call to the broker does not return; ending the task",
-                file=sys.stderr,
-                flush=True,
-            )
-            os._exit(os.EX_SOFTWARE)
+            what = "a call to the broker does not return"
+        elif store is not None and store.waiting > STUCK:
+            what = "a stopped process holds the shard in the middle of a change"
+        else:
+            return
+        self._tell(what, "ending the task")
+        os._exit(os.EX_SOFTWARE)
+
+    def _tell(self, what: object, then: str = "beginning again") -> None:
+        """A line in the task's log."""
+        kind = f"{type(what).__name__}: " if isinstance(what, Exception) else ""
+        print(f"{_where(self.unit)}: {kind}{what}; {then}", file=sys.stderr, flush=True)
 
     @property
     def failed(self) -> bool:
@@ -130,17 +138,26 @@ class Owner:
         self.verdict = Verdict(self.unit, self.mine.counts, error, tuple(self.notes))
 
     def _serve(self) -> CqrsError | None:
-        opened = open_shard(
-            self.plan.shard(self.unit), identity_of(self.plan, self.unit, self.aggregate), self.notes.append
-        )
-        with closing(opened.store) as store:
-            self._warm(store)
-            if store.code() not in ("", self.aggregate.code):
-                self.notes.append(
-                    f"the code of {self.unit[0]} changed but not its revision: if `evolve` means something else "
-                    f"now, raise it; check with: cqrs replay {self.unit[0]} --check"
-                )
-            return self._hold(store)
+        identity = identity_of(self.plan, self.unit, self.aggregate)
+        while True:
+            opened = open_shard(self.plan.shard(self.unit), identity, self.notes.append)
+            with closing(opened.store) as store:
+                self.store = store
+                try:
+                    return self._keep(store)
+                except CorruptError:
+                    if opened.fresh:
+                        raise  # not what lay on the disk is damaged: the disk is
+                    store.condemn()
+
+    def _keep(self, store: Store) -> CqrsError | None:
+        self._warm(store)
+        if store.code() not in ("", self.aggregate.code):
+            self.notes.append(
+                f"the code of {self.unit[0]} changed but not its revision: if `evolve` means something else "
+                f"now, raise it; check with: cqrs replay {self.unit[0]} --check"
+            )
+        return self._hold(store)
 
     def _warm(self, store: Store) -> None:
         """0: fold what is visible while the previous owner still serves; a living owner's shard is left alone."""
@@ -162,6 +179,8 @@ class Owner:
             fold_outcomes(
                 connection, topics, partition, ledger, outcomes[1], last, self.plan.window, accepted
             )
+        except CorruptError:
+            raise
         except (CqrsError, NotOwnerError):
             pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
 
@@ -183,14 +202,15 @@ class Owner:
                 except TooMuchError as error:
                     if error.size == 1:
                         return _given_up(self.unit, tenure.topics.commands, error)
-                    tenure.most = error.size // 2
+                    tenure.most = max(1, error.size // 2)
+                    self._tell(error)
                 except ContradictionError as error:
                     if self._is_believable(tenure):
                         return error
                 except StalledError as error:
                     return error
                 except (KafkaException, UnavailableError, LostError, NotOwnerError) as error:
-                    self.trouble = f"{_where(self.unit)}: {type(error).__name__}: {error}"
+                    self._tell(error)
                 finally:
                     self.mine, self.most = tenure.present_claim(), tenure.most
                 pause = FIRST_PAUSE if tenure.claimed else pause

@@ -11,7 +11,13 @@ from cqrs_cli.errors import ConfigurationError
 
 _NETWORK = ("nfs", "cifs", "smb", "9p", "fuse.", "ceph", "glusterfs", "lustre", "afs")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_CORRUPT = (lmdb.CorruptedError, lmdb.InvalidError, lmdb.PageNotFoundError, lmdb.VersionMismatchError)
+_CORRUPT = (
+    lmdb.CorruptedError,
+    lmdb.InvalidError,
+    lmdb.PageNotFoundError,
+    lmdb.VersionMismatchError,
+    lmdb.BadTxnError,  # what follows one of them that was not told
+)
 _ELSEWHERE = "choose another folder with --state-dir or CQRS_STATE_DIR"
 _MAKE_ROOM = f"make room, or {_ELSEWHERE}"
 REBUILD = "remove it: what it holds is rebuilt from the log"

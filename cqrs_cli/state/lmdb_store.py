@@ -6,8 +6,9 @@ it a full disk is SIGBUS instead of an error, and a second process that opens a 
 the first.
 """
 
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from operator import itemgetter
 from pathlib import Path
 from struct import Struct
@@ -55,6 +56,7 @@ class LmdbStore:
         self._path = path
         self._window_ms = window_ms
         self._open = True
+        self._asked: float | None = None
         with complaints(path):
             # readahead: an owner looks up here and there (cold, a third faster without), a reader lists everything
             # (cold, four times as fast with)
@@ -71,10 +73,12 @@ class LmdbStore:
             )
             try:
                 self._check_length()
-                self._meta = self._env.open_db(b"meta", create=not readonly)
-                self._states = self._env.open_db(b"states", create=not readonly)
-                # Two neighbouring generations lie in different ones: generation g in the one numbered g % 2.
-                self._ids = [self._env.open_db(b"ids.%d" % n, create=not readonly) for n in (0, 1)]
+                # The write transaction that `open_db` begins by itself waits with the interpreter's lock in hand.
+                with nullcontext() if readonly else self._env.begin(write=True) as txn:
+                    self._meta = self._env.open_db(b"meta", txn, create=not readonly)
+                    self._states = self._env.open_db(b"states", txn, create=not readonly)
+                    # Neighbouring generations lie in different ones: generation g in the one numbered g % 2.
+                    self._ids = [self._env.open_db(b"ids.%d" % n, txn, create=not readonly) for n in (0, 1)]
             except BaseException:
                 self._env.close()
                 raise
@@ -110,8 +114,10 @@ class LmdbStore:
     def positions(self) -> Positions:
         return _read_head(self._read(self._head))[0]
 
-    def view(self) -> LmdbView:
-        return LmdbView(self._begin, self._states, self._ids)
+    @contextmanager
+    def view(self) -> Iterator[LmdbView]:
+        with complaints(self._path), LmdbView(self._begin, self._states, self._ids) as view:
+            yield view
 
     def apply(self, change: Change) -> None:
         check_clock(change)
@@ -142,11 +148,11 @@ class LmdbStore:
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, Saved]]]]:
         """Positions and every aggregate, in one consistent look while the block lasts: keep it short."""
-        with self._begin() as txn:
+        with complaints(self._path), self._begin() as txn:
             yield _read_head(self._head(txn))[0], self._items(txn)
 
     def items(self) -> Iterator[tuple[str, Saved]]:
-        with self._begin() as txn:
+        with complaints(self._path), self._begin() as txn:
             yield from self._items(txn)
 
     def _items(self, txn: Transaction) -> Iterator[tuple[str, Saved]]:
@@ -160,6 +166,11 @@ class LmdbStore:
 
     def count(self) -> int:
         return self._read(lambda txn: txn.stat(self._states)["entries"])
+
+    @property
+    def waiting(self) -> float:
+        asked = self._asked
+        return 0.0 if asked is None else time.monotonic() - asked
 
     def sync(self) -> None:
         """Put on disk what was written so far."""
@@ -198,28 +209,29 @@ class LmdbStore:
                 txn.drop(self._ids[generation % 2], delete=False)
 
     def _read(self, look: Callable[[Transaction], T]) -> T:
-        with self._begin() as txn:
+        with complaints(self._path), self._begin() as txn:
             return look(txn)
 
-    def _begin(self) -> Transaction:
+    def _begin(self, write: bool = False) -> Transaction:
+        self._asked = time.monotonic()
         try:
-            return self._env.begin()
+            return self._env.begin(write=write)
         except lmdb.MapResizedError:  # another process has grown the map
             self._env.set_mapsize(0)
-            return self._env.begin()
+            return self._env.begin(write=write)
+        finally:
+            self._asked = None
 
     def _write(self, work: Callable[[Transaction], object]) -> None:
         """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
         self._env.reader_check()  # a reader that was killed would keep old pages from being used again
         while True:
             try:
-                with complaints(self._path), self._env.begin(write=True) as txn:
+                with complaints(self._path), self._begin(write=True) as txn:
                     work(txn)
                 return
             except lmdb.MapFullError:
                 self._env.set_mapsize(2 * self._env.info()["map_size"])
-            except lmdb.MapResizedError:
-                self._env.set_mapsize(0)
 
     def _check_length(self) -> None:
         """Refuse a file that was cut short, before a page is touched: beyond its end waits SIGBUS."""

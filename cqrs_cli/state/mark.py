@@ -5,6 +5,7 @@ witness of its own: a small file, written with fsync and rename.
 
     working   since this boot of the machine, on this device and inode. A killed process loses nothing, the page
               cache outlives it; a crashed machine may tear the file, and so may copying it.
+    damaged   found so by its owner: never to be trusted again.
     clean     closed and synced, with this inode, length and time of change: nobody has written since. Boot and
               device may differ, so a volume may be moved to another machine.
 
@@ -25,10 +26,13 @@ from cqrs_cli.state.lmdb_store import DATA_FILE
 MARK_FILE = "mark.json"
 
 
+State = Literal["working", "damaged", "clean"]
+
+
 class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was true of the data file when its owner began, or ended cleanly."""
 
-    state: Literal["working", "clean"]
+    state: State
     boot: str
     device: int
     inode: int
@@ -36,7 +40,7 @@ class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changed: int  # ns since the epoch
 
 
-def write_mark(folder: int, state: Literal["working", "clean"]) -> None:
+def write_mark(folder: int, state: State) -> None:
     """Mark the shard in `folder`, a descriptor: whoever set the folder aside meanwhile does not lead us astray."""
     data = os.stat(DATA_FILE, dir_fd=folder)
     mark = Mark(state, boot_id(), data.st_dev, data.st_ino, data.st_size, data.st_mtime_ns)
@@ -60,6 +64,8 @@ def distrust(path: Path) -> str | None:
         return f"{Path(error.filename).name} is missing"
     except msgspec.DecodeError:
         return f"{MARK_FILE} cannot be read"
+    if mark.state == "damaged":
+        return "its owner found it damaged"
     if mark.state == "clean":
         if (mark.inode, mark.length, mark.changed) != (data.st_ino, data.st_size, data.st_mtime_ns):
             return "it is not the file that was closed cleanly"

@@ -10,6 +10,8 @@ from cqrs_cli.state.store import Change, NotOwnerError, Positions, check_clock, 
 class MemoryStore:
     """Gone with the process. `window_ms` is the dedup window, and the length of a generation."""
 
+    waiting = 0.0
+
     def __init__(self, window_ms: int) -> None:
         self._window_ms = window_ms
         self._token = ""

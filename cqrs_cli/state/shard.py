@@ -1,7 +1,8 @@
 """Opening a partition's shard: the one that lies there if it may be trusted and is of this log, else a fresh one.
 
-A shard is only ever a cache. What cannot be trusted, or belongs to another log, other code or another window, is
-set aside under a name that says when and why, and its owner rebuilds it from the log.
+A shard is only ever a cache. What cannot be trusted, belongs to another log, other code or another window, or is held
+by a process that was stopped in the middle of a change, is set aside under a name that says when and why, and its
+owner rebuilds it from the log.
 
 Two locks, both on folders, so they follow a rename and leave nothing behind:
 
@@ -14,8 +15,10 @@ import fcntl
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -33,6 +36,9 @@ from cqrs_cli.state.mark import distrust, write_mark
 
 #: Of one partition's shards set aside, so many are kept: they hold nothing that the log does not.
 KEPT_ASIDE = 2
+
+#: A living owner's longest change takes a second or so: one that takes this long, in seconds, will never end.
+_CHANGE_TAKES = 5.0
 
 _PATIENCE = 30.0  # seconds; judging a shard takes milliseconds, removing an old one perhaps a second
 
@@ -63,7 +69,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 class Opened(NamedTuple):
     """An open shard. `fresh`: it is empty; then `set_aside` is what lay there before, if anything, and `reason` why."""
 
-    store: LmdbStore
+    store: "Shard"
     fresh: bool
     set_aside: Path | None = None
     reason: str = ""
@@ -82,7 +88,7 @@ def open_shard(path: Path, identity: Identity, note: Callable[[str], None] = lam
             reason = ""
             if (path / DATA_FILE).exists():
                 found = _reopen(path, identity)
-                if isinstance(found, LmdbStore):
+                if isinstance(found, Shard):
                     return Opened(found, fresh=False)
                 reason = found
             aside = _set_aside(path, reason, note) if reason else None
@@ -102,7 +108,7 @@ def open_readonly(path: Path) -> LmdbStore | None:
             return None
 
 
-class _Shard(LmdbStore):
+class Shard(LmdbStore):
     """A store that knows its folder by descriptor: it may be set aside, that is renamed, while it is open."""
 
     def __init__(self, path: Path, window_ms: int, folder: int) -> None:
@@ -120,11 +126,46 @@ class _Shard(LmdbStore):
             failpoints.reached("shard.closed")
             if alone:
                 write_mark(self._folder, "clean")
+        except OSError:
+            pass  # the folder is gone, or the disk full: it stays marked as at work
         finally:
             os.close(self._folder)
 
+    def condemn(self) -> None:
+        """Let go of it as damaged: the next one to open it sets it aside."""
+        self.abandon()
+        write_mark(self._folder, "damaged")
+        os.close(self._folder)
 
-def _reopen(path: Path, identity: Identity) -> LmdbStore | str:
+
+class _Opening(threading.Thread):
+    """Opens a shard beside us: LMDB can only wait for its lock, and whoever was stopped while it held that keeps it."""
+
+    def __init__(self, path: Path, window_ms: int, folder: int) -> None:
+        super().__init__(name=f"opening {path}", daemon=True)
+        self._made: Future[Shard] = Future()
+        self._arguments = path, window_ms, folder
+        self.start()
+
+    def run(self) -> None:
+        try:
+            shard = Shard(*self._arguments)
+        except Exception as error:
+            if self._made.set_running_or_notify_cancel():
+                self._made.set_exception(error)
+            return
+        if self._made.set_running_or_notify_cancel():
+            self._made.set_result(shard)
+        else:
+            shard.abandon()
+
+    def result(self, within: float) -> Shard | None:
+        """The shard, None if it takes longer; then nobody wants it any more. Raises what opening raised."""
+        self.join(within)
+        return None if self._made.cancel() else self._made.result()
+
+
+def _reopen(path: Path, identity: Identity) -> Shard | str:
     """The shard that lies in `path`, or why it will not do."""
     with ExitStack() as undo:
         folder = _hold(path, undo)
@@ -133,9 +174,11 @@ def _reopen(path: Path, identity: Identity) -> LmdbStore | str:
         failpoints.reached("shard.opening")
         write_mark(folder, "working")  # before LMDB writes anything
         try:
-            store = _Shard(path, identity.window_ms, folder)
+            store = _Opening(path, identity.window_ms, folder).result(_CHANGE_TAKES)
         except CorruptError as error:
             return error.message
+        if store is None:
+            return "a stopped process holds it in the middle of a change"
         undo.callback(store.abandon)
         if differences := identity.differences(store.identity()):
             return differences
@@ -143,11 +186,11 @@ def _reopen(path: Path, identity: Identity) -> LmdbStore | str:
         return store
 
 
-def _create(path: Path, identity: Identity) -> LmdbStore:
+def _create(path: Path, identity: Identity) -> Shard:
     with ExitStack() as undo:
         path.mkdir(exist_ok=True)
         folder = _hold(path, undo)
-        store = _Shard(path, identity.window_ms, folder)
+        store = Shard(path, identity.window_ms, folder)
         undo.callback(store.abandon)
         store.note_identity(encode(identity))
         store.sync()

@@ -73,6 +73,13 @@ class Store(Protocol):
     def count(self) -> int:
         """How many aggregates exist."""
 
+    @property
+    def waiting(self) -> float:
+        """Seconds that a transaction of ours has been waiting to begin, 0 if none is; asked from another thread.
+
+        A process that was stopped in the middle of a change lets nobody else begin one, for ever.
+        """
+
     def close(self) -> None:
         """Make it durable and marked clean, then let go. Idempotent."""
 

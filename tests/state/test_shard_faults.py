@@ -1,0 +1,134 @@
+"""A shard that is held for ever or damaged: it is set aside, never believed, never deleted."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.state import shard
+from cqrs_cli.state.folder import CorruptError
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.shard import open_readonly, open_shard
+from tests.state.test_shard import IDENTITY, read_mark
+from tests.state.values import decision, look_up, recall, saved, write
+from tests.waiting import eventually
+
+PAGE = 4096
+STATES = {f"a{n:03}": saved(1, b'{"balance":%d}' % n) for n in range(400)}
+DECISIONS = {(id, "c"): decision(offset=n) for n, id in enumerate(STATES)}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A shard with something in it, closed."""
+    path = tmp_path / "bank_account" / "0"
+    store = open_shard(path, IDENTITY).store
+    write(store, states=STATES, remembered=DECISIONS)
+    store.close()
+    return path
+
+
+@pytest.fixture
+def stopped(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """An owner that was paused in the middle of a change."""
+    code = f"""
+import os, signal
+from tests.state.test_shard_faults import *
+store = open_shard(Path({str(path)!r}), IDENTITY).store
+drop = store._drop_generations
+def stop(*arguments):
+    drop(*arguments)
+    os.kill(os.getpid(), signal.SIGSTOP)
+store._drop_generations = stop
+write(store, states={{"late": saved()}})
+store.close()
+"""
+    with subprocess.Popen([sys.executable, "-c", code], text=True) as process:
+        stat = Path(f"/proc/{process.pid}/stat")
+        eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        yield process
+        process.kill()
+
+
+def test_one_held_by_a_stopped_process_is_set_aside_and_stays_that_processs(
+    path: Path, stopped: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shard, "_CHANGE_TAKES", 0.3)
+    opened = open_shard(path, IDENTITY)
+    assert opened.reason == "a stopped process holds it in the middle of a change"
+    write(opened.store, states={"new": saved()})
+    stopped.send_signal(signal.SIGCONT)
+    assert stopped.wait(30) == 0
+    assert dict(opened.store.items()) == {"new": saved()}
+    opened.store.close()
+    assert opened.set_aside and read_mark(opened.set_aside).state == "clean"
+    theirs = LmdbStore(opened.set_aside, IDENTITY.window_ms, readonly=True)
+    assert look_up(theirs, "late") == saved()
+    theirs.close()
+
+
+def test_one_held_by_a_process_that_is_killed_meanwhile_is_opened(
+    path: Path, stopped: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = shard._Opening.result
+
+    def killed_first(thread: shard._Opening, within: float) -> shard.Shard | None:
+        stopped.kill()
+        return opening(thread, within)
+
+    monkeypatch.setattr(shard._Opening, "result", killed_first)
+    opened = open_shard(path, IDENTITY)
+    assert not opened.fresh
+    assert dict(opened.store.items()) == STATES
+    opened.store.close()
+
+
+def test_it_is_looked_into_while_a_stopped_process_holds_it(
+    path: Path, stopped: subprocess.Popen[str]
+) -> None:
+    look = open_readonly(path)
+    assert look is not None and dict(look.items()) == STATES
+    look.close()
+
+
+def invert(page: bytes) -> bytes:
+    return bytes(255 - byte for byte in page)
+
+
+@pytest.mark.parametrize("damage", [invert, lambda page: bytes(len(page))], ids=["flipped", "zeroed"])
+def test_whichever_page_is_damaged_it_answers_rightly_or_not_at_all(
+    path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    data = (path / "data.mdb").read_bytes()
+    refused = 0
+    for at in range(0, len(data), PAGE):
+        with (path / "data.mdb").open("r+b") as file:
+            file.write(data[:at] + damage(data[at : at + PAGE]) + data[at + PAGE :])
+        try:
+            check(path)
+        except CorruptError:
+            refused += 1
+    assert refused > 10
+
+
+def check(path: Path) -> None:
+    store = LmdbStore(path, IDENTITY.window_ms)
+    try:
+        for (id, command), remembered in DECISIONS.items():
+            assert look_up(store, id) == STATES[id]
+            assert recall(store, id, command) == remembered
+        assert dict(store.items()) == STATES
+    finally:
+        store.abandon()
+
+
+def test_one_that_was_condemned_is_set_aside(path: Path) -> None:
+    open_shard(path, IDENTITY).store.condemn()
+    assert open_readonly(path) is None
+    again = open_shard(path, IDENTITY)
+    assert (again.fresh, again.reason) == (True, "its owner found it damaged")
+    assert again.set_aside and (again.set_aside / "data.mdb").exists()
+    again.store.close()
