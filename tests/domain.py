@@ -8,6 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are its public names
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
 from cqrs_cli import registry
 from cqrs_cli.config import Settings, load
 from cqrs_cli.core import digest
@@ -67,6 +75,14 @@ class Domain:
         """Create those that are missing."""
         with Admin(self.connection) as admin:
             ensure_topics(admin, self.topics, TopicPlan(partitions=self.partitions))
+
+    def configure(self, kind: Kind, name: str, value: str) -> None:
+        """Change a setting of a topic."""
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, self.topics.name(kind), incremental_configs=[entry])
+        admin = AdminClient(self.connection.librdkafka())
+        for done in admin.incremental_alter_configs([resource]).values():
+            done.result(10)
 
     def home(self, key: str) -> int:
         """The partition that a key belongs to."""

@@ -4,10 +4,11 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from pkgutil import resolve_name
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
@@ -77,9 +78,16 @@ def quietly(plan: Plan) -> None:
 class Process:
     """An owner in a process of its own, which takes and applies few commands at a time; `fault` is a failpoint."""
 
-    def __init__(self, plan: Plan, fault: str = "", most: int = 100, apply_every: int = 400) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        fault: str = "",
+        most: int = 100,
+        apply_every: int = 400,
+        constants: Mapping[str, object] | None = None,  # module:NAME → its value there
+    ) -> None:
         self._ours, theirs = _PROCESSES.Pipe(duplex=False)
-        arguments = (plan, fault, most, apply_every, theirs)
+        arguments = (plan, fault, most, apply_every, constants or {}, theirs)
         self._process = _PROCESSES.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
@@ -98,7 +106,7 @@ class Process:
         return self._process.exitcode == -signal.SIGKILL
 
     def lost(self) -> bool:
-        """Wait for the end: whether it ended itself, because a call to the broker did not return."""
+        """Wait for the end: whether it ended itself, because a call did not return."""
         self._process.join(120)
         return self._process.exitcode == os.EX_SOFTWARE
 
@@ -110,11 +118,16 @@ class Process:
         return next((verdict.error for verdict in verdicts if verdict.error), None)
 
 
-def _serve(plan: Plan, fault: str, most: int, apply_every: int, pipe: Pipe) -> None:
+def _serve(
+    plan: Plan, fault: str, most: int, apply_every: int, constants: Mapping[str, object], pipe: Pipe
+) -> None:
     from cqrs_cli.jobs import own as owning
     from cqrs_cli.jobs import tenure
 
     owning.MOST_COMMANDS = tenure.MOST_COMMANDS = most  # type: ignore[attr-defined]
     tenure.APPLY_EVERY = apply_every  # type: ignore[attr-defined]
+    for place, value in constants.items():
+        module, _, name = place.partition(":")
+        setattr(resolve_name(module), name, value)
     os.environ[failpoints.VARIABLE] = fault
     pipe.send(list(own(plan, 0, 1, 0)))

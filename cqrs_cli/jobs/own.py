@@ -32,7 +32,8 @@ from cqrs_cli.state.folder import CorruptError
 from cqrs_cli.state.shard import Identity, open_shard
 from cqrs_cli.state.store import NotOwnerError, Store
 
-#: A successor claims within milliseconds of its fence; wait at least this long before judging it, in seconds.
+#: A successor claims within milliseconds of its fence; wait at least this long before judging it, in seconds. Doubled
+#: with each tenure in a row that decided nothing.
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 
@@ -200,9 +201,10 @@ class Owner:
                 except StandDown as end:
                     return _stood_down(end)
                 except TooMuchError as error:
-                    if error.size == 1:
+                    if error.size == 1 and not error.late:
                         return _given_up(self.unit, tenure.topics.commands, error)
                     tenure.most = max(1, error.size // 2)
+                    pause = FIRST_PAUSE if error.size > 1 else pause
                     self._tell(error)
                 except ContradictionError as error:
                     if self._is_believable(tenure):
@@ -213,7 +215,7 @@ class Owner:
                     self._tell(error)
                 finally:
                     self.mine, self.most = tenure.present_claim(), tenure.most
-                pause = FIRST_PAUSE if tenure.claimed else pause
+                pause = FIRST_PAUSE if tenure.useful else pause
             self.stopping.wait(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, LONGEST_PAUSE)
             try:

@@ -24,7 +24,7 @@ from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.partitioner import home
 from cqrs_cli.kafka.readers import StalledError, failure, last_record, read, record_of, watermarks
-from cqrs_cli.kafka.writer import BatchRefusedError, FencedWriter
+from cqrs_cli.kafka.writer import BatchLateError, BatchRefusedError, FencedWriter
 from cqrs_cli.state.store import Store
 
 #: How often an idle owner looks at the claims, and commits a position that only control records moved, in seconds.
@@ -59,12 +59,16 @@ class LostError(Exception):
 
 
 class TooMuchError(Exception):
-    """A batch that its own records keep from being committed: its first offset and how many it held."""
+    """A batch that its own records keep from being committed: its first offset and how many it held.
 
-    def __init__(self, offset: int, size: int, reason: str) -> None:
+    `late`: it may also be the broker's fault, so a single record is not to blame.
+    """
+
+    def __init__(self, offset: int, size: int, reason: str, late: bool) -> None:
         super().__init__(reason)
         self.offset = offset
         self.size = size
+        self.late = late
 
 
 class Tenure:
@@ -93,6 +97,7 @@ class Tenure:
         self.writer = FencedWriter(plan.connection, self.topics, self.partition, least)
         self.committed: int | None = None
         self.claimed = False
+        self.useful = False  # whether it has decided anything
         self.at = 0
         self.rested = 0.0  # when the next batch may begin, monotonic
 
@@ -130,6 +135,7 @@ class Tenure:
         start, end = self._uncommitted(self.topics.commands)
         outcomes = self._uncommitted(self.topics.outcomes)
         events = self._uncommitted(self.topics.events)
+        self._uncommitted(self.topics.dead_letters)  # it must be there
         with self._reading():
             self.last = last_record(self.plan.connection, self.topics.outcomes, self.partition, *outcomes)
             has_events = self.last is not None or self._holds_events(*events)
@@ -147,6 +153,7 @@ class Tenure:
                 self.standing,
             )
             self.at = position(log, self.plan.accept_loss.get(self.unit))
+            self._check_last_decided(log)
             self._check_gap(log)
         accept = self.plan.accept_loss.get(self.unit)
         self.mine = replace(
@@ -238,6 +245,7 @@ class Tenure:
         counts = self.counts.add(decisions.counts, began, _now())
         self._commit(decisions, records, end, replace(self.mine, counts=counts).metadata())
         self.most = min(self.most * 2, MOST_COMMANDS)
+        self.useful = True
         self.counts = counts
         self.committed = end
         self.at = max(self.at, end)
@@ -249,7 +257,8 @@ class Tenure:
                 decisions.events, decisions.outcomes, decisions.dead_letters, self.group, end, metadata
             )
         except BatchRefusedError as error:
-            raise TooMuchError(records[0].offset, len(records), str(error)) from error
+            late = isinstance(error, BatchLateError)
+            raise TooMuchError(records[0].offset, len(records), str(error), late) from error
         self.ledger.absorb(decisions, end, written.events, written.outcomes)
 
     def _context(self) -> Context:
@@ -271,9 +280,11 @@ class Tenure:
         """Idle: an owner that commits nothing would never notice that it was fenced."""
         found = committed(self.watcher, self.topics.commands, [self.partition])[self.partition]
         standing = parse_claim(found.metadata)
-        if found.offset is not None and self._judge(standing) is not Judgement.MINE:
+        if found.offset is None:  # perhaps with its topic: step 3 of the next tenure says
+            raise LostError("the group's offset is gone")
+        if self._judge(standing) is not Judgement.MINE:
             raise LostError("an older run came back")
-        if refresh or found.offset is None or self.at != self.committed:
+        if refresh or self.at != self.committed:
             self._commit_position(self.at)
 
     def standing_now(self) -> Claim | None:
@@ -301,6 +312,21 @@ class Tenure:
 
     def _holds_events(self, start: int, end: int) -> bool:
         return any(True for _ in read(self.plan.connection, self.topics.events, self.partition, start, end))
+
+    def _check_last_decided(self, log: Log) -> None:
+        """The last command decided must lie where it lay: a topic that was made again took its committed offset, and
+        with it the old topic's id, away.
+        """
+        offset, accepted = log.last_outcome, log.claim.accepted_loss if log.claim else None
+        if self.at in (self.plan.accept_loss.get(self.unit), accepted) or self.last is None or offset is None:
+            return
+        if not log.start <= offset < log.end:
+            return
+        for records in read(self.plan.connection, log.topic, log.partition, offset, offset + 1):
+            if (records[0].timestamp, records[0].key) == (self.last.timestamp, self.last.key):
+                return
+        what = f"command {offset} is not the one that was decided: the topic was deleted and created again"
+        raise contradiction(log, what, log.start)
 
     def _check_gap(self, log: Log) -> None:
         if self.plan.accept_loss.get(self.unit) == self.at:

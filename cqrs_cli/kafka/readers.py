@@ -22,8 +22,11 @@ from cqrs_cli.kafka.clients import (
 )
 from cqrs_cli.kafka.connection import Connection
 
-#: The partition has no leader yet: the broker has just started, or another one takes over.
-_ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE}
+#: There is no such partition, as far as the broker asked knows.
+_UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+
+#: The partition has no leader yet: the broker has just started, or another one takes over. Or it was just made.
+_ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, *_UNKNOWN}
 
 #: How long the broker may hold a fetch back where there is nothing more, in ms. A stretch mostly ends in a control
 #: record, which shows only as an empty fetch: 100 ms for each reading that ends.
@@ -62,7 +65,8 @@ def bounds(
 
 
 def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """(log start, end) as the reader's isolation sees it; raises `KafkaException`.
+    """(log start, end) as the reader's isolation sees it; raises `KafkaException`, `ConfigurationError` if there is no
+    such partition.
 
     Waits for a partition that is just getting its leader, as all are when a broker has just started.
     """
@@ -74,9 +78,13 @@ def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
             )
             return low, high
         except KafkaException as error:
-            if kafka_error(error).code() not in _ELECTING or time.monotonic() > deadline:
+            code = kafka_error(error).code()
+            if code in _ELECTING and time.monotonic() < deadline:
+                time.sleep(0.05)
+            elif code in _UNKNOWN:
+                raise _missing(topic, partition) from error
+            else:
                 raise
-            time.sleep(0.05)
 
 
 def offset_at(connection: Connection, topic: str, partition: int, timestamp: int) -> int | None:
@@ -166,8 +174,8 @@ def record_of(message: Any) -> Record:  # the stubs allow None where a delivered
 
 def failure(connection: Connection, topic: str, partition: int, error: KafkaError) -> Exception:
     """What to raise for an error that came in place of a message."""
-    if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART or error.code() == KafkaError._UNKNOWN_PARTITION:
-        return ConfigurationError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
+    if error.code() in _UNKNOWN:
+        return _missing(topic, partition)
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
         return ConfigurationError(
             f"{topic} partition {partition}: {error.str()}",
@@ -176,6 +184,10 @@ def failure(connection: Connection, topic: str, partition: int, error: KafkaErro
     if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
         return ConfigurationError(f"{topic}: {error.str()}", "grant the client's user access: cqrs doctor")
     return unreachable(connection, error)
+
+
+def _missing(topic: str, partition: int) -> ConfigurationError:
+    return ConfigurationError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
 
 
 def last_record(

@@ -61,6 +61,10 @@ class BatchRefusedError(Exception):
     """The batch itself caused the failure: nothing of it is committed, a smaller one may pass."""
 
 
+class BatchLateError(BatchRefusedError):
+    """The batch was not written in the transaction's time: a smaller one may be, unless the broker is gone."""
+
+
 class Written(NamedTuple):
     """How far the logs are known to reach after a commit, as lower bounds: reports may come later. None: not yet."""
 
@@ -155,6 +159,8 @@ class FencedWriter:
             failpoints.reached("produce.after")
             self._finish(group, offset, metadata)
         except KafkaException as error:
+            if error.args[0].code() == KafkaError._MSG_TIMED_OUT:
+                raise BatchLateError(error.args[0].str()) from error
             if blames_the_batch(error.args[0]):
                 raise BatchRefusedError(error.args[0].str()) from error
             raise
@@ -174,7 +180,9 @@ class FencedWriter:
             # Behind a record that failed others stay queued: `commit_transaction` would wait for them in vain, all its
             # time, and then say that it timed out.
             deadline = time.monotonic() + TRANSACTION_TIMEOUT
-            while self._producer.flush(_PATIENCE) and time.monotonic() < deadline:
+            while left := self._producer.flush(_PATIENCE):
+                if time.monotonic() > deadline:
+                    raise BatchLateError(f"{left} records were not written in {TRANSACTION_TIMEOUT:g} s")
                 self._send_offset(group, position)
             failpoints.reached("flush.after")
             failpoints.during(
@@ -232,9 +240,7 @@ class FencedWriter:
                 return
             except BufferError:
                 if time.monotonic() > deadline:
-                    raise BatchRefusedError(
-                        "producing took longer than half the transaction's time"
-                    ) from None
+                    raise BatchLateError("producing took longer than half the transaction's time") from None
                 self._producer.poll(0.05)
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:

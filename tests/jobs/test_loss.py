@@ -5,14 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are its public names
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewPartitions,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its public names
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.kafka import readers
@@ -58,12 +51,9 @@ def move(admin: AdminClient, domain: Domain, offset: int) -> None:
         done.result(10)
 
 
-def limit(admin: AdminClient, domain: Domain, kind: Kind, size: int) -> None:
+def limit(domain: Domain, kind: Kind, size: int) -> None:
     """Lower what a topic takes."""
-    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, domain.topics.name(kind), incremental_configs=[entry])
-    for done in admin.incremental_alter_configs([resource]).values():
-        done.result(10)
+    domain.configure(kind, "max.message.bytes", str(size))
 
 
 def test_a_lost_offset_of_the_group_does_not_matter(decided: Domain, admin: AdminClient) -> None:
@@ -199,39 +189,35 @@ def bulky(size: int) -> str:
     return os.urandom(size // 2).hex()
 
 
-def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(
-    bank: Domain, admin: AdminClient
-) -> None:
+def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(bank: Domain) -> None:
     accounts = [n for n in range(60) if bank.home(f"a{n}") == 0]
     owners = {accounts[20]: bulky(20_000)}
     bank.send(
         *(command("bank_account.Open", f"a{n}", "o", {"owner": owners.get(n, "ann")}) for n in accounts)
     )
     plan = bank.plan()
-    limit(admin, bank, "events", 3000)
+    limit(bank, "events", 3000)
     error = owned(plan)
     assert error and error.exit_code == 1
     assert "offset 20 cannot be decided" in error.message
     assert error.hint.endswith("cqrs run --fail bank_account:0@20")
     assert [o.data.offset for o in bank.outcomes()] == list(range(20))
     assert bank.standing()[0] == 20
-    limit(admin, bank, "events", 1_048_588)
+    limit(bank, "events", 1_048_588)
     quietly(bank.plan(fail=["bank_account:0@20"]))
     verdicts = [(o.data.status, o.data.reason) for o in bank.outcomes()]
     assert verdicts.pop(20) == ("failed", "TOO_LARGE")
     assert {status for status, _ in verdicts} == {"accepted"}
 
 
-def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(
-    counters: Domain, admin: AdminClient
-) -> None:
+def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(counters: Domain) -> None:
     small = [Sent(os.urandom(500), b"a")] * 20
     counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *small, *increments(3, first=3))
     plan = counters.plan()
-    limit(admin, counters, "dead-letters", 2000)
+    limit(counters, "dead-letters", 2000)
     error = owned(plan)
     assert error and error.hint.endswith("cqrs run --fail counter:0@3")
-    limit(admin, counters, "dead-letters", 1_114_124)
+    limit(counters, "dead-letters", 1_114_124)
     quietly(counters.plan(fail=["counter:0@3"]))
     assert offsets(counters) == list(range(27))
     letter, *rest = counters.records("dead-letters")
