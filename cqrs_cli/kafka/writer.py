@@ -72,6 +72,19 @@ class Written(NamedTuple):
     outcomes: int | None
 
 
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """A fatal error that comes in the middle of a delivery report is raised as itself: the client raises a
+    `SystemError` then, since Python calls back with an exception set.
+    """
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
+
+
 class FencedWriter:
     """Writes events, outcomes and dead letters of one partition, with the position, in one transaction."""
 
@@ -125,11 +138,13 @@ class FencedWriter:
                 self._producer.list_topics(self._topics.events, timeout=TRANSACTION_TIMEOUT)
             self._producer.init_transactions(TRANSACTION_TIMEOUT)
 
+    @unwrapped()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
         """Commit a position and what rides with it, and nothing else; raises `KafkaException`."""
         self._producer.begin_transaction()
         self._finish(group, offset, metadata)
 
+    @unwrapped()
     def commit(
         self,
         events: Sequence[Output],
@@ -164,7 +179,6 @@ class FencedWriter:
             if blames_the_batch(error.args[0]):
                 raise BatchRefusedError(error.args[0].str()) from error
             raise
-        self._producer.poll(0)
         return Written(self._ends.get(self._topics.events), self._ends.get(self._topics.outcomes))
 
     def _finish(self, group: Consumer, offset: int, metadata: str) -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cqrs_cli.core.event import HEADERS
 from cqrs_cli.core.outcome import DeadLetter
@@ -14,7 +14,7 @@ from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.offsets import Committed, standing
 from cqrs_cli.kafka.readers import bounds, read
 from cqrs_cli.kafka.topics import KINDS, Topics
-from cqrs_cli.kafka.writer import BatchRefusedError, FencedWriter, Written
+from cqrs_cli.kafka.writer import BatchRefusedError, FencedWriter, Written, unwrapped
 from tests.kafka.stretch import Stretch
 
 pytestmark = pytest.mark.kafka
@@ -125,3 +125,12 @@ def test_writers_of_different_partitions_do_not_fence_each_other(partition: Part
     FencedWriter(partition.connection, partition.topics, 1, 1_000_000).fence()
     partition.write(first, "one")
     assert partition.values(partition.topics.outcomes) == [b"one"]
+
+
+def test_being_fenced_in_the_middle_of_a_delivery_report_is_told_as_that() -> None:
+    fenced = KafkaException(KafkaError(KafkaError._FENCED))
+    with pytest.raises(KafkaException) as told, unwrapped():
+        raise SystemError("returned a result with an exception set") from fenced
+    assert told.value is fenced
+    with pytest.raises(SystemError), unwrapped():
+        raise SystemError("another")
