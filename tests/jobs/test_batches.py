@@ -104,7 +104,7 @@ def test_a_broker_that_is_away_for_longer_than_the_transaction_may_last_is_not_t
     broker = embedded.status(kafka_root)
     assert broker is not None
     counters.send(*increments(1))
-    owner = Process(counters.plan(), "offsets.after:1:stop", constants=HASTE)
+    owner = Process(counters.plan(), "offsets.after:2:stop", constants=HASTE)
     eventually(owner.stopped)
     os.kill(broker.pid, signal.SIGSTOP)
     threading.Timer(2.5 * HASTE[TIMEOUT], os.kill, (broker.pid, signal.SIGCONT)).start()
