@@ -350,6 +350,13 @@ def test_a_command_that_was_altered_has_another_fingerprint(history: History) ->
         (3, {"retryable": True}, "says retryable True of BUSINESS_RULE"),
         (4, {"expected": None}, "is VERSION_CONFLICT without an expected version"),
         (7, {"reason": "KEY_MISSING"}, "is KEY_MISSING, its command INVALID_ENVELOPE"),
+        (7, {"version": 3}, "is INVALID_ENVELOPE, and says version 3"),
+        (0, {"expected": "07"}, "is accepted with the expected version '07', which is none"),
+        (
+            0,
+            {"status": "failed", "reason": "INVALID_EXPECTED_VERSION"},
+            "is INVALID_EXPECTED_VERSION, and 'none' is one",
+        ),
     ],
 )
 def test_a_verdict_that_contradicts_itself(
