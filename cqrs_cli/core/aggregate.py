@@ -32,6 +32,7 @@ class Aggregate:
     decode_state: Callable[[bytes], State]
     event_types: dict[type, str]
     may_hold_floats: bool
+    may_nest: bool
     ce_source: str  # the CloudEvents source of its events and outcomes
 
     @classmethod
@@ -56,6 +57,7 @@ class Aggregate:
             decode_state=msgspec.json.Decoder(types.state).decode,
             event_types={e: t for t, e in events.items()},
             may_hold_floats=shape.may_hold_floats([*types.events, types.state]),
+            may_nest=shape.may_nest([*types.commands, *types.events, types.state]),
             ce_source=f"/cqrs/{name}",
         )
 

@@ -13,6 +13,7 @@ from msgspec import UNSET, UnsetType
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.decide import MAX_BYTES, decide_one
 from cqrs_cli.core.decider import Command, Rejected
+from cqrs_cli.core.depth import check_depth
 from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError, read_command
 from cqrs_cli.core.expected import parse_expected
 from cqrs_cli.core.fingerprint import fingerprint
@@ -171,6 +172,8 @@ class _Batch:
         try:
             if not data.isascii():
                 data.decode()
+            if self.aggregate.may_nest:
+                check_depth(data)
             return decode(data)
         except RecursionError:
             raise UndecidableError("INVALID_PAYLOAD", "nested too deeply") from None

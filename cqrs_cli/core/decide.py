@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from cqrs_cli.core.aggregate import Aggregate, encode
-from cqrs_cli.core.decider import Command, Rejected
+from cqrs_cli.core.decider import Command, Event, Rejected, State
+from cqrs_cli.core.depth import check_depth
 from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError
 from cqrs_cli.core.event import WrittenEvent
 from cqrs_cli.core.fold import Folded
@@ -55,9 +56,7 @@ def decide_one(
                 raise UndecidableError(
                     "HANDLER_ERROR", f"decide yielded {type(event).__name__}, which is no event"
                 )
-            if aggregate.may_hold_floats:
-                aggregate.check_finite(event)
-            data = encode(event)
+            data = _written(aggregate, event)
             state = evolve(state, aggregate.decode_event[kind](data))
             datas.append((kind, data))
         _check_state(aggregate, state)
@@ -74,9 +73,17 @@ def _check_state(aggregate: Aggregate, state: object) -> None:
     """The state must be one, and writable, before anything that led to it is."""
     if type(state) is not aggregate.state:
         raise TypeError(f"evolve returned {type(state).__name__}, not {aggregate.state.__name__}")
+    _written(aggregate, state)
+
+
+def _written(aggregate: Aggregate, value: Event | State) -> bytes:
+    """The JSON of an event or a state; raises `ValueError` for what readers could not read back."""
     if aggregate.may_hold_floats:
-        aggregate.check_finite(state)
-    encode(state)
+        aggregate.check_finite(value)
+    data = encode(value)
+    if aggregate.may_nest:
+        check_depth(data)
+    return data
 
 
 def _write(

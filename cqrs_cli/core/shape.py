@@ -41,6 +41,17 @@ def may_hold_floats(classes: Iterable[type]) -> bool:
     )
 
 
+def may_nest(classes: Iterable[type]) -> bool:
+    """Whether a value of these types could nest without end: in an untyped field, or a type that contains itself."""
+    return any(_nests(shapes.type_info(cls), frozenset()) for cls in classes)
+
+
+def _nests(part: shapes.Type, above: frozenset[int]) -> bool:
+    if isinstance(part, shapes.AnyType) or id(part) in above:
+        return True
+    return any(_nests(within, above | {id(part)}) for within in _within(part))
+
+
 def digest(classes: Iterable[type]) -> str:
     """16 hex digits that change when a field's name, type or default does, not with docstrings or order."""
     _, schemas = msgspec.json.schema_components(classes)
@@ -48,20 +59,29 @@ def digest(classes: Iterable[type]) -> str:
     return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
 
 
-def _parts(shape: object) -> Iterator[shapes.Type]:
+def _parts(shape: shapes.Type) -> Iterator[shapes.Type]:
     """Every type within a type, itself included. Types may contain themselves: each is visited once."""
     seen: set[int] = set()
-    waiting: list[object] = [shape]
+    waiting = [shape]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, (tuple, list)):
-            waiting.extend(part)
-        elif isinstance(part, shapes.Field):
-            waiting.append(part.type)  # not its default
-        elif isinstance(part, shapes.Type) and id(part) not in seen:
+        if id(part) not in seen:
             seen.add(id(part))
             yield part
-            waiting.extend(getattr(part, name) for name in part.__struct_fields__)
+            waiting.extend(_within(part))
+
+
+def _within(part: shapes.Type) -> Iterator[shapes.Type]:
+    """The types that a type is directly made of."""
+    waiting: list[object] = [getattr(part, name) for name in part.__struct_fields__]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, (tuple, list)):
+            waiting.extend(found)
+        elif isinstance(found, shapes.Field):
+            waiting.append(found.type)  # not its default
+        elif isinstance(found, shapes.Type):
+            yield found
 
 
 def _without_prose(schema: Any) -> Any:
