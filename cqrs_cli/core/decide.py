@@ -62,7 +62,7 @@ def decide_one(
         _check_state(aggregate, state)
     except (Rejected, UndecidableError):
         raise
-    except Exception as error:  # the aggregate's own code: anything may come
+    except (Exception, SystemExit) as error:  # the aggregate's own code: anything may come
         raise UndecidableError("HANDLER_ERROR", f"{type(error).__name__}: {error}") from error
     events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
     count = len(datas)

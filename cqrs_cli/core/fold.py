@@ -48,7 +48,7 @@ def evolve(aggregate: Aggregate, state: State, event: EventEnvelope) -> State:
         raise FoldError(f"the code knows no event {event.type}: deploy the code that wrote it")
     try:
         after: State = aggregate.decider.evolve(state, decode(event.data))
-    except Exception as error:  # the aggregate's own code: anything may come
+    except (Exception, SystemExit) as error:  # the aggregate's own code: anything may come
         raise FoldError(
             f"evolve raised {type(error).__name__} on {event.type} {event.id}: {error}"
         ) from error

@@ -44,6 +44,8 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
             yield from (Added(1) for _ in range(n))
         case Crash("raise"):
             raise RuntimeError("boom")
+        case Crash("exit"):
+            raise SystemExit(0)
         case Crash("endless"):
             while True:
                 yield Added(0)
@@ -247,6 +249,7 @@ def test_events_of_an_aggregate_are_numbered_without_gap(stream: list[Any]) -> N
         (command(expectedversion=2**63), b"a", "INVALID_EXPECTED_VERSION"),
         (command(expectedversion=[1]), b"a", "INVALID_EXPECTED_VERSION"),
         (command("Crash", {"how": "raise"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "exit"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "bytes"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "nothing"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "endless"}), b"a", "TOO_LARGE"),
