@@ -1,5 +1,6 @@
 """Whatever is sent gets exactly one outcome, its bytes are kept where promised, and its neighbours do not notice."""
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.partitioner import target
 from tests.commands import STRUCTURED, Sent, command, document
 from tests.domain import Domain
+from tests.fuzz.damage import FOREIGN, bomb
 from tests.owners import running
 from tests.waiting import eventually
 
@@ -91,6 +93,21 @@ FAILED = {
         "INVALID_PAYLOAD",
     ),
     "1 MB that is nothing": (Sent(b"?" * 1_040_000, b"a"), "INVALID_ENVELOPE"),
+    "a number of 401 digits": (command("awkward.Flood", "a", "n", {"count": 10**400}), "TOO_LARGE"),
+    "a number of 10,000 digits": (
+        Sent(raw().replace(b"{}", b'{"count":%b}' % (b"7" * 10_000)), b"a"),
+        "INVALID_PAYLOAD",
+    ),
+    "half a surrogate pair": (Sent(raw().replace(b'"raw"', b'"\\ud800"'), b"a"), "INVALID_ENVELOPE"),
+    "a member twice, the last wrong": (Sent(raw()[:-1] + b',"subject":"b"}', b"a"), "KEY_MISMATCH"),
+    "10,000 headers and no CloudEvent": (
+        Sent(raw(), b"a", [(f"h{number}", b"x") for number in range(10_000)]),
+        "INVALID_ENVELOPE",
+    ),
+    **{
+        f"a record in {what}": (Sent(value, b"a", binary(type=b"awkward.Flood")), "INVALID_PAYLOAD")
+        for what, value in FOREIGN.items()
+    },
     "a key of 1 MB": (Sent(b"", b"k" * 1_000_000, partition=HOME), "INVALID_ENVELOPE"),
 }
 ACCEPTED = {
@@ -98,6 +115,11 @@ ACCEPTED = {
     "both modes mixed, the content type counts": (Sent(raw(), b"a", [*binary(id=b"x"), *STRUCTURED]), 1),
     "repeated attributes, the last counts": (
         Sent(b"", b"a", [("ce_id", b"first"), *binary(id=b"last")]),
+        1,
+    ),
+    "a member twice, the last right": (Sent(raw()[:-1] + b',"id":"twice"}', b"a"), 1),
+    "10,000 headers": (
+        Sent(raw(id="many"), b"a", [*((f"h{n}", b"x") for n in range(10_000)), *STRUCTURED]),
         1,
     ),
     "10,000 events": (command("awkward.Flood", "a", "flood", {"count": 10_000}), 10_000),
@@ -165,6 +187,13 @@ def test_what_is_only_unusual_is_decided(service: Service, what: str) -> None:
     sent, events = ACCEPTED[what]
     outcome = service.outcome(sent, HOME)
     assert (outcome["data"]["status"], outcome["data"]["events"]) == ("accepted", events)
+
+
+def test_a_pickle_is_bytes_like_others(service: Service, tmp_path: Path) -> None:
+    loaded = base64.b64decode(bomb(tmp_path / "went-off"))
+    for sent in (Sent(loaded, b"a"), Sent(loaded, b"a", binary()), Sent(raw(), loaded), Sent(loaded, loaded)):
+        service.outcome(sent, HOME)
+    assert not (tmp_path / "went-off").exists()
 
 
 def test_afterwards_everything_is_as_if_decided_in_one_go(service: Service) -> None:
