@@ -115,6 +115,7 @@ def _environment(loopback: bool) -> Iterator[None]:
         "PYSPARK_PYTHON": sys.executable,  # else workers are whatever `python3` is
         "PYSPARK_SUBMIT_ARGS": None,
         "PYTHONHASHSEED": "0",  # sets iterate alike in every worker
+        "PYTHONSAFEPATH": "1",  # a worker takes no module for the standard library's that lies in the current folder
     }
     if loopback:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"  # no look-up of this machine's name, nothing open to the network

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 
     from cqrs_cli.config import Settings
 
-#: What correctness rests on: a second copy of a task would fence the first, and a set must iterate alike everywhere.
+#: What correctness rests on: a second copy of a task would fence the first, a set must iterate alike everywhere, and
+#: a file in the worker's current folder is not to be taken for a module.
 FIXED = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
     "spark.executorEnv.PYTHONHASHSEED": "0",
+    "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
 #: What suits a driver that schedules a handful of long tasks; `--conf` overrides it.
