@@ -17,6 +17,7 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import broker_files, broker_process, embedded, process
 from cqrs_cli.kafka.broker_files import State
 from cqrs_cli.kafka.embedded import Broker
+from tests.listening import listening, open_to_others
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -145,7 +146,10 @@ def test_a_port_taken_between_choice_and_start_is_tried_again(
 
 
 def test_it_listens_on_loopback_only(root: Path) -> None:
-    for port in (state(root).port, state(root).controller_port):
+    held = listening(state(root).pid)
+    assert {state(root).port, state(root).controller_port} <= held.keys()
+    assert open_to_others(state(root).pid) == {}
+    for port in held:
         with pytest.raises(ConnectionRefusedError):  # bound to all interfaces it would answer here too
             socket.create_connection(("127.0.0.2", port), timeout=5)
 

@@ -1,0 +1,62 @@
+"""Where a process listens, as the kernel tells it (Linux)."""
+
+import ipaddress
+import re
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+_LISTEN = "0A"
+
+
+def listening(pid: int) -> dict[int, Address]:
+    """Port → address of every listening TCP socket of the process; none if it has ended."""
+    inodes = {found[1] for target in _targets(pid) if (found := re.fullmatch(r"socket:\[(\d+)\]", target))}
+    held = {}
+    for table in ("tcp", "tcp6"):
+        for line in _lines(Path(f"/proc/{pid}/net/{table}")):
+            _, local, _, state, *rest = line.split()
+            if state == _LISTEN and rest[5] in inodes:
+                address, port = local.split(":")
+                held[int(port, 16)] = _address(address)
+    return held
+
+
+def _targets(pid: int) -> Iterator[str]:
+    try:
+        links = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return
+    for link in links:
+        with suppress(FileNotFoundError):  # closed since
+            yield str(link.readlink())
+
+
+def _lines(table: Path) -> list[str]:
+    try:
+        return table.read_text().splitlines()[1:]
+    except OSError:
+        return []
+
+
+def _address(text: str) -> Address:
+    """The kernel prints words of 32 bits in the machine's order."""
+    words = struct.pack(f"={len(text) // 8}I", *(int(text[i : i + 8], 16) for i in range(0, len(text), 8)))
+    if len(words) == 4:
+        return ipaddress.IPv4Address(words)
+    mapped = ipaddress.IPv6Address(words)
+    return mapped.ipv4_mapped or mapped
+
+
+def open_to_others(pid: int) -> dict[int, Address]:
+    """The listening sockets that another machine could reach."""
+    return {port: address for port, address in listening(pid).items() if not address.is_loopback}
+
+
+def anywhere() -> socket.socket:
+    """A listener on all interfaces, as a test of these functions needs it."""
+    return socket.create_server(("0.0.0.0", 0))
