@@ -9,9 +9,9 @@ from confluent_kafka import Consumer, KafkaException
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.assignment import Plan, Verdict
 from cqrs_cli.jobs.claim import Claim, Counts, parse_claim
-from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import committed
-from cqrs_cli.kafka.readers import failed, watermarks
+from cqrs_cli.kafka.readers import watermarks
 
 STATUSES = ("accepted", "unchanged", "rejected", "duplicate", "failed")
 
@@ -83,7 +83,7 @@ class Progress:
             # for minutes after all of them were back.
             self._disconnect()
             self._connect()
-            raise failed(self._plan.connection, error) from error
+            raise unreachable(self._plan.connection, error) from error
         return Snapshot(time.monotonic(), {unit: claim.counts for unit, claim in self._claims.items()}, lag)
 
     def _is_ours(self, claim: Claim) -> bool:

@@ -8,23 +8,40 @@ from typing import Any
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.kafka import reach
 from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.greeting import CHECK, Refusal, greet
 
 #: How long the first answer may take, and any later one, in milliseconds.
 CONNECT_TIMEOUT = 5_000
 REQUEST_TIMEOUT = 8_000
 
 
-class _Overheard(logging.Handler):
-    """Remembers why connecting failed: kafka-python logs the reason, and raises only that time is up."""
+_LOGIN = "check sasl.mechanism and sasl.jaas.config in the file that --command-config names"
 
-    def __init__(self) -> None:
+
+class _Overheard(logging.Handler):
+    """Remembers why connecting failed: kafka-python logs the reason, and raises only that time is up.
+
+    A refused `login` stays refused: that is raised at once. kafka-python may miss the broker's word and only notice
+    that the connection is closed.
+    """
+
+    def __init__(self, login: bool = False) -> None:
         super().__init__(logging.WARNING)
+        self.login = login
         self.reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
         for argument in record.args if isinstance(record.args, tuple) else ():
             if isinstance(argument, Exception) and "bootstrap" not in str(argument):
                 self.reason = str(argument).partition(": ")[2] or str(argument)
+                if self.login and record.msg.startswith("Bootstrap connection"):
+                    self._give_up(argument)
+
+    def _give_up(self, error: Exception) -> None:
+        from kafka import errors
+
+        if isinstance(error, errors.SaslAuthenticationFailedError) or "disconnected" in str(error):
+            raise errors.SaslAuthenticationFailedError(str(error))
 
 
 def connect(connection: Connection) -> Any:
@@ -44,6 +61,10 @@ def connect(connection: Connection) -> Any:
         answering = reach.first(configuration["bootstrap_servers"], CONNECT_TIMEOUT / 1000 - 1)
     except reach.UnreachedError as error:
         raise _unreachable(connection, str(error)) from None
+    mechanism = configuration.get("sasl_mechanism")
+    no = greet(answering, configuration.get("ssl_context"), mechanism, CONNECT_TIMEOUT / 1000)
+    if no is not None:
+        raise _refused(connection, no)
     configuration = {
         "request_timeout_ms": REQUEST_TIMEOUT,
         **configuration,
@@ -51,7 +72,7 @@ def connect(connection: Connection) -> Any:
         "bootstrap_timeout_ms": CONNECT_TIMEOUT,
         "kafka_client": network,
     }
-    with _overhearing() as overheard:
+    with _overhearing(mechanism is not None) as overheard:
         try:
             with translated(connection, overheard):
                 return KafkaAdminClient(**configuration)
@@ -63,14 +84,14 @@ def connect(connection: Connection) -> Any:
 
 
 @contextmanager
-def _overhearing() -> Iterator[_Overheard]:
+def _overhearing(login: bool) -> Iterator[_Overheard]:
     """Keep kafka-python's log to ourselves: its debug lines hold passwords, its warnings repeat what is raised."""
     log = logging.getLogger("kafka")
     if not any(isinstance(handler, logging.NullHandler) for handler in log.handlers):
         log.addHandler(logging.NullHandler())
     log.propagate = False
     log.setLevel(logging.WARNING)
-    overheard = _Overheard()
+    overheard = _Overheard(login)
     log.addHandler(overheard)
     try:
         yield overheard
@@ -87,6 +108,8 @@ def translated(connection: Connection, overheard: _Overheard | None = None) -> I
         yield
     except CqrsError:
         raise
+    except errors.SaslAuthenticationFailedError as error:
+        raise _refused(connection, Refusal("it refuses the login: wrong user or password", _LOGIN)) from error
     except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
         raise ConfigurationError(
             f"the broker at {connection.bootstrap_server} does not allow it: {_name(error)}",
@@ -103,10 +126,11 @@ def translated(connection: Connection, overheard: _Overheard | None = None) -> I
 
 
 def _unreachable(connection: Connection, detail: str) -> UnavailableError:
-    return UnavailableError(
-        f"no answer from Kafka at {connection.bootstrap_server} ({detail})",
-        "check -b/--bootstrap-server and that the broker runs: cqrs doctor",
-    )
+    return _refused(connection, Refusal(detail, CHECK))
+
+
+def _refused(connection: Connection, no: Refusal) -> UnavailableError:
+    return UnavailableError(f"no answer from Kafka at {connection.bootstrap_server} ({no.reason})", no.hint)
 
 
 def _name(error: Exception) -> str:

@@ -73,7 +73,9 @@ class Awaited:
             error = message.error()
             if error is None:
                 self._meet(message)
-            elif error.code() != KafkaError._PARTITION_EOF and not clients.is_unreachable(error):
+            elif error.code() != KafkaError._PARTITION_EOF and not (
+                clients.is_unreachable(error) or clients.is_about_group(error)
+            ):
                 raise readers.failure(
                     self._connection, message.topic() or "?", message.partition() or 0, error
                 )
@@ -100,6 +102,9 @@ class Awaited:
             _, end = readers.watermarks(self._reader, topic, partition)
             self._reader.incremental_assign([TopicPartition(topic, partition, end)])
         except KafkaException as error:
+            readers.partitions(
+                self._connection, topic
+            )  # knows better whether it is missing or hidden from us
             raise readers.failure(self._connection, topic, partition, clients.kafka_error(error)) from error
         self._watched.add((topic, partition))
 

@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
-from cqrs_cli.errors import UnavailableError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+from cqrs_cli.kafka.acls import Need
 from cqrs_cli.kafka.connection import Connection
 
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -20,6 +21,9 @@ LOG.propagate = False
 #: How long a request to the broker may take, in seconds, before it counts as unreachable.
 REQUEST_TIMEOUT = 10.0
 
+#: A broker that is well has answered the first question by then.
+SOON = 1.0
+
 _UNREACHABLE = {
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._TRANSPORT,
@@ -27,6 +31,14 @@ _UNREACHABLE = {
     KafkaError._TIMED_OUT,
     KafkaError._AUTHENTICATION,
     KafkaError._SSL,
+}
+
+
+_DENIED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 }
 
 
@@ -114,6 +126,52 @@ class _Said(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         self.said = self.said or (record.thread == self._thread and self._text in record.getMessage())
+
+
+def described(connection: Connection, client: Consumer | Producer, topic: str | None = None) -> Any:
+    """What the cluster says of itself and the topic: the first question of a command.
+
+    librdkafka tries on until time is up, also where nothing can change, and knows no reason then. So it soon gets
+    help: raises `UnavailableError` with the reason.
+    """
+    try:
+        return _asked(client, topic, SOON)
+    except KafkaException:
+        _explain(connection)
+    try:
+        return _asked(client, topic, REQUEST_TIMEOUT)
+    except KafkaException as error:
+        raise unreachable(connection, error) from error
+
+
+def _asked(client: Consumer | Producer, topic: str | None, timeout: float) -> Any:
+    return (
+        client.list_topics(timeout=timeout) if topic is None else client.list_topics(topic, timeout=timeout)
+    )
+
+
+def _explain(connection: Connection) -> None:
+    from cqrs_cli.kafka import admin_client
+
+    try:
+        admin_client.connect(connection).close()
+    except ConfigurationError:
+        pass  # kafka-python cannot do what librdkafka can: then it knows nothing either
+
+
+def is_denied(error: KafkaException | KafkaError) -> bool:
+    """Whether an ACL is missing."""
+    return _kafka_error(error).code() in _DENIED
+
+
+def is_about_group(error: KafkaError) -> bool:
+    """Whether librdkafka only misses the group that a reader has to name but never uses."""
+    return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
+
+
+def failed(connection: Connection, error: KafkaException | KafkaError, need: Need) -> CqrsError:
+    """The error to raise for one of librdkafka's; `need` is what had to be allowed."""
+    return need.missing() if is_denied(error) else unreachable(connection, error)
 
 
 def is_unreachable(error: KafkaError) -> bool:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer
+from cqrs_cli.kafka.acls import Need
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, failed
 from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.readers import failed
 from cqrs_cli.kafka.topics import Topics
 
 _STARTING = {
@@ -55,6 +55,6 @@ def standing(connection: Connection, topics: Topics, partitions: Iterable[int]) 
     try:
         return committed(client, topics.commands, partitions)
     except KafkaException as error:
-        raise failed(connection, error) from error
+        raise failed(connection, error, Need("Describe", "group", topics.group)) from error
     finally:
         client.close()

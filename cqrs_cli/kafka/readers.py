@@ -12,13 +12,17 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, To
 
 from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.acls import Need
 from cqrs_cli.kafka.clients import (
     REQUEST_TIMEOUT,
     Isolation,
     bulk_consumer,
     consumer,
+    described,
+    failed,
+    is_about_group,
+    is_denied,
     kafka_error,
-    unreachable,
 )
 from cqrs_cli.kafka.connection import Connection
 
@@ -41,11 +45,11 @@ def partitions(connection: Connection, topic: str) -> int:
     """How many partitions the topic has; raises `ConfigurationError` if there is no such topic."""
     probe = consumer(connection)
     try:
-        found = probe.list_topics(topic, timeout=REQUEST_TIMEOUT).topics[topic]
-    except KafkaException as error:
-        raise unreachable(connection, error) from error
+        found = described(connection, probe, topic).topics[topic]
     finally:
         probe.close()
+    if found.error is not None and is_denied(found.error):
+        raise Need("Read", "topic", topic).missing()
     if found.error or not found.partitions:
         raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
     return len(found.partitions)
@@ -59,7 +63,7 @@ def bounds(
     try:
         return {number: watermarks(probe, topic, number) for number in numbers}
     except KafkaException as error:
-        raise unreachable(connection, error) from error
+        raise failed(connection, error, Need("Read", "topic", topic)) from error
     finally:
         probe.close()
 
@@ -95,7 +99,7 @@ def offset_at(connection: Connection, topic: str, partition: int, timestamp: int
             [TopicPartition(topic, partition, timestamp)], timeout=REQUEST_TIMEOUT
         )
     except KafkaException as error:
-        raise unreachable(connection, error) from error
+        raise failed(connection, error, Need("Read", "topic", topic)) from error
     finally:
         probe.close()
     return None if found.offset in (OFFSET_END, -1) else int(found.offset)
@@ -147,7 +151,7 @@ def read_with(
                 position = message.offset() + 1
             elif error.code() == KafkaError._PARTITION_EOF:
                 position = max(position, message.offset())
-            else:
+            elif not is_about_group(error):
                 raise failure(connection, topic, partition, error)
         if records:
             yield records
@@ -181,9 +185,7 @@ def failure(connection: Connection, topic: str, partition: int, error: KafkaErro
             f"{topic} partition {partition}: {error.str()}",
             "records were deleted while they were read: try again",
         )
-    if error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED):
-        return ConfigurationError(f"{topic}: {error.str()}", "grant the client's user access: cqrs doctor")
-    return unreachable(connection, error)
+    return failed(connection, error, Need("Read", "topic", topic))
 
 
 def _missing(topic: str, partition: int) -> ConfigurationError:
@@ -216,8 +218,3 @@ def last_record(
         return None
     finally:
         reader.close()
-
-
-def failed(connection: Connection, exception: KafkaException) -> Exception:
-    """What to raise for an exception of librdkafka's outside of reading records."""
-    return unreachable(connection, kafka_error(exception))

@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from cqrs_cli.core.event import HEADERS
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.acls import Need
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.partitioner import Partitioner, target
 
@@ -73,10 +74,7 @@ class Sender:
         return known
 
     def _look_up(self, topic: str) -> int:
-        try:
-            found = self._producer.list_topics(topic, timeout=clients.REQUEST_TIMEOUT).topics[topic]
-        except KafkaException as error:
-            raise clients.unreachable(self._connection, error) from error
+        found = clients.described(self._connection, self._producer, topic).topics[topic]
         if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise _failure(self._connection, topic, found.error)
         if not found.partitions:
@@ -154,8 +152,8 @@ def _failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError
     code: Any = error.code()
     if code in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
         return CqrsError(f"a command is larger than {topic} takes", "see its max.message.bytes")
-    if code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED):
-        return ConfigurationError(f"{topic}: {error.str()}", "grant the client's user access: cqrs doctor")
+    if clients.is_denied(error):
+        return Need("Write", "topic", topic).missing()
     if code in (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART):
         return ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
     if clients.is_unreachable(error) or code == KafkaError._MSG_TIMED_OUT:

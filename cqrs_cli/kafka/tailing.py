@@ -146,7 +146,7 @@ def following(
                     if not silent:
                         note(f"no answer from {connection.bootstrap_server}; still trying")
                     silent = True
-                elif error.code() != KafkaError._PARTITION_EOF:
+                elif error.code() != KafkaError._PARTITION_EOF and not clients.is_about_group(error):
                     raise readers.failure(connection, topic, partition, error)
             yield batch
     finally:
