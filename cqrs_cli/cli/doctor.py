@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import Cli, command
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.acls import Role
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -21,8 +24,21 @@ _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 @command(
     app, examples=["cqrs doctor", "cqrs doctor -b kafka-1:9092 --command-config client.properties -o json"]
 )
-def doctor(cli: Cli) -> int:
+def doctor(
+    cli: Cli,
+    role: Annotated[
+        Role | None,
+        typer.Option(
+            "--for",
+            metavar="send|run|read|init",
+            help="Judge what only these commands need; default: send and run.",
+        ),
+    ] = None,
+) -> int:
     """Check Java, Python, Spark, the broker, topics, transactions and ACLs. Starts and changes nothing.
+
+    What the user is not allowed is a failure, too, where the cluster has an authorizer: of what send and run need, or
+    with --for of that alone; read stands for show, tail, replay and status.
 
     Ends with 0 when nothing failed, else with the exit code of the first failure: 4 for Java or the broker, 3 for
     settings, topics or folders.
@@ -36,7 +52,7 @@ def doctor(cli: Cli) -> int:
         except CqrsError as error:
             checks = [*_machine(), fail("settings", error)]
         else:
-            checks = [*_machine(), *_project(settings), *_cluster(cli, settings)]
+            checks = [*_machine(), *_project(settings), *_cluster(cli, settings, role)]
     held = _settings(settings)
     cli.result(_document(checks, held), _text(checks, held))
     return exit_code(checks)
@@ -58,7 +74,7 @@ def _project(settings: "Settings") -> "Iterator[Check]":
     yield from examined("state", lambda: machine.state(settings.state_dir))
 
 
-def _cluster(cli: Cli, settings: "Settings") -> "Iterator[Check]":
+def _cluster(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Check]":
     """The cluster's checks, if there is one to ask: the embedded broker is not started."""
     from cqrs_cli.diagnosis import cluster, examined
 
@@ -70,7 +86,9 @@ def _cluster(cli: Cli, settings: "Settings") -> "Iterator[Check]":
 
     def look() -> "Iterator[Check]":
         topics = [cli.topics(name) for name in cli.aggregate_names()]
-        return cluster.cluster(cli.connection(start=False), topics, settings.dedup_window)
+        return cluster.cluster(
+            cli.connection(start=False), topics, settings.dedup_window, (role,) if role else cluster.ROLES
+        )
 
     yield from examined("broker", look)
 

@@ -7,14 +7,15 @@ from pathlib import Path
 
 from cqrs_cli.diagnosis import Check, examined, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.acls import Role, needs
 from cqrs_cli.kafka.admin import Admin, find_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topic_rules import TopicInfo, missing, mistakes
 from cqrs_cli.kafka.topics import Plan, Topics
 from cqrs_cli.kafka.transactions import OpenTransaction, now_ms
 
-#: What `run` and `send` do with topics.
-NEEDED = {"DESCRIBE", "READ", "WRITE"}
+#: Judged unless somebody says which.
+ROLES: tuple[Role, ...] = ("send", "run")
 
 
 def embedded(root: Path) -> Iterator[Check]:
@@ -32,31 +33,34 @@ def embedded(root: Path) -> Iterator[Check]:
         yield ok("embedded", f"Kafka {broker.version} at {broker.bootstrap_server}, process {broker.pid}")
 
 
-def cluster(connection: Connection, aggregates: Sequence[Topics], window: timedelta) -> Iterator[Check]:
-    """Everything about the cluster behind `connection` and the topics of these aggregates."""
+def cluster(
+    connection: Connection, aggregates: Sequence[Topics], window: timedelta, roles: Sequence[Role] = ROLES
+) -> Iterator[Check]:
+    """Everything about the cluster behind `connection` and the topics of these aggregates, as far as the roles go."""
     with Admin(connection) as admin:
         brokers = admin.broker_count()
         said = f"Kafka {admin.broker_version()} at {connection.bootstrap_server}, {brokers} broker"
         yield ok("broker", f"{said}{'' if brokers == 1 else 's'}, cluster {admin.cluster_id()}")
         yield from examined("data path", lambda: _data_path(connection))
         found: dict[str, TopicInfo] = {}
-        for topics in aggregates:
+        for topics in (
+            aggregates if set(roles) != {"send"} else ()
+        ):  # who only sends may not look at all of them
             yield from examined("topics", partial(_topics, admin, topics, window, brokers, found))
-        yield from examined("transactions", lambda: _transactions(admin, found))
-        yield from examined("acls", lambda: _acls(admin, found, aggregates))
+        if "run" in roles:
+            yield from examined("transactions", lambda: _transactions(admin, found))
+        yield from examined("acls", lambda: _acls(admin, aggregates, roles))
 
 
 def _data_path(connection: Connection) -> Iterable[Check]:
     """librdkafka speaks its own dialect of the same properties: it must get through as well."""
-    from confluent_kafka import KafkaException, libversion
+    from confluent_kafka import libversion
 
-    from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, unreachable
+    from cqrs_cli.kafka.clients import consumer, described
 
     probe = consumer(connection)
     try:
-        probe.list_topics(timeout=REQUEST_TIMEOUT)
-    except KafkaException as error:
-        raise unreachable(connection, error) from error
+        described(connection, probe)
     finally:
         probe.close()
     yield ok("data path", f"librdkafka {libversion()[0]} gets through")
@@ -87,7 +91,12 @@ def _topics(
 
 def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
     """Transactions that hold back readers for longer than they may."""
-    places = [(name, partition) for name, info in found.items() for partition in range(info.partitions)]
+    places = [
+        (name, partition)
+        for name, info in found.items()
+        if info.operations is None or "READ" in info.operations
+        for partition in range(info.partitions)
+    ]
     held = admin.all_open_transactions(places) if places else []
     now = now_ms()
     hanging = [transaction for transaction in held if transaction.hangs(now)]
@@ -104,31 +113,21 @@ def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
     )
 
 
-def _acls(admin: Admin, found: dict[str, TopicInfo], aggregates: Sequence[Topics]) -> Iterator[Check]:
-    """Whether the topics' authorizer, if there is one, lets us do what `run` does."""
-    short = {
-        name: sorted(NEEDED - info.operations)
-        for name, info in found.items()
-        if info.operations is not None and not info.operations >= NEEDED
+def _acls(admin: Admin, aggregates: Sequence[Topics], roles: Sequence[Role]) -> Iterator[Check]:
+    """Whether the cluster's authorizer, if there is one, allows what the roles need."""
+    lacking = {
+        role: admin.missing(need for topics in aggregates for need in needs(role, topics)) for role in roles
     }
-    for name, lacking in short.items():
-        operations = " ".join(f"--operation {operation.title()}" for operation in lacking)
-        yield fail(
-            "acls",
-            ConfigurationError(
-                f"{', '.join(lacking)} on topic {name} is not allowed",
-                f"kafka-acls.sh --add --allow-principal User:NAME {operations} --topic {name}",
-            ),
-        )
-    if short:
+    for role, refused in lacking.items():
+        yield from (fail("acls", need.missing(role)) for need in refused)
+    if any(lacking.values()):
         return
     try:
         count = admin.acl_count()
     except ConfigurationError:
-        yield ok("acls", "an authorizer allows what the topics need; its list may not be seen")
+        yield ok("acls", f"an authorizer allows what {', '.join(roles)} need; its list may not be seen")
         return
     if count is None:
         yield ok("acls", "no authorizer: every client may do everything")
     else:
-        groups = ", ".join(topics.group for topics in aggregates) or "cqrs.*"
-        yield ok("acls", f"{count}, which allow what the topics need; also needed: Read on groups {groups}")
+        yield ok("acls", f"{count}, which allow what {', '.join(roles)} need")

@@ -8,9 +8,12 @@ import msgspec
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core import digest
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.assignment import shard_folder
 from cqrs_cli.jobs.claim import Claim, parse_claim
 from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.acls import Need
+from cqrs_cli.kafka.admin import Admin
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.topics import Topics
@@ -51,7 +54,7 @@ def overview(
         positions = committed(client, topics.commands, numbers)
         bounds = {number: readers.watermarks(client, topics.commands, number) for number in numbers}
     except KafkaException as error:
-        raise readers.failed(connection, error) from error
+        raise _failure(connection, topics, error) from error
     finally:
         client.close()
     seen = []
@@ -61,6 +64,13 @@ def overview(
         shard = None if claim is None else _shard(path, claim.topic_id, with_digest)
         seen.append(Partition(number, *bounds[number], positions[number].offset, claim, shard))
     return seen
+
+
+def _failure(connection: Connection, topics: Topics, error: KafkaException) -> CqrsError:
+    """Of a group that may not be described librdkafka only says that time is up."""
+    need = Need("Describe", "group", topics.group)
+    with Admin(connection) as admin:
+        return need.missing("read") if admin.missing([need]) else clients.failed(connection, error, need)
 
 
 def _shard(path: Path, topic_id: str, with_digest: bool) -> Shard | None:

@@ -21,9 +21,11 @@ from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.assignment import Plan, Verdict
 from cqrs_cli.jobs.claim import Claim, Judgement, believable, judge, may_warm, parse_claim
+from cqrs_cli.jobs.denied import denied
 from cqrs_cli.jobs.ledger import Ledger
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes
 from cqrs_cli.jobs.tenure import MOST_COMMANDS, LostError, StandDown, Tenure, TooMuchError
+from cqrs_cli.kafka.clients import is_denied
 from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.kafka.readers import StalledError, bounds, last_record
 from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT
@@ -212,6 +214,8 @@ class Owner:
                 except StalledError as error:
                     return error
                 except (KafkaException, UnavailableError, LostError, NotOwnerError) as error:
+                    if isinstance(error, KafkaException) and is_denied(error):
+                        return denied(self.plan.connection, tenure.topics)
                     self._tell(error)
                 finally:
                     self.mine, self.most = tenure.present_claim(), tenure.most

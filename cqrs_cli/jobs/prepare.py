@@ -9,6 +9,7 @@ from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import UsageError
 from cqrs_cli.jobs.assignment import Ground, Plan
 from cqrs_cli.jobs.claim import next_generation, parse_claim
+from cqrs_cli.kafka.acls import needs, refusal
 from cqrs_cli.kafka.admin import Admin, check_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.offsets import standing
@@ -31,7 +32,7 @@ def prepare(
     accept_loss: Iterable[str] = (),
     fail: Iterable[str] = (),
 ) -> Plan:
-    """The plan of a new run. Raises `ConfigurationError` for topics that are missing or set up wrongly,
+    """The plan of a new run. Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly,
     `UsageError` for a place (`AGG:P@OFFSET`) that is none of the run's, `UnavailableError` without a broker.
     """
     losses = dict(_places(accept_loss, aggregates))
@@ -66,6 +67,8 @@ def _grounds(settings: "Settings", connection: Connection, aggregates: Iterable[
     with Admin(connection) as admin:
         for name in aggregates:
             topics = Topics(name, settings.topic_prefix)
+            if missing := admin.missing(needs("run", topics)):
+                raise refusal(missing, "run")
             found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
             grounds[name] = Ground(
                 topics, found.cluster_id, dict(found.ids), found.partitions, dict(found.max_bytes)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
@@ -20,7 +20,7 @@ from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim, succeed
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
 from cqrs_cli.jobs.position import Log, contradiction, gap, position
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes, outcome_of
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_denied
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.partitioner import home
 from cqrs_cli.kafka.readers import StalledError, failure, last_record, read, record_of, watermarks
@@ -231,6 +231,8 @@ class Tenure:
                 self.at = max(self.at, int(message.offset() or 0))
             elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
                 raise LostError(error.str())  # step 3 of the next tenure says what was lost
+            elif is_denied(error):
+                raise KafkaException(error)  # the owner finds out which ACL it was
             else:
                 raise failure(self.plan.connection, self.topics.commands, self.partition, error)
         return records

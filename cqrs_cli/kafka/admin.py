@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
-from cqrs_cli.errors import ConfigurationError, CqrsError
-from cqrs_cli.kafka import admin_client, transactions
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka import admin_client, allowed, transactions
+from cqrs_cli.kafka.acls import Need
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topic_rules import TopicInfo, TopicSet, missing, mistakes, topic_set
 from cqrs_cli.kafka.topics import KINDS, MAX_MESSAGE_BYTES, Kind, Plan, Topics
@@ -65,10 +66,7 @@ class Admin:
         found = {}
         for topic in self._ask(self._client.describe_topics, list(names)):
             if topic["error_code"] == _TOPIC_NOT_ALLOWED:
-                raise ConfigurationError(
-                    f"not allowed to describe topic {topic['name']}",
-                    "grant Describe and DescribeConfigs on it",
-                )
+                raise Need("Describe", "topic", topic["name"]).missing()
             if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
                 raise CqrsError(f"topic {topic['name']} cannot be described: error {topic['error_code']}")
             if topic["error_code"] == 0:
@@ -96,6 +94,10 @@ class Admin:
         """The same for many (topic, partition)s at once."""
         return self._ask(transactions.find, self._client, list(partitions))
 
+    def missing(self, needs: Iterable[Need]) -> list[Need]:
+        """Those of the needs that we are not allowed; nothing is done to find out."""
+        return self._ask(allowed.missing, self._client, needs)
+
     def acl_count(self) -> int | None:
         """How many ACLs there are; None without an authorizer. Raises `ConfigurationError` if we may not ask."""
         from kafka import admin, errors
@@ -121,6 +123,9 @@ class Admin:
         if not resources:
             return {}
         held = self._ask(self._client.describe_configs, resources, config_filter="all").get("topic", {})
+        for topic, entries in held.items():
+            if not entries:  # kafka-python keeps the error to itself
+                raise Need("DescribeConfigs", "topic", topic).missing()
         return {
             topic: {name: entry["value"] for name, entry in entries.items() if entry["value"] is not None}
             for topic, entries in held.items()

@@ -106,9 +106,10 @@ def write_state(folder: Path, state: State) -> None:
     fresh.replace(folder / STATE)
 
 
-def write_settings(folder: Path, port: int, controller_port: int, data: str = DATA) -> None:
+def write_settings(folder: Path, port: int, controller_port: int, data: str = DATA, more: str = "") -> None:
+    """`more` settings win: of one that is there twice Kafka takes the last."""
     settings = _SETTINGS.format(port=port, controller_port=controller_port, data=data)
-    (folder / SERVER).write_text(settings)
+    (folder / SERVER).write_text(settings + more)
     (folder / LOGGING).write_text(_LOGGING)
 
 

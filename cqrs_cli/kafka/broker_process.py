@@ -70,10 +70,12 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
     return name
 
 
-def spawn(java: Path, jars: Path, folder: Path, cluster_id: str, ports: tuple[int, int]) -> State:
-    """Start the broker and write down that it runs. It is not ready yet: see `wait`."""
+def spawn(
+    java: Path, jars: Path, folder: Path, cluster_id: str, ports: tuple[int, int], more: str = ""
+) -> State:
+    """Start the broker, with `more` settings, and write down that it runs. It is not ready yet: see `wait`."""
     port, controller_port = ports
-    broker_files.write_settings(folder, port, controller_port)
+    broker_files.write_settings(folder, port, controller_port, more=more)
     command = _command(java, jars, _JVM, ["kafka.Kafka", broker_files.SERVER])
     pid = process.spawn(command, folder, broker_files.LOG, os.environ)
     birth = process.born(pid) or ""  # empty if it is dead already, which `wait` then says

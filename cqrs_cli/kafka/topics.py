@@ -84,6 +84,11 @@ class Topics:
         """The consumer group whose offsets say how far each partition is decided, and by whom (the claim)."""
         return f"cqrs.{self.commands}"
 
+    @property
+    def transactional_ids(self) -> str:
+        """What all transactional ids of the aggregate begin with."""
+        return f"cqrs.{self.events}."
+
     def transactional_id(self, partition: int) -> str:
         """One writer per partition of the events topic, whoever runs it: exclusivity belongs to the topic."""
-        return f"cqrs.{self.events}.{partition}"
+        return f"{self.transactional_ids}{partition}"
