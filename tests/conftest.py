@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from cqrs_cli.kafka.connection import Connection
+    from tests.secured.broker import Secured
 
 #: Names a broker for the tests to use, in the environment.
 BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"
@@ -48,6 +49,15 @@ def connection(request: pytest.FixtureRequest) -> "Connection":
     if server := os.environ.get(BOOTSTRAP_SERVER):
         return Connection(server)
     return Connection(embedded.ensure(request.getfixturevalue("kafka_root")))
+
+
+@pytest.fixture(scope="session")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Secured]":
+    """The one broker of the run that wants TLS, logins and ACLs."""
+    from tests.secured.broker import secured
+
+    with secured(tmp_path_factory.mktemp("secured")) as broker:
+        yield broker
 
 
 @pytest.fixture(scope="session")

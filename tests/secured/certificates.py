@@ -1,0 +1,33 @@
+"""Certificates of a test's own authorities, made with `openssl`."""
+
+import subprocess
+from pathlib import Path
+
+
+class Authority:
+    """A certificate authority; `certificate` is what trusts it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.certificate, self._key = folder / f"{name}.pem", folder / f"{name}.key"
+        self._openssl(
+            f"req -x509 {_NEW} -subj /CN={name} -days 2 -keyout {self._key} -out {self.certificate}"
+        )
+
+    def issue(self, name: str, names: str = "DNS:nobody.invalid", days: int = 2) -> Path:
+        """A file with a key and a certificate for `CN=name`, valid for the alternative `names`; -1 days: expired."""
+        key, asked, extensions = (self.folder / f"{name}.{end}" for end in ("key", "csr", "ext"))
+        signed = self.folder / f"{name}.crt"
+        extensions.write_text(f"subjectAltName={names}\n")
+        self._openssl(f"req -new {_NEW} -subj /CN={name} -keyout {key} -out {asked}")
+        signing = f"-CA {self.certificate} -CAkey {self._key} -extfile {extensions} -days {days}"
+        self._openssl(f"x509 -req -in {asked} {signing} -out {signed}")
+        both = self.folder / f"{name}.both.pem"
+        both.write_text(key.read_text() + signed.read_text())
+        return both
+
+    def _openssl(self, arguments: str) -> None:
+        subprocess.run(["openssl", *arguments.split()], cwd=self.folder, check=True, capture_output=True)
+
+
+_NEW = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
