@@ -23,8 +23,9 @@ test: java $(READY) ## All tests, with a real broker and Spark
 test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m "not kafka and not spark and not faults"
 
-faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; an hour
+faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; 100 times the fuzzing; an hour
 	@$(BIN)/pytest -m faults
+	@$(BIN)/pytest tests/fuzz --hypothesis-profile long
 
 soak: java $(READY) ## Kill at random for MINUTES (10), then check everything; SEED=… repeats one
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

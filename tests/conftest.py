@@ -26,7 +26,7 @@ BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"
 hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("untimed"), max_examples=20_000)
+hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("untimed"), max_examples=10_000)
 hypothesis.settings.load_profile("untimed")
 
 
