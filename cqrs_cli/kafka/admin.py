@@ -1,5 +1,6 @@
 """Administration: what the cluster is, which topics it has, and making the four of an aggregate."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
@@ -167,10 +168,17 @@ def ensure_topics(admin: Admin, topics: Topics, plan: Plan, dry_run: bool = Fals
         result = "kept" if kind in found else "missing" if dry_run else "created"
         made.append(Made(name, result, partitions))
     if len(found) < len(KINDS) and not dry_run:
-        check_topics(
-            admin, topics, plan
-        )  # somebody else's, or the broker's own policy, may have come between
+        # somebody else's, or the broker's own policy, may have come between
+        _refuse_unsound(topics, _once_known(admin, topics), plan)
     return made
+
+
+def _once_known(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
+    """Topics just made, asked for until they are there: one broker of several may lag behind the others."""
+    deadline = time.monotonic() + admin_client.REQUEST_TIMEOUT / 1000
+    while len(found := find_topics(admin, topics)) < len(KINDS) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
 
 
 def check_topics(admin: Admin, topics: Topics, plan: Plan = Plan()) -> TopicSet:  # noqa: B008  (frozen)
@@ -179,10 +187,14 @@ def check_topics(admin: Admin, topics: Topics, plan: Plan = Plan()) -> TopicSet:
     Of `plan` only the dedup window counts.
     """
     found = find_topics(admin, topics)
+    _refuse_unsound(topics, found, plan)
+    return topic_set(admin.cluster_id(), found)
+
+
+def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], plan: Plan) -> None:
     error = missing(topics, found) or next(iter(mistakes(topics, found, plan)), None)
     if error is not None:
         raise error
-    return topic_set(admin.cluster_id(), found)
 
 
 def _info(topic: Mapping[str, Any], configs: Mapping[str, str]) -> TopicInfo:

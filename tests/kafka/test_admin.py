@@ -6,15 +6,17 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka import admin as making
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.admin import Admin, check_topics, ensure_topics
+from cqrs_cli.kafka.admin import Admin, TopicInfo, check_topics, ensure_topics
 from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.topics import ENVELOPE_ROOM, KINDS, MAX_MESSAGE_BYTES, Plan, Topics
+from cqrs_cli.kafka.topics import ENVELOPE_ROOM, KINDS, MAX_MESSAGE_BYTES, Kind, Plan, Topics
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -38,6 +40,19 @@ def results(admin: Admin, topics: Topics, plan: Plan) -> list[str]:
 def test_topics_are_created_once_and_kept_afterwards(admin: Admin, topics: Topics) -> None:
     assert results(admin, topics, Plan()) == ["created"] * 4
     assert results(admin, topics, Plan()) == ["kept"] * 4
+
+
+def test_a_broker_that_does_not_know_them_yet_is_asked_again(
+    admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, late = making.find_topics, iter([True, False, False])
+
+    def finds(*asked: Any) -> dict[Kind, TopicInfo]:
+        return find(*asked) if next(late, True) else {}
+
+    monkeypatch.setattr(making, "find_topics", finds)
+    assert results(admin, topics, Plan()) == ["created"] * 4
+    assert next(late, None) is None
 
 
 def test_a_dry_run_creates_nothing(admin: Admin, topics: Topics) -> None:
