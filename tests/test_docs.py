@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / "CHANGELOG.md",
+    ROOT / "compose/README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 TEXTS = [document.read_text(encoding="utf-8") for document in DOCUMENTS]
 
 #: `jobs.claim.judge`: a dotted name in code style that begins with a part of the package.
