@@ -21,7 +21,7 @@ test: java $(READY) ## All tests, with a real broker and Spark
 	@$(BIN)/pytest
 
 test-pure: $(READY) ## The tests that need neither: seconds
-	@$(BIN)/pytest -m "not kafka and not spark and not faults"
+	@$(BIN)/pytest -m "not kafka and not spark and not docker and not faults"
 
 faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; 100 times the fuzzing; an hour
 	@$(BIN)/pytest -m faults

@@ -66,10 +66,14 @@ class Domain:
         self.settings: Settings = load(
             {"topic_prefix": prefix, "aggregates": package, "state_dir": folder / "state"}, root
         )
-        self._producer = clients.producer(
-            connection, enable_idempotence=False, message_max_bytes=64 * 1024 * 1024
-        )
+        self.reconnect()
         self.make_topics()
+
+    def reconnect(self) -> None:
+        """Send by another client from now on."""
+        self._producer = clients.producer(
+            self.connection, enable_idempotence=False, message_max_bytes=64 * 1024 * 1024
+        )
 
     def make_topics(self) -> None:
         """Create those that are missing."""

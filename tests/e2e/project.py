@@ -2,17 +2,20 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from cqrs_cli.core.uuid7 import uuid7
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection import Connection
+
+ROOT = Path(__file__).parents[2]
 
 
 class Project:
@@ -27,12 +30,21 @@ class Project:
 
     def start(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
         """`cqrs` in a session of its own, as under a service manager; `variables` join its environment."""
+        return self._start(arguments, self.environment | variables, subprocess.PIPE)
+
+    def start_logging(self, log: IO[bytes], *arguments: str) -> "subprocess.Popen[str]":
+        """The same, for long: a pipe that nobody reads would fill."""
+        return self._start(arguments, self.environment, log)
+
+    def _start(
+        self, arguments: Sequence[str], environment: Mapping[str, str], said: IO[bytes] | int
+    ) -> "subprocess.Popen[str]":
         return subprocess.Popen(
             [str(Path(sys.executable).with_name("cqrs")), *arguments],
             cwd=self.folder,
-            env=self.environment | variables,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            env=environment,
+            stdout=said,
+            stderr=said,
             text=True,
             start_new_session=True,
         )
@@ -76,6 +88,13 @@ class Project:
         """Every outcome there is."""
         lines = self.cqrs("tail", "bank_account", "outcomes", "-o", "json").splitlines()
         return [json.loads(line)["message"] for line in lines]
+
+
+def new_project(folder: Path, connection: Connection, prefix: str) -> Project:
+    """With all aggregates; its topics are not made yet."""
+    (folder / "cqrs.toml").touch()
+    shutil.copytree(ROOT / "aggregates", folder / "aggregates", ignore=shutil.ignore_patterns("__pycache__"))
+    return Project(folder, connection, prefix)
 
 
 def command(name: str, subject: str, data: dict[str, Any] | None = None, **attributes: Any) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""Brokers are killed and paused under a run: it goes on, and each command is decided once, in order."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cqrs_cli.kafka.admin import Admin
+from cqrs_cli.kafka.topics import KINDS
+from tests.cluster.brokers import NODES, Brokers
+from tests.cluster.service import PATIENCE, Service
+from tests.waiting import eventually
+
+pytestmark = [pytest.mark.docker, pytest.mark.spark]
+
+#: What the run says while it has to wait.
+SILENCE = "no answer from Kafka"
+
+Role = Callable[[Brokers, Service], int]
+
+
+def leader(brokers: Brokers, service: Service) -> int:
+    """Of the events on partition 0."""
+    return brokers.leader(service.domain.topics.events, 0)
+
+
+def transaction_coordinator(brokers: Brokers, service: Service) -> int:
+    """Of the writer of partition 0."""
+    return brokers.transaction_coordinator(service.domain.topics.transactional_id(0))
+
+
+def group_coordinator(brokers: Brokers, service: Service) -> int:
+    """Of the positions and claims."""
+    return brokers.group_coordinator(service.domain.topics.group)
+
+
+def check(service: Service) -> None:
+    """Exactly one outcome for each command, events as if decided in one go, and the same in the shards."""
+    service.catches_up()
+    service.domain.check()
+
+
+def test_everything_is_kept_three_times_and_written_at_least_twice(
+    brokers: Brokers, service: Service
+) -> None:
+    names = [service.domain.topics.name(kind) for kind in KINDS]
+    with Admin(brokers.connection) as admin:
+        found = admin.describe([*names, "__consumer_offsets", "__transaction_state"])
+    assert {(topic.replication, topic.configs["min.insync.replicas"]) for topic in found.values()} == {
+        (3, "2")
+    }
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize("role", [leader, transaction_coordinator, group_coordinator])
+def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
+    with service.flowing():
+        victim = role(brokers, service)
+        brokers.kill(victim)
+        service.goes_on()
+        brokers.start(victim)
+        eventually(brokers.whole, PATIENCE)
+        service.goes_on()
+    check(service)
+
+
+def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, service: Service) -> None:
+    topic = service.domain.topics.outcomes
+    with service.flowing():
+        survivor = brokers.leader(topic, 0)
+        others = set(NODES) - {survivor}
+        brokers.kill(*others)
+        outcomes = brokers.ends_on(survivor, topic)
+        complaints = service.said().count(SILENCE)
+        eventually(lambda: service.serves() and service.said().count(SILENCE) > complaints, PATIENCE)
+        assert brokers.ends_on(survivor, topic) == outcomes
+        brokers.start(*others)
+        service.goes_on()
+    check(service)
+
+
+def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
+    brokers: Brokers, service: Service
+) -> None:
+    with service.flowing():
+        sleeper = leader(brokers, service)
+        brokers.pause(sleeper)
+        service.goes_on()
+        brokers.unpause(sleeper)
+        service.goes_on()
+    check(service)
+
+
+def test_after_all_that_verify_finds_nothing_wrong(service: Service) -> None:
+    service.catches_up()
+    service.project.cqrs("verify", "bank_account")
