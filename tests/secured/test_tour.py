@@ -14,9 +14,8 @@ import pytest
 from cqrs_cli.kafka.acls import ROLES, needs
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Topics
-from tests.e2e.project import ROOT
 from tests.e2e.processes import family
-from tests.e2e.project import Project
+from tests.e2e.project import ROOT, Project
 from tests.listening import open_to_others
 from tests.secured.acls import grant
 from tests.secured.broker import SECRET, Secured
