@@ -27,7 +27,7 @@ from cqrs_cli.jobs.recover import fold_events, fold_outcomes
 from cqrs_cli.jobs.tenure import MOST_COMMANDS, LostError, StandDown, Tenure, TooMuchError
 from cqrs_cli.kafka.clients import is_denied
 from cqrs_cli.kafka.offsets import standing
-from cqrs_cli.kafka.readers import StalledError, bounds, last_record
+from cqrs_cli.kafka.readers import MissingError, StalledError, bounds, last_record
 from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT
 from cqrs_cli.registry import load
 from cqrs_cli.state.folder import CorruptError
@@ -42,6 +42,12 @@ LONGEST_PAUSE = 5.0
 #: A call to the broker that takes longer never returns, in seconds: twice fence or commit with all their retries.
 STUCK = 3 * TRANSACTION_TIMEOUT
 
+#: A partition that tenure after tenure does not find for so long is not there, in seconds: while brokers come and go,
+#: one that has just come back denies for some time what the others have.
+MISSING = 20.0
+
+#: Not having found it so long ago, in seconds, does not count any more.
+FORGOTTEN = 60.0
 
 #: Orphaned owners have so long to end and to close their shards, in seconds.
 ORPHANED = 10.0
@@ -99,6 +105,7 @@ class Owner:
         self.notes: list[str] = []
         self.tenure: Tenure | None = None
         self.store: Store | None = None
+        self.missed = (0.0, 0.0)  # when a partition was first not found, and when last
         self.verdict = Verdict(unit, self.mine.counts)
 
     def end_if_stuck(self) -> None:
@@ -211,6 +218,10 @@ class Owner:
                 except ContradictionError as error:
                     if self._is_believable(tenure):
                         return error
+                except MissingError as error:
+                    if self._is_gone():
+                        return error
+                    self._tell(error)
                 except StalledError as error:
                     return error
                 except (KafkaException, UnavailableError, LostError, NotOwnerError) as error:
@@ -238,6 +249,13 @@ class Owner:
         judgement = judge(self.mine, claim)
         if judgement.ends:
             raise StandDown(judgement, claim)
+
+    def _is_gone(self) -> bool:
+        """Whether a partition that was just not found is not there."""
+        now = time.monotonic()
+        first, last = self.missed
+        self.missed = (first if now - last < FORGOTTEN else now, now)
+        return now - self.missed[0] > MISSING
 
     def _is_believable(self, tenure: Tenure) -> bool:
         """Whether a contradiction is one, rather than a successor at work."""

@@ -188,8 +188,12 @@ def failure(connection: Connection, topic: str, partition: int, error: KafkaErro
     return failed(connection, error, Need("Read", "topic", topic))
 
 
-def _missing(topic: str, partition: int) -> ConfigurationError:
-    return ConfigurationError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
+class MissingError(ConfigurationError):
+    """A partition that the brokers do not know. One that has just come back may not know it yet."""
+
+
+def _missing(topic: str, partition: int) -> MissingError:
+    return MissingError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
 
 
 def last_record(

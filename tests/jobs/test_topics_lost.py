@@ -8,7 +8,10 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
+from cqrs_cli.jobs.tenure import Tenure
+from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.topics import KINDS, Kind
 from tests.commands import Sent, increments
 from tests.domain import Domain
@@ -27,6 +30,7 @@ def admin(counters: Domain) -> AdminClient:
 IMPATIENT = {
     "cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT": 2.0,
     "cqrs_cli.kafka.readers:REQUEST_TIMEOUT": 1.0,
+    "cqrs_cli.jobs.own:MISSING": 2.0,
 }
 
 Remake = Callable[..., None]
@@ -141,3 +145,19 @@ def test_an_offset_that_is_forgotten_under_an_owner_at_work_is_put_back(
         eventually(lambda: len(offsets(counters)) == 10)
         assert not owner.ended()
     counters.check()
+
+
+def test_a_topic_that_a_broker_denies_for_a_moment_stops_nothing(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poll, denied = Tenure.poll, iter([True, True])
+
+    def deny_twice(tenure: Tenure) -> list[Record]:
+        if next(denied, False):
+            raise MissingError("counter.commands partition 0 does not exist")
+        return poll(tenure)
+
+    monkeypatch.setattr(Tenure, "poll", deny_twice)
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    assert offsets(counters) == [0, 1, 2, 3, 4]
