@@ -11,4 +11,4 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 def test_whatever_is_killed_at_random_each_command_is_decided_once(tmp_path: Path) -> None:
-    soak(tmp_path, minutes=0.4, seed=random.randrange(10**6), say=print)
+    soak(tmp_path, minutes=0.2, seed=random.randrange(10**6), say=print)

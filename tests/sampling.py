@@ -1,0 +1,13 @@
+"""Which cases of a large matrix run always; `make faults` runs the others too."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+
+def sampled(cases: Iterable[Any], *always: Any) -> list[Any]:
+    """All cases, marked `faults` but for those that always run, each of which must be one of them."""
+    cases = list(cases)
+    assert set(always) <= set(cases)
+    return [case if case in always else pytest.param(case, marks=pytest.mark.faults) for case in cases]
