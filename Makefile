@@ -18,7 +18,7 @@ demo: java $(READY) ## The tour: a bank's commands decided on Spark and Kafka
 	@$(BIN)/cqrs demo
 
 test: java $(READY) ## All tests, with a real broker and Spark
-	@$(BIN)/pytest
+	@$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m "not kafka and not spark and not docker and not faults"
