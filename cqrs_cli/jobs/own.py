@@ -47,7 +47,7 @@ STUCK = 3 * TRANSACTION_TIMEOUT
 MISSING = 20.0
 
 #: Not having found it so long ago, in seconds, does not count any more.
-FORGOTTEN = 60.0
+FORGOTTEN = 30.0
 
 #: Orphaned owners have so long to end and to close their shards, in seconds.
 ORPHANED = 10.0
@@ -230,7 +230,8 @@ class Owner:
                     self._tell(error)
                 finally:
                     self.mine, self.most = tenure.present_claim(), tenure.most
-                pause = FIRST_PAUSE if tenure.useful else pause
+                if tenure.useful:
+                    pause, self.missed = FIRST_PAUSE, (0.0, 0.0)
             self.stopping.wait(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, LONGEST_PAUSE)
             try:
