@@ -101,10 +101,12 @@ class Awaited:
         try:
             _, end = readers.watermarks(self._reader, topic, partition)
             self._reader.incremental_assign([TopicPartition(topic, partition, end)])
-        except KafkaException as error:
+        except readers.MissingError:
             readers.partitions(
                 self._connection, topic
             )  # knows better whether it is missing or hidden from us
+            raise
+        except KafkaException as error:
             raise readers.failure(self._connection, topic, partition, clients.kafka_error(error)) from error
         self._watched.add((topic, partition))
 
