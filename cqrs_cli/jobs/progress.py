@@ -11,7 +11,7 @@ from cqrs_cli.jobs.assignment import Plan, Verdict
 from cqrs_cli.jobs.claim import Claim, Counts, parse_claim
 from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import committed
-from cqrs_cli.kafka.readers import watermarks
+from cqrs_cli.kafka.readers import MissingError, watermarks
 
 STATUSES = ("accepted", "unchanged", "rejected", "duplicate", "failed")
 
@@ -78,11 +78,13 @@ class Progress:
                         self._claims[name, partition] = claim
                     start, end = watermarks(client, topic, partition)
                     lag += max(0, end - max(start, found.offset or 0))
-        except KafkaException as error:
+        except (KafkaException, MissingError) as error:
             # Never patched in place: a client that once met a broker cut off from the others said "unknown partition"
-            # for minutes after all of them were back.
+            # for minutes after all of them were back. Whether one is really missing the owners find out.
             self._disconnect()
             self._connect()
+            if isinstance(error, MissingError):
+                raise UnavailableError(error.message, error.hint) from error
             raise unreachable(self._plan.connection, error) from error
         return Snapshot(time.monotonic(), {unit: claim.counts for unit, claim in self._claims.items()}, lag)
 
