@@ -8,6 +8,7 @@ from cqrs_cli.kafka.admin import Admin
 from cqrs_cli.kafka.topics import KINDS
 from tests.cluster.brokers import NODES, Brokers
 from tests.cluster.service import PATIENCE, Service
+from tests.sampling import sampled
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.spark]
@@ -51,7 +52,7 @@ def test_everything_is_kept_three_times_and_written_at_least_twice(
     assert len(found) == 6
 
 
-@pytest.mark.parametrize("role", [leader, transaction_coordinator, group_coordinator])
+@pytest.mark.parametrize("role", sampled([leader, transaction_coordinator, group_coordinator], leader))
 def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
     with service.flowing():
         victim = role(brokers, service)
@@ -63,6 +64,7 @@ def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, r
     check(service)
 
 
+@pytest.mark.faults
 def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, service: Service) -> None:
     topic = service.domain.topics.outcomes
     with service.flowing():
@@ -78,6 +80,7 @@ def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, servic
     check(service)
 
 
+@pytest.mark.faults
 def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
     brokers: Brokers, service: Service
 ) -> None:
