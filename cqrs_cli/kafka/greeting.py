@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from cqrs_cli.kafka import reach
+from cqrs_cli.kafka.probe import receive
 
 _API_VERSIONS, _METADATA, _SASL_HANDSHAKE = 18, 3, 17
 _UNSUPPORTED_MECHANISM = 33
@@ -121,18 +122,8 @@ def _begin_login(connection: socket.socket, mechanism: str) -> Refusal | None:
 
 def _answer(connection: socket.socket, first: bytes = b"") -> bytes:
     """The next answer without its length, whose first bytes may have been read; raises `ConnectionError`."""
-    head = first + _exactly(connection, 4 - len(first))
-    return _exactly(connection, min(struct.unpack(">I", head)[0], _MOST))
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    data = b""
-    while len(data) < size:
-        more = connection.recv(size - len(data))
-        if not more:
-            raise ConnectionError("closed within an answer")
-        data += more
-    return data
+    head = first + receive(connection, 4 - len(first))
+    return receive(connection, min(struct.unpack(">I", head)[0], _MOST))
 
 
 def _request(key: int, version: int, body: bytes) -> bytes:

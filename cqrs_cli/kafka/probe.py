@@ -35,13 +35,14 @@ def ask(port: int, timeout: float = 1.0) -> Seen | None:
             if connection.getsockname() == connection.getpeername():
                 return None  # TCP connected the socket to itself: nobody listens
             connection.sendall(struct.pack(">i", len(_REQUEST)) + _REQUEST)
-            (size,) = struct.unpack(">i", _receive(connection, 4))
-            return _read(_receive(connection, size)) if 0 < size < _MOST else None
+            (size,) = struct.unpack(">i", receive(connection, 4))
+            return _read(receive(connection, size)) if 0 < size < _MOST else None
     except (OSError, struct.error, UnicodeDecodeError):
         return None
 
 
-def _receive(connection: socket.socket, size: int) -> bytes:
+def receive(connection: socket.socket, size: int) -> bytes:
+    """So many bytes; raises `ConnectionError` if the other side closes before."""
     data = b""
     while len(data) < size:
         more = connection.recv(size - len(data))
