@@ -10,6 +10,7 @@ from cqrs_cli.jobs.shard_check import Compared, Shards
 from cqrs_cli.jobs.shares import collector, finish
 from cqrs_cli.jobs.spark import code_root
 from cqrs_cli.jobs.verify_task import Plan, Share, prove_partition
+from cqrs_cli.kafka.acls import needs, refusal
 from cqrs_cli.kafka.admin import Admin, check_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Kind, Topics
@@ -57,9 +58,11 @@ class Verified(NamedTuple):
 def plan(connection: Connection, topics: Topics, settings: "Settings", shards: Shards | None = None) -> Plan:
     """A proof of what is committed, and of `shards` if they are given.
 
-    Raises `ConfigurationError` for topics that are missing or set up wrongly.
+    Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly.
     """
     with Admin(connection) as admin:
+        if missing := admin.missing(needs("read", topics)):
+            raise refusal(missing, "read")
         found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return Plan(
         connection,

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics import KINDS, Topics
 
-#: send: `send`, also with --wait. run: `run`. read: `show`, `tail`, `replay`, `status`. init: `init`.
+#: send: `send`, also with --wait. run: `run`. read: `show`, `tail`, `replay`, `verify`, `status`. init: `init`.
 Role = Literal["send", "run", "read", "init"]
 ROLES: tuple[Role, ...] = ("send", "run", "read", "init")
 

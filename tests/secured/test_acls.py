@@ -10,6 +10,7 @@ import pytest
 from cqrs_cli.config import load
 from cqrs_cli.diagnosis import Check, cluster
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.verify import plan, verify_here
 from cqrs_cli.kafka.acls import ROLES, Need, Role, needs
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
@@ -158,6 +159,25 @@ def test_a_run_that_loses_an_acl_ends_and_names_it(
     runner.again(lost)
     quietly(counters.plan())
     assert [outcome.data.status for outcome in counters.outcomes()] == ["accepted"] * 4
+
+
+@pytest.mark.kafka
+def test_a_reader_may_verify_and_is_told_what_it_lacks(
+    secured: Secured, users: Users, tmp_path: Path, prefix: str
+) -> None:
+    counters = Domain(secured.administrator, prefix, tmp_path)
+    counters.send(*increments(3))
+    quietly(counters.plan())
+    reader = users(f"{prefix}auditor", counters.topics, "read")
+    settings = load({"command_config": secured.login(reader.name)}, secured.folder)
+    found = verify_here(plan(reader.connection, counters.topics, settings))
+    assert (found.violations, found.total("commands")) == ([], 3)
+    for need in reader.needs:
+        reader.without(need)
+        with pytest.raises(ConfigurationError, match=re.escape(str(need))) as refused:
+            plan(reader.connection, counters.topics, settings)
+        assert "not allowed" in refused.value.message and "\n" not in str(refused.value)
+        reader.again(need)
 
 
 @pytest.mark.kafka
