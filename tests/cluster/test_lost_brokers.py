@@ -1,4 +1,4 @@
-"""Brokers are killed and paused under a run: it goes on, and each command is decided once, in order."""
+"""Brokers are killed, paused and cut off under a run: it goes on, and decides each command once, in order."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli.kafka.admin import Admin
 from cqrs_cli.kafka.topics import KINDS
-from tests.cluster.brokers import NODES, Brokers
+from tests.cluster.brokers import CLIENTS, NODES, REPLICATION, Brokers
 from tests.cluster.service import PATIENCE, Service
 from tests.sampling import sampled
 from tests.waiting import eventually
@@ -89,6 +89,30 @@ def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
         brokers.pause(sleeper)
         service.goes_on()
         brokers.unpause(sleeper)
+        service.goes_on()
+    check(service)
+
+
+@pytest.mark.faults
+def test_a_broker_is_cut_off_from_the_others_but_not_from_clients(brokers: Brokers, service: Service) -> None:
+    with service.flowing():
+        lonely = leader(brokers, service)
+        brokers.cut_off(lonely, REPLICATION)
+        service.goes_on()
+        brokers.rejoin(lonely, REPLICATION)
+        service.goes_on()
+    check(service)
+
+
+@pytest.mark.faults
+def test_a_broker_that_clients_cannot_reach_holds_its_partitions_up_until_they_can(
+    brokers: Brokers, service: Service
+) -> None:
+    with service.flowing():
+        hidden = leader(brokers, service)
+        brokers.cut_off(hidden, CLIENTS)
+        eventually(lambda: service.serves() and not service.arrived(), PATIENCE)
+        brokers.rejoin(hidden, CLIENTS)
         service.goes_on()
     check(service)
 
