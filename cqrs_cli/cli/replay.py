@@ -9,13 +9,12 @@ import typer
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import AggregateName, Cli, command
+from cqrs_cli.cli.on_spark import Conf, Master, existing_shards, properties
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.replay import Replayed
     from cqrs_cli.jobs.replay_output import Target
-    from cqrs_cli.jobs.shard_check import Shards
-    from cqrs_cli.kafka.connection import Connection
 
 
 @command(
@@ -41,12 +40,8 @@ def replay(
         typer.Option("--format", metavar="parquet|json", help="Of what --out writes."),
     ] = "parquet",
     check: Annotated[bool, typer.Option("--check", help="Compare with the live shards.")] = False,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Where Spark runs.", show_default="local[*]")
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark property; repeatable.")
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
 ) -> None:
     """Rebuild all aggregates of a type from their events, on Spark.
 
@@ -54,7 +49,6 @@ def replay(
     everything up to its last version whose time is not later. --check compares with the shards of `cqrs run` on this
     machine, each at its own position, and ends with 5 at the first difference.
     """
-    from cqrs_cli.cli.run import properties
     from cqrs_cli.jobs.replay import plan
     from cqrs_cli.jobs.replay import replay as drive
     from cqrs_cli.jobs.spark import project_session, slots
@@ -99,18 +93,6 @@ def _target(out: str | None, format: Literal["parquet", "json"]) -> "Target | No
         raise UsageError(f"{out} is a file", "name a folder after --out")
     refuse_full(out, folder.exists() and any(folder.iterdir()))
     return Target(str(folder), format)
-
-
-def existing_shards(cli: Cli, connection: "Connection", aggregate: str) -> "Shards":
-    """What `--check` compares with; raises `ConfigurationError` where there are none."""
-    from cqrs_cli.jobs.shard_check import live_shards
-
-    shards = live_shards(connection, cli.topics(aggregate), cli.settings.state_dir)
-    if not shards.folder.is_dir():
-        raise ConfigurationError(
-            f"there are no shards of {aggregate} in {shards.folder}", "run cqrs run first, or set state_dir"
-        )
-    return shards
 
 
 def _watcher(say: Callable[[str], None], aggregate: str) -> Callable[[float], None]:

@@ -1,6 +1,5 @@
 """`cqrs run`: own the topics' partitions and decide."""
 
-from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,7 +9,7 @@ import typer
 from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import Cli, command
-from cqrs_cli.errors import UsageError
+from cqrs_cli.cli.on_spark import Conf, Master, properties
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.progress import Snapshot
@@ -31,12 +30,8 @@ def run(
         list[str] | None, typer.Argument(metavar="AGGREGATE", help="Which to decide for; none: all.")
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Decide what is there now, then end.")] = False,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Where Spark runs.", show_default="local[*]")
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark property; repeatable.")
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
     state_dir: Annotated[
         Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
     ] = None,
@@ -89,15 +84,6 @@ def run(
         )
         done = drive(context, plan, tasks, display.show, display.note)
     cli.result(done.summary(), _sentence(done))
-
-
-def properties(conf: Iterable[str]) -> dict[str, str]:
-    """`--conf K=V` as Spark properties; raises `UsageError` for one that has no `=`."""
-    pairs = [text.partition("=") for text in conf]
-    for name, equals, _ in pairs:
-        if not (name and equals):
-            raise UsageError(f"--conf {name}: no value", "write --conf KEY=VALUE")
-    return {name: value for name, _, value in pairs}
 
 
 def _sentence(done: "Snapshot") -> str:

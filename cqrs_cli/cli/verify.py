@@ -7,6 +7,7 @@ import typer
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import AggregateName, Cli, command
+from cqrs_cli.cli.on_spark import Conf, Master, existing_shards, properties
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 
 if TYPE_CHECKING:
@@ -27,12 +28,8 @@ def verify(
     state: Annotated[
         bool, typer.Option("--state", help="Fold the events and compare with the live shards.")
     ] = False,
-    master: Annotated[
-        str | None, typer.Option("--master", metavar="URL", help="Where Spark runs.", show_default="local[*]")
-    ] = None,
-    conf: Annotated[
-        list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark property; repeatable.")
-    ] = None,
+    master: Master = None,
+    conf: Conf = None,
 ) -> None:
     """Prove that an aggregate's topics keep every promise, on Spark; ends with 5 if not, naming each place.
 
@@ -43,8 +40,6 @@ def verify(
     It needs little memory, and temporary disk (TMPDIR): 400 bytes for each command, with --state what the shards take.
     An id that was decided again within dedup_window is a violation: give the shortest window there ever was.
     """
-    from cqrs_cli.cli.replay import existing_shards
-    from cqrs_cli.cli.run import properties
     from cqrs_cli.jobs.spark import project_session, slots
     from cqrs_cli.jobs.verify import plan
     from cqrs_cli.jobs.verify import verify as drive

@@ -1,0 +1,41 @@
+"""What the commands that run on Spark have in common."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cqrs_cli.cli.frame import Cli
+from cqrs_cli.errors import ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.jobs.shard_check import Shards
+    from cqrs_cli.kafka.connection import Connection
+
+Master = Annotated[
+    str | None, typer.Option("--master", metavar="URL", help="Where Spark runs.", show_default="local[*]")
+]
+Conf = Annotated[
+    list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark property; repeatable.")
+]
+
+
+def properties(conf: Iterable[str]) -> dict[str, str]:
+    """`--conf K=V` as Spark properties; raises `UsageError` for one that has no `=`."""
+    pairs = [text.partition("=") for text in conf]
+    for name, equals, _ in pairs:
+        if not (name and equals):
+            raise UsageError(f"--conf {name}: no value", "write --conf KEY=VALUE")
+    return {name: value for name, _, value in pairs}
+
+
+def existing_shards(cli: Cli, connection: "Connection", aggregate: str) -> "Shards":
+    """What an owner on this machine keeps, to compare with; raises `ConfigurationError` where there are none."""
+    from cqrs_cli.jobs.shard_check import live_shards
+
+    shards = live_shards(connection, cli.topics(aggregate), cli.settings.state_dir)
+    if not shards.folder.is_dir():
+        raise ConfigurationError(
+            f"there are no shards of {aggregate} in {shards.folder}", "run cqrs run first, or set state_dir"
+        )
+    return shards
