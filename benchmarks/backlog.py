@@ -11,7 +11,6 @@ from benchmarks.arena import Arena, arena, deposit, new_id, open_accounts
 from benchmarks.report import report
 from cqrs_cli.config import load
 from cqrs_cli.core.memory import Remembered
-from cqrs_cli.jobs.own import identity_of
 from cqrs_cli.jobs.prepare import prepare
 from cqrs_cli.kafka.topics import Topics
 from cqrs_cli.registry import load as load_aggregate
@@ -72,7 +71,7 @@ def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:
     plan = prepare(settings, here.connection, {"bank_account": aggregate})
     now = time.time_ns() // 1_000_000
     for unit in plan.units():
-        with closing(open_shard(plan.shard(unit), identity_of(plan, unit, aggregate)).store) as store:
+        with closing(open_shard(plan.shard(unit), plan.identity(unit, aggregate)).store) as store:
             for start in range(0, given.remembered, 20_000):
                 ids = {
                     (f"acc-{n % given.accounts}", new_id(given.ids)): Remembered(now, n, "accepted", 1, 1, 0)

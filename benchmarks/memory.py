@@ -8,7 +8,6 @@ from benchmarks.arena import Arena, arena, command, deposit, greatest_memory
 from benchmarks.report import report
 from cqrs_cli.config import load
 from cqrs_cli.core.memory import Saved
-from cqrs_cli.jobs.own import identity_of
 from cqrs_cli.jobs.prepare import prepare
 from cqrs_cli.kafka.partitioner import target
 from cqrs_cli.registry import load as load_aggregate
@@ -42,7 +41,7 @@ def _fill(here: Arena, given: argparse.Namespace) -> None:
     state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"ann","balance":100}'))
     homes = [target("murmur2", f"acc-{n}".encode(), given.partitions) for n in range(given.aggregates)]
     for unit in plan.units():
-        with closing(open_shard(plan.shard(unit), identity_of(plan, unit, aggregate)).store) as store:
+        with closing(open_shard(plan.shard(unit), plan.identity(unit, aggregate)).store) as store:
             mine = [n for n, home in enumerate(homes) if home == unit[1]]
             for start in range(0, len(mine), 20_000):
                 states = {f"acc-{n}": Saved(1, 0, 0, state) for n in mine[start : start + 20_000]}

@@ -13,8 +13,8 @@ from pkgutil import resolve_name
 from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.assignment import Plan, Verdict
-from cqrs_cli.jobs.own import own
 from cqrs_cli.jobs.retire import retire
+from cqrs_cli.jobs.run_task import own
 from tests.waiting import eventually
 
 #: Children are forked from a process that has imported everything and has no threads.
@@ -121,7 +121,7 @@ class Process:
 def _serve(
     plan: Plan, fault: str, most: int, apply_every: int, constants: Mapping[str, object], pipe: Pipe
 ) -> None:
-    from cqrs_cli.jobs import own as owning
+    from cqrs_cli.jobs import owner as owning
     from cqrs_cli.jobs import tenure
 
     owning.MOST_COMMANDS = tenure.MOST_COMMANDS = most  # type: ignore[attr-defined]

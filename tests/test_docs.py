@@ -18,7 +18,7 @@ TEXTS = [document.read_text(encoding="utf-8") for document in DOCUMENTS]
 #: `jobs.claim.judge`: a dotted name in code style that begins with a part of the package.
 _NAME = re.compile(r"`((?:core|jobs|kafka|proof|state)(?:\.\w+)+)`")
 
-#: `tests/jobs/test_own.py::test_…`: a test as pytest names it.
+#: `tests/jobs/test_owner.py::test_…`: a test as pytest names it.
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 NAMED = {named for text in TEXTS for named in _TEST.findall(text)}

@@ -3,11 +3,13 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.claim import Claim, Counts
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.partitioner import Partitioner
 from cqrs_cli.kafka.topics import Kind, Topics
+from cqrs_cli.state.shard import Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,19 @@ class Plan:
     def shard(self, unit: tuple[str, int]) -> Path:
         """The folder of a partition's shard."""
         return shard_folder(self.state_dir, self.grounds[unit[0]].topics) / str(unit[1])
+
+    def identity(self, unit: tuple[str, int], aggregate: Aggregate) -> Identity:
+        """What the shard of a partition is a cache of."""
+        ground = self.grounds[unit[0]]
+        return Identity(
+            cluster_id=ground.cluster_id,
+            topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
+            partition=unit[1],
+            partitions=ground.partitions,
+            schema=aggregate.schema,
+            revision=aggregate.decider.revision,
+            window_ms=self.window,
+        )
 
 
 def shard_folder(state_dir: Path, topics: Topics) -> Path:

@@ -131,7 +131,7 @@ def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Ver
     """What Spark runs on a worker."""
     from pyspark import TaskContext
 
-    from cqrs_cli.jobs.own import own
+    from cqrs_cli.jobs.run_task import own
 
     task = TaskContext.get()
     attempt = task.attemptNumber() if task else 0

@@ -17,13 +17,15 @@ from cqrs_cli.core.record import Record
 from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.blocked import named
 from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim, succeed
+from cqrs_cli.jobs.endings import LostError, StandDown, TooMuchError
+from cqrs_cli.jobs.evidence import check_gap, check_last_decided, holds_records
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
-from cqrs_cli.jobs.position import Log, contradiction, gap, position
+from cqrs_cli.jobs.position import Log, position
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes, outcome_of
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_denied
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.partitioner import home
-from cqrs_cli.kafka.readers import StalledError, failure, last_record, read, record_of, watermarks
+from cqrs_cli.kafka.readers import StalledError, failure, last_record, record_of, watermarks
 from cqrs_cli.kafka.writer import BatchLateError, BatchRefusedError, FencedWriter
 from cqrs_cli.state.store import Store
 
@@ -43,32 +45,6 @@ BACKLOG = 1000
 
 #: Commands in one transaction, at most.
 MOST_COMMANDS = 5_000
-
-
-class StandDown(Exception):
-    """The claim that stands says to end: `judgement` is TAKEN_OVER or STRAGGLER."""
-
-    def __init__(self, judgement: Judgement, standing: Claim | None) -> None:
-        super().__init__(judgement.value)
-        self.judgement = judgement
-        self.standing = standing
-
-
-class LostError(Exception):
-    """The claim that stands is not this tenure's any more, though nobody later has it: begin again."""
-
-
-class TooMuchError(Exception):
-    """A batch that its own records keep from being committed: its first offset and how many it held.
-
-    `late`: it may also be the broker's fault, so a single record is not to blame.
-    """
-
-    def __init__(self, offset: int, size: int, reason: str, late: bool) -> None:
-        super().__init__(reason)
-        self.offset = offset
-        self.size = size
-        self.late = late
 
 
 class Tenure:
@@ -136,9 +112,12 @@ class Tenure:
         outcomes = self._uncommitted(self.topics.outcomes)
         events = self._uncommitted(self.topics.events)
         self._uncommitted(self.topics.dead_letters)  # it must be there
+        accept, connection = self.plan.accept_loss.get(self.unit), self.plan.connection
         with self._reading():
-            self.last = last_record(self.plan.connection, self.topics.outcomes, self.partition, *outcomes)
-            has_events = self.last is not None or self._holds_events(*events)
+            self.last = last_record(connection, self.topics.outcomes, self.partition, *outcomes)
+            has_events = self.last is not None or holds_records(
+                connection, self.topics.events, self.partition, *events
+            )
             log = Log(
                 self.unit[0],
                 self.topics.commands,
@@ -152,10 +131,11 @@ class Tenure:
                 self.committed,
                 self.standing,
             )
-            self.at = position(log, self.plan.accept_loss.get(self.unit))
-            self._check_last_decided(log)
-            self._check_gap(log)
-        accept = self.plan.accept_loss.get(self.unit)
+            self.at = position(log, accept)
+            if self.at not in (accept, log.claim.accepted_loss if log.claim else None):
+                check_last_decided(connection, log, self.last)
+            if self.at != accept:
+                self.at = check_gap(connection, log, self.at)
         self.mine = replace(
             self.mine,
             topic_id=log.topic_id,
@@ -311,35 +291,6 @@ class Tenure:
     def _uncommitted(self, topic: str) -> tuple[int, int]:
         """(start, high watermark): a read_committed client would give the last stable offset."""
         return watermarks(self.watcher, topic, self.partition)
-
-    def _holds_events(self, start: int, end: int) -> bool:
-        return any(True for _ in read(self.plan.connection, self.topics.events, self.partition, start, end))
-
-    def _check_last_decided(self, log: Log) -> None:
-        """The last command decided must lie where it lay: a topic that was made again took its committed offset, and
-        with it the old topic's id, away.
-        """
-        offset, accepted = log.last_outcome, log.claim.accepted_loss if log.claim else None
-        if self.at in (self.plan.accept_loss.get(self.unit), accepted) or self.last is None or offset is None:
-            return
-        if not log.start <= offset < log.end:
-            return
-        for records in read(self.plan.connection, log.topic, log.partition, offset, offset + 1):
-            if (records[0].timestamp, records[0].key) == (self.last.timestamp, self.last.key):
-                return
-        what = f"command {offset} is not the one that was decided: the topic was deleted and created again"
-        raise contradiction(log, what, log.start)
-
-    def _check_gap(self, log: Log) -> None:
-        if self.plan.accept_loss.get(self.unit) == self.at:
-            return
-        for records in read(self.plan.connection, self.topics.commands, self.partition, *gap(log, self.at)):
-            raise contradiction(
-                log,
-                f"offset {self.committed} is committed but command {records[0].offset} has no outcome",
-                self.at,
-            )
-        self.at = max(self.at, gap(log, self.at)[1])
 
     @contextmanager
     def _reading(self) -> Iterator[None]:

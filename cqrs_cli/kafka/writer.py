@@ -120,23 +120,22 @@ class FencedWriter:
         began = self._began
         return 0.0 if began is None else time.monotonic() - began
 
-    @contextmanager
-    def _calling(self) -> Iterator[None]:
+    def _wait(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """One call, timed: each has `TRANSACTION_TIMEOUT` to itself."""
         self._began = time.monotonic()
         try:
-            yield
+            return call(*arguments)
         finally:
             self._began = None
 
     def fence(self) -> None:
         """Fence the previous writer and settle its open transaction; raises `KafkaException`."""
-        with self._calling():
-            # It tries again only after 500 ms when no broker is connected at its very start. The first answer here puts
-            # the broker's own connection in the place of the bootstrap one, the second says that it is up: 17 ms
-            # instead of mostly 510.
-            for _ in range(2):
-                self._producer.list_topics(self._topics.events, timeout=TRANSACTION_TIMEOUT)
-            self._producer.init_transactions(TRANSACTION_TIMEOUT)
+        # It tries again only after 500 ms when no broker is connected at its very start. The first answer here puts the
+        # broker's own connection in the place of the bootstrap one, the second says that it is up: 17 ms instead of
+        # mostly 510.
+        for _ in range(2):
+            self._wait(self._producer.list_topics, self._topics.events, TRANSACTION_TIMEOUT)
+        self._wait(self._producer.init_transactions, TRANSACTION_TIMEOUT)
 
     @unwrapped()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
@@ -183,32 +182,34 @@ class FencedWriter:
 
     def _finish(self, group: Consumer, offset: int, metadata: str) -> None:
         position = TopicPartition(self._topics.commands, self._partition, offset, metadata)
-        with self._calling():
-            try:
-                self._send_offset(group, position)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError._STATE:
-                    raise
-                self._send_offset(group, position)  # a record failed meanwhile: only the next call says how
-            failpoints.reached("offsets.after")
-            # Behind a record that failed others stay queued: `commit_transaction` would wait for them in vain, all its
-            # time, and then say that it timed out.
-            deadline = time.monotonic() + TRANSACTION_TIMEOUT
-            while left := self._producer.flush(_PATIENCE):
-                if time.monotonic() > deadline:
-                    raise BatchLateError(f"{left} records were not written in {TRANSACTION_TIMEOUT:g} s")
-                self._send_offset(group, position)
-            failpoints.reached("flush.after")
-            failpoints.during(
-                "commit.sent",
-                lambda: self._producer.commit_transaction(TRANSACTION_TIMEOUT),
-                lambda: until_sent(self._producer, "EndTxnRequest"),
-            )
-            failpoints.reached("commit.after")
+        try:
+            self._send_offset(group, position)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._STATE:
+                raise
+            self._send_offset(group, position)  # a record failed meanwhile: only the next call says how
+        failpoints.reached("offsets.after")
+        # Behind a record that failed others stay queued: `commit_transaction` would wait for them in vain, all its
+        # time, and then say that it timed out.
+        deadline = time.monotonic() + TRANSACTION_TIMEOUT
+        while left := self._wait(self._producer.flush, _PATIENCE):
+            if time.monotonic() > deadline:
+                raise BatchLateError(f"{left} records were not written in {TRANSACTION_TIMEOUT:g} s")
+            self._send_offset(group, position)
+        failpoints.reached("flush.after")
+        failpoints.during(
+            "commit.sent",
+            lambda: self._wait(self._producer.commit_transaction, TRANSACTION_TIMEOUT),
+            lambda: until_sent(self._producer, "EndTxnRequest"),
+        )
+        failpoints.reached("commit.after")
 
     def _send_offset(self, group: Consumer, position: TopicPartition) -> None:
-        self._producer.send_offsets_to_transaction(
-            [position], group.consumer_group_metadata(), TRANSACTION_TIMEOUT
+        self._wait(
+            self._producer.send_offsets_to_transaction,
+            [position],
+            group.consumer_group_metadata(),
+            TRANSACTION_TIMEOUT,
         )
 
     def _produce_both(self, events: Sequence[Output], outcomes: Sequence[Output], deadline: float) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, TakenOverError
-from cqrs_cli.jobs.own import own
+from cqrs_cli.jobs.run_task import own
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.state.lmdb_store import LmdbStore
 from tests.commands import command, increments, mixture

@@ -1,13 +1,12 @@
 """What somebody else does between two steps of an owner, on a real broker."""
 
-import threading
 from typing import Any
 
 import pytest
 
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.jobs.own import Owner
 from cqrs_cli.jobs.tenure import Tenure
+from cqrs_cli.jobs.warm import warm
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.kafka.writer import FencedWriter
@@ -68,6 +67,6 @@ def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
         store.take("9.9.other", "")
         return found
 
-    monkeypatch.setattr("cqrs_cli.jobs.own.standing", late)
-    Owner(plan, ("counter", 0), counters.aggregate, 0, threading.Event())._warm(store)
+    monkeypatch.setattr("cqrs_cli.jobs.warm.standing", late)
+    warm(plan, ("counter", 0), counters.aggregate, store)
     assert store.positions() == Positions()

@@ -13,8 +13,8 @@ from cqrs_cli.core.memory import Remembered
 from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.ledger import Ledger
-from cqrs_cli.jobs.own import own
 from cqrs_cli.jobs.recover import falls_short, fold_events, fold_outcomes, remember
+from cqrs_cli.jobs.run_task import own
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Topics

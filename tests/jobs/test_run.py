@@ -12,8 +12,8 @@ from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs import run as driver
 from cqrs_cli.jobs.assignment import Plan, Verdict
 from cqrs_cli.jobs.claim import TERMINAL, Counts
-from cqrs_cli.jobs.own import own
 from cqrs_cli.jobs.progress import Progress, Snapshot
+from cqrs_cli.jobs.run_task import own
 from tests.commands import increments
 from tests.domain import Domain
 

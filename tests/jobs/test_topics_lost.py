@@ -30,7 +30,7 @@ def admin(counters: Domain) -> AdminClient:
 IMPATIENT = {
     "cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT": 2.0,
     "cqrs_cli.kafka.readers:REQUEST_TIMEOUT": 1.0,
-    "cqrs_cli.jobs.own:MISSING": 2.0,
+    "cqrs_cli.jobs.owner:MISSING": 2.0,
 }
 
 Remake = Callable[..., None]

@@ -19,7 +19,6 @@ from cqrs_cli.core.memory import Saved
 from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.jobs import verify_task
-from cqrs_cli.jobs.own import identity_of
 from cqrs_cli.jobs.shard_check import Compared, live_shards
 from cqrs_cli.jobs.verify import Verified, plan, verify, verify_here
 from cqrs_cli.kafka.clients import producer
@@ -260,7 +259,7 @@ def test_what_an_open_transaction_hides_is_waited_for(
 @contextmanager
 def shard(domain: Domain) -> Iterator[LmdbStore]:
     """The shard of partition 0, for whoever may write there."""
-    identity = identity_of(domain.plan(), (domain.topics.aggregate, 0), domain.aggregate)
+    identity = domain.plan().identity((domain.topics.aggregate, 0), domain.aggregate)
     opened = open_shard(domain.shard_path(), identity)
     assert not opened.fresh
     with closing(opened.store) as store:
@@ -273,7 +272,7 @@ def adopt(domain: Domain) -> None:
     assert looked is not None
     with closing(looked):
         before = msgspec.json.decode(looked.identity(), type=Identity)
-    now = identity_of(domain.plan(), (domain.topics.aggregate, 0), domain.aggregate)
+    now = domain.plan().identity((domain.topics.aggregate, 0), domain.aggregate)
     with closing(open_shard(domain.shard_path(), before).store) as store:
         store.note_identity(encode(now))
         start = store.positions()

@@ -1,19 +1,25 @@
 """An owner that was paused for longer than anybody waits for it, in the worst places, and wakes up."""
 
+import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.jobs.own import own
+from cqrs_cli.jobs.owner import STUCK, Owner
+from cqrs_cli.jobs.run_task import own
 from cqrs_cli.kafka.admin import Admin
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Kind
+from cqrs_cli.state.store import Store
 from tests.commands import mixture
 from tests.domain import Domain
 from tests.owners import Process, quietly
@@ -79,6 +85,28 @@ def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(bank: D
     bank.check()
 
 
+def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_that_never_returns(
+    bank: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, ends = [1000.0], list[int]()
+    monkeypatch.setattr("cqrs_cli.jobs.owner.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("os._exit", ends.append)
+    owner = Owner(bank.plan(), ("bank_account", 0), bank.aggregate, 0, threading.Event())
+    owner.store = cast(Store, SimpleNamespace(waiting=STUCK + 1))
+
+    def looks_for(seconds: float) -> None:
+        until = clock[0] + seconds
+        while not ends and clock[0] < until:
+            clock[0] += 0.5
+            owner.end_if_stuck()
+
+    clock[0] += 100 * STUCK
+    looks_for(STUCK - 1)
+    assert ends == []
+    looks_for(2)
+    assert ends == [os.EX_SOFTWARE]
+
+
 def test_its_shard_is_set_aside_if_it_was_stopped_in_the_middle_of_a_change(
     bank: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,7 +142,7 @@ def test_an_owner_whose_shard_is_never_let_go_ends_its_task_and_the_next_one_set
     bank: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
-    owner = Process(bank.plan(once=False), constants={"cqrs_cli.jobs.own:STUCK": 1.0})
+    owner = Process(bank.plan(once=False), constants={"cqrs_cli.jobs.owner:STUCK": 1.0})
     eventually(lambda: len(bank.outcomes()) == 700)
     with in_a_change(bank.shard_path()):
         bank.send(*list(mixture(800))[700:])

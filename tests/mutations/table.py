@@ -41,7 +41,7 @@ RULES = [
                 "        outcomes = self.before\n        events",
             ),
         ),
-        "tests/jobs/test_own.py::test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again",
+        "tests/jobs/test_owner.py::test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again",
     ),
     Mutation(
         "a record that failed is ignored",
@@ -92,7 +92,7 @@ RULES = [
     ),
     Mutation(
         "being fenced is taken for a takeover",
-        f"{JOBS}/own.py",
+        f"{JOBS}/owner.py",
         (
             (
                 "LostError, NotOwnerError) as error:\n",
@@ -174,8 +174,8 @@ DETAILS = [
     ),
     Mutation(
         "a moved offset is not looked into",
-        f"{JOBS}/tenure.py",
-        (("            self._check_gap(log)\n", ""),),
+        f"{JOBS}/evidence.py",
+        (("        raise contradiction(log, what, at)\n", "        continue\n"),),
         "tests/jobs/test_loss.py::test_an_offset_moved_by_somebody_stops_it_until_accepted[8]",
     ),
     Mutation(

@@ -1,37 +1,32 @@
-"""What a Spark task runs: the owners of its partitions, a thread each.
+"""The owner of a partition: one tenure after another, until something says how it ends.
 
 0 warm · 1 fence · 2 claim · 3 position · 4 recover · 5 loop · 6 any error: drop all, judge the claim, go to 1
 """
 
-import gc
 import os
 import random
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
-from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.assignment import Plan, Verdict
-from cqrs_cli.jobs.claim import Claim, Judgement, believable, judge, may_warm, parse_claim
+from cqrs_cli.jobs.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.jobs.denied import denied
-from cqrs_cli.jobs.ledger import Ledger
-from cqrs_cli.jobs.recover import fold_events, fold_outcomes
-from cqrs_cli.jobs.tenure import MOST_COMMANDS, LostError, StandDown, Tenure, TooMuchError
+from cqrs_cli.jobs.endings import LostError, StandDown, TooMuchError
+from cqrs_cli.jobs.tenure import MOST_COMMANDS, Tenure
+from cqrs_cli.jobs.warm import warm
 from cqrs_cli.kafka.clients import is_denied
 from cqrs_cli.kafka.offsets import standing
-from cqrs_cli.kafka.readers import MissingError, StalledError, bounds, last_record
+from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT
-from cqrs_cli.registry import load
 from cqrs_cli.state.folder import CorruptError
-from cqrs_cli.state.shard import Identity, open_shard
+from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import NotOwnerError, Store
 
 #: A successor claims within milliseconds of its fence; wait at least this long before judging it, in seconds. Doubled
@@ -39,8 +34,11 @@ from cqrs_cli.state.store import NotOwnerError, Store
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0
 
-#: A call to the broker that takes longer never returns, in seconds: twice fence or commit with all their retries.
-STUCK = 3 * TRANSACTION_TIMEOUT
+#: A call to the broker that takes longer never returns, in seconds: each ends by itself after the first part of it.
+STUCK = TRANSACTION_TIMEOUT + 10.0
+
+#: Who has not looked for so long was paused itself, in seconds: what its calls waited for then does not count.
+PAUSED = 5.0
 
 #: A partition that tenure after tenure does not find for so long is not there, in seconds: while brokers come and go,
 #: one that has just come back denies for some time what the others have.
@@ -48,46 +46,6 @@ MISSING = 20.0
 
 #: Not having found it so long ago, in seconds, does not count any more.
 FORGOTTEN = 30.0
-
-#: Orphaned owners have so long to end and to close their shards, in seconds.
-ORPHANED = 10.0
-
-
-def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
-    """Own this task's share of the partitions until all of them have ended; yields how each did.
-
-    An orphan, whose parent is gone, ends without a word: its verdicts are nobody's, and what still waits for them must
-    take the task for lost.
-    """
-    failpoints.arm()
-    parent, orphaned, began = os.getppid(), 0.0, time.process_time()
-    stopping = threading.Event()
-    units = plan.share(task, tasks)
-    aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in units}}
-    owners = [Owner(plan, unit, aggregates[unit[0]], attempt, stopping) for unit in units]
-    threads = [threading.Thread(target=owner.run, name=str(owner.unit), daemon=True) for owner in owners]
-    gc.freeze()
-    gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
-    for thread in threads:
-        thread.start()
-    while any(thread.is_alive() for thread in threads):
-        for thread in threads:
-            thread.join(timeout=0.2)
-        if os.getppid() != parent:
-            orphaned = orphaned or time.monotonic()
-        if orphaned or any(owner.failed for owner in owners):
-            stopping.set()
-        if orphaned and time.monotonic() - orphaned > ORPHANED:
-            break
-        for owner in owners:
-            owner.end_if_stuck()
-        gc.collect(1)
-    if orphaned:
-        os._exit(os.EX_SOFTWARE)
-    gc.enable()
-    first, *others = [owner.verdict for owner in owners]
-    yield replace(first, cpu=time.process_time() - began)
-    yield from others
 
 
 class Owner:
@@ -107,12 +65,18 @@ class Owner:
         self.store: Store | None = None
         self.missed = (0.0, 0.0)  # when a partition was first not found, and when last
         self.verdict = Verdict(unit, self.mine.counts)
+        self._looked = self._woke = time.monotonic()
 
     def end_if_stuck(self) -> None:
         """End the whole process if a call to the broker outlives its timeout, or another process holds the shard in
         the middle of a change: neither will ever end, and the driver submits a lost task again, which then sets the
-        shard aside. Every crash is harmless, this one too.
+        shard aside. Every crash is harmless, this one too. To be called several times a second.
         """
+        now, looked, self._looked = time.monotonic(), self._looked, time.monotonic()
+        if now - looked > PAUSED:
+            self._woke = now
+        if now - self._woke < STUCK:
+            return
         tenure, store = self.tenure, self.store
         if tenure is not None and tenure.writer.waiting > STUCK:
             what = "a call to the broker does not return"
@@ -148,7 +112,7 @@ class Owner:
         self.verdict = Verdict(self.unit, self.mine.counts, error, tuple(self.notes))
 
     def _serve(self) -> CqrsError | None:
-        identity = identity_of(self.plan, self.unit, self.aggregate)
+        identity = self.plan.identity(self.unit, self.aggregate)
         while True:
             opened = open_shard(self.plan.shard(self.unit), identity, self.notes.append)
             with closing(opened.store) as store:
@@ -161,38 +125,13 @@ class Owner:
                     store.condemn()
 
     def _keep(self, store: Store) -> CqrsError | None:
-        self._warm(store)
+        warm(self.plan, self.unit, self.aggregate, store)
         if store.code() not in ("", self.aggregate.code):
             self.notes.append(
                 f"the code of {self.unit[0]} changed but not its revision: if `evolve` means something else "
                 f"now, raise it; check with: cqrs replay {self.unit[0]} --check"
             )
         return self._hold(store)
-
-    def _warm(self, store: Store) -> None:
-        """0: fold what is visible while the previous owner still serves; a living owner's shard is left alone."""
-        name, partition = self.unit
-        topics, connection = self.plan.grounds[name].topics, self.plan.connection
-        try:
-            token = store.token()  # before the claim: an owner claims first, then takes the shard
-            claim = parse_claim(standing(connection, topics, [partition])[partition].metadata)
-            if not may_warm(token, claim):
-                return
-            ledger = Ledger(self.aggregate, store, token)
-            outcomes = bounds(connection, topics.outcomes, [partition])[partition]
-            events = bounds(connection, topics.events, [partition])[
-                partition
-            ]  # at least those of the outcomes
-            last = last_record(connection, topics.outcomes, partition, *outcomes)
-            fold_events(connection, self.aggregate, topics, partition, ledger, events[1])
-            accepted = (claim.accepted_loss if claim else None) or 0
-            fold_outcomes(
-                connection, topics, partition, ledger, outcomes[1], last, self.plan.window, accepted
-            )
-        except CorruptError:
-            raise
-        except (CqrsError, NotOwnerError):
-            pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
 
     def _hold(self, store: Store) -> CqrsError | None:
         """Steps 1 to 6, until one of them says how this ends."""
@@ -264,20 +203,6 @@ class Owner:
             return believable(tenure.mine, tenure.claimed, tenure.standing_now())
         except KafkaException:
             return False
-
-
-def identity_of(plan: Plan, unit: tuple[str, int], aggregate: Aggregate) -> Identity:
-    """What the shard of this partition is a cache of."""
-    ground = plan.grounds[unit[0]]
-    return Identity(
-        cluster_id=ground.cluster_id,
-        topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
-        partition=unit[1],
-        partitions=ground.partitions,
-        schema=aggregate.schema,
-        revision=aggregate.decider.revision,
-        window_ms=plan.window,
-    )
 
 
 def _stood_down(end: StandDown) -> CqrsError | None:

@@ -1,0 +1,34 @@
+"""Step 0 of the owner protocol: what takes long is done while the owner before still serves, unfenced."""
+
+from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.assignment import Plan
+from cqrs_cli.jobs.claim import may_warm, parse_claim
+from cqrs_cli.jobs.ledger import Ledger
+from cqrs_cli.jobs.recover import fold_events, fold_outcomes
+from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.readers import bounds, last_record
+from cqrs_cli.state.folder import CorruptError
+from cqrs_cli.state.store import NotOwnerError, Store
+
+
+def warm(plan: Plan, unit: tuple[str, int], aggregate: Aggregate, store: Store) -> None:
+    """Fold what is visible into the shard; a living owner's is left alone. Raises `CorruptError` and nothing else."""
+    name, partition = unit
+    topics, connection = plan.grounds[name].topics, plan.connection
+    try:
+        token = store.token()  # before the claim: an owner claims first, then takes the shard
+        claim = parse_claim(standing(connection, topics, [partition])[partition].metadata)
+        if not may_warm(token, claim):
+            return
+        ledger = Ledger(aggregate, store, token)
+        outcomes = bounds(connection, topics.outcomes, [partition])[partition]
+        events = bounds(connection, topics.events, [partition])[partition]  # at least those of the outcomes
+        last = last_record(connection, topics.outcomes, partition, *outcomes)
+        fold_events(connection, aggregate, topics, partition, ledger, events[1])
+        accepted = (claim.accepted_loss if claim else None) or 0
+        fold_outcomes(connection, topics, partition, ledger, outcomes[1], last, plan.window, accepted)
+    except CorruptError:
+        raise
+    except (CqrsError, NotOwnerError):
+        pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
