@@ -15,6 +15,10 @@ from cqrs_cli.registry import load
 #: Orphaned owners have so long to end and to close their shards, in seconds.
 ORPHANED = 10.0
 
+#: So many objects more than at the last collection may be cycles that an aggregate's code has left. Batches under way
+#: hold fewer.
+GARBAGE = 300_000
+
 
 def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
     """Own this task's share of the partitions until all of them have ended; yields how each did.
@@ -44,7 +48,8 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
             break
         for owner in owners:
             owner.end_if_stuck()
-        gc.collect(1)
+        if gc.get_count()[0] > GARBAGE:
+            gc.collect(1)
     if orphaned:
         os._exit(os.EX_SOFTWARE)
     gc.enable()
