@@ -14,6 +14,7 @@ from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.tenure import Tenure
 from cqrs_cli.kafka import clients, embedded, writer
 from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.writer import BatchLateError, FencedWriter
 from tests.commands import increments, mixture
 from tests.domain import Domain
 from tests.kafka.raw import raw
@@ -74,6 +75,23 @@ def test_finding_the_one_record_takes_few_tries(bank: Domain, sizes: list[int]) 
     error = owned(plan)
     assert error is not None and error.exit_code == 1
     assert len(sizes) < 40
+
+
+def test_a_single_record_that_is_late_is_not_blamed_but_tried_again(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    commit, late = FencedWriter.commit, iter([True] * 3)
+
+    def slow(*arguments: Any) -> Any:
+        if next(late, False):
+            raise BatchLateError("not written in time")
+        return commit(*arguments)
+
+    monkeypatch.setattr(FencedWriter, "commit", slow)
+    counters.send(*increments(1))
+    quietly(counters.plan())
+    assert sizes == [1] * 4
+    counters.check()
 
 
 @pytest.fixture
