@@ -105,11 +105,11 @@ class Service:
         return all(found.get(partition, -1) >= offset for partition, offset in marks.items())
 
     def arrived(self) -> Marks:
-        """How far the commands reach."""
+        """How far the commands reach, if that broker knows them that is asked."""
         topic, partitions = self.domain.topics.commands, range(self.domain.partitions)
         try:
             found = readers.bounds(self.domain.connection, topic, partitions, "read_uncommitted")
-        except (UnavailableError, KafkaException):
+        except (UnavailableError, readers.MissingError, KafkaException):
             return {}
         return {partition: end for partition, (_, end) in found.items()}
 

@@ -53,6 +53,25 @@ def doctor(domain: Domain, folder: Path, capfd: pytest.CaptureFixture[str]) -> t
     return status, capfd.readouterr().out
 
 
+def test_what_cannot_be_read_for_a_while_though_no_transaction_hides_it_stops_nobody(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    counters.send(*increments(5, first=5))
+    look, stalls = readers.last_record, iter([True] * 2)
+
+    def stalled(*arguments: Any) -> Any:
+        if next(stalls, False):
+            raise readers.StalledError("nothing to read at offset 3, though the log ends at 4")
+        return look(*arguments)
+
+    monkeypatch.setattr("cqrs_cli.jobs.tenure.last_record", stalled)
+    quietly(counters.plan())
+    assert next(stalls, None) is None
+    counters.check()
+
+
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_it_stops_the_next_owner_is_shown_by_doctor_and_gone_once_aborted(
     counters: Domain,
