@@ -134,6 +134,12 @@ class Domain:
         found = offsets.standing(self.connection, self.topics, [partition])[partition]
         return found.offset, parse_claim(found.metadata)
 
+    def transaction(self, partition: int = 0) -> str:
+        """The state of its writer's transaction, as the coordinator sees it."""
+        id = self.topics.transactional_id(partition)
+        with Admin(self.connection) as admin:
+            return str(admin._client.describe_transactions([id])[id].state.value)
+
     def owner(self, partition: int = 0) -> str | None:
         """The run whose claim stands."""
         claim = self.standing(partition)[1]

@@ -117,3 +117,18 @@ def test_whoever_is_killed_wherever_the_next_run_puts_it_right(
     strike(project, f"{point}:{LATER.get(point, 1)}", victim)
     project.cqrs(*ONCE)
     check(project, bank, undisturbed)
+
+
+@pytest.mark.faults
+def test_a_worker_paused_until_its_transaction_has_timed_out_goes_on_by_itself(
+    project: Project, bank: Domain, undisturbed: Undisturbed
+) -> None:
+    send_all(bank)
+    struck = project.folder / "struck"
+    with project.running(*ONCE, **{VARIABLE: f"flush.after:3:stop@{struck}"}) as run:
+        eventually(struck.exists, within=120)
+        eventually(lambda: "CompleteAbort" in {bank.transaction(number) for number in range(2)}, within=120)
+        os.kill(int(struck.read_text()), signal.SIGCONT)
+        _, said = run.communicate(timeout=120)
+    assert run.returncode == 0 and "lost" not in said, said
+    check(project, bank, undisturbed)

@@ -16,7 +16,6 @@ import pytest
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.jobs.owner import STUCK, Owner
 from cqrs_cli.jobs.run_task import own
-from cqrs_cli.kafka.admin import Admin
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Kind
 from cqrs_cli.state.store import Store
@@ -46,18 +45,11 @@ def bank(connection: Connection, prefix: str, tmp_path: Path) -> Domain:
     return bank
 
 
-def transaction(bank: Domain) -> str:
-    """The state of the owners' transaction, as its coordinator sees it."""
-    id = bank.topics.transactional_id(0)
-    with Admin(bank.connection) as admin:
-        return str(admin._client.describe_transactions([id])[id].state.value)
-
-
 def paused_until_its_transaction_is_aborted(bank: Domain) -> Process:
     sleeper = Process(bank.plan(), IN_A_TRANSACTION, most=50, apply_every=150, constants=TIMEOUT)
     eventually(sleeper.stopped)
-    assert transaction(bank) == "Ongoing"
-    eventually(lambda: transaction(bank) == "CompleteAbort")
+    assert bank.transaction() == "Ongoing"
+    eventually(lambda: bank.transaction() == "CompleteAbort")
     return sleeper
 
 
