@@ -26,6 +26,7 @@ NODES = (1, 2, 3)
 
 #: The networks of compose.yaml: brokers talk to each other over one, to clients over the other.
 REPLICATION, CLIENTS = "replication", "clients"
+EVERYTHING = (CLIENTS, REPLICATION)  # in this order: the first that is joined carries the port for clients
 
 
 class Brokers:
@@ -57,13 +58,15 @@ class Brokers:
         """It goes on as if no time had passed."""
         self._containers[node].unpause()
 
-    def cut_off(self, node: int, network: str) -> None:
-        """From the other brokers, or from the clients."""
-        self._network(network).disconnect(self._containers[node])
+    def cut_off(self, node: int, *networks: str) -> None:
+        """From the other brokers, or from everything; not from clients alone: their port would move."""
+        for network in networks:
+            self._network(network).disconnect(self._containers[node])
 
-    def rejoin(self, node: int, network: str) -> None:
+    def rejoin(self, node: int, *networks: str) -> None:
         """Undo `cut_off`; its address may be another one."""
-        self._network(network).connect(self._containers[node], aliases=[f"kafka{node}.{network}"])
+        for network in networks:
+            self._network(network).connect(self._containers[node], aliases=[f"kafka{node}.{network}"])
 
     def heal(self) -> None:
         """All of them run and reach each other."""
@@ -71,7 +74,7 @@ class Brokers:
             container.reload()
             if container.status == "paused":
                 container.unpause()
-            for network in (REPLICATION, CLIENTS):
+            for network in EVERYTHING:
                 if self._network(network).name not in container.attrs["NetworkSettings"]["Networks"]:
                     self.rejoin(node, network)
             container.start()

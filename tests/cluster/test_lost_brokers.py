@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli.kafka.admin import Admin
 from cqrs_cli.kafka.topics import KINDS
-from tests.cluster.brokers import CLIENTS, NODES, REPLICATION, Brokers
+from tests.cluster.brokers import EVERYTHING, NODES, REPLICATION, Brokers
 from tests.cluster.service import PATIENCE, Service
 from tests.sampling import sampled
 from tests.waiting import eventually
@@ -52,7 +52,7 @@ def test_everything_is_kept_three_times_and_written_at_least_twice(
     assert len(found) == 6
 
 
-@pytest.mark.parametrize("role", sampled([leader, transaction_coordinator, group_coordinator], leader))
+@pytest.mark.parametrize("role", sampled([leader, transaction_coordinator, group_coordinator], leader, transaction_coordinator))
 def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
     with service.flowing():
         victim = role(brokers, service)
@@ -64,7 +64,6 @@ def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, r
     check(service)
 
 
-@pytest.mark.faults
 def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, service: Service) -> None:
     topic = service.domain.topics.outcomes
     with service.flowing():
@@ -80,7 +79,6 @@ def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, servic
     check(service)
 
 
-@pytest.mark.faults
 def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
     brokers: Brokers, service: Service
 ) -> None:
@@ -93,26 +91,17 @@ def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
     check(service)
 
 
-@pytest.mark.faults
-def test_a_broker_is_cut_off_from_the_others_but_not_from_clients(brokers: Brokers, service: Service) -> None:
-    with service.flowing():
-        lonely = leader(brokers, service)
-        brokers.cut_off(lonely, REPLICATION)
-        service.goes_on()
-        brokers.rejoin(lonely, REPLICATION)
-        service.goes_on()
-    check(service)
-
-
-@pytest.mark.faults
-def test_a_broker_that_clients_cannot_reach_holds_its_partitions_up_until_they_can(
-    brokers: Brokers, service: Service
+@pytest.mark.parametrize("networks", sampled([EVERYTHING, (REPLICATION,)], EVERYTHING), ids="+".join)
+def test_a_broker_is_cut_off_and_joins_again(
+    brokers: Brokers, service: Service, networks: tuple[str, ...]
 ) -> None:
     with service.flowing():
-        hidden = leader(brokers, service)
-        brokers.cut_off(hidden, CLIENTS)
-        eventually(lambda: service.serves() and not service.arrived(), PATIENCE)
-        brokers.rejoin(hidden, CLIENTS)
+        lonely = leader(brokers, service)
+        brokers.cut_off(lonely, *networks)
+        service.goes_on()
+        brokers.rejoin(lonely, *networks)
+        service.goes_on()
+        eventually(brokers.whole, PATIENCE)
         service.goes_on()
     check(service)
 
