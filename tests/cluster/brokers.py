@@ -91,9 +91,9 @@ class Brokers:
         partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
         return serving == len(NODES) and all(len(one.isrs) == len(one.replicas) for one in partitions)
 
-    def leader(self, topic: str, partition: int) -> int:
+    def leader(self, topic: str, partition: int, as_told_by: int | None = None) -> int:
         """The node that clients write a partition to; -1 while there is none."""
-        return int(self._topics()[topic].partitions[partition].leader)
+        return int(self._topics(as_told_by)[topic].partitions[partition].leader)
 
     def ends_on(self, node: int, topic: str) -> dict[int, int]:
         """Where the partitions that a node leads end, asked of that node alone."""
@@ -116,11 +116,9 @@ class Brokers:
             code = (31 * code + ord(letter)) % 2**32
         return self.leader(topic, min(code, 2**32 - code) % len(self._topics()[topic].partitions))
 
-    def _topics(self) -> Mapping[str, Any]:
-        return self._admin().list_topics(timeout=10).topics
-
-    def _admin(self) -> AdminClient:
-        return AdminClient(self.connection.librdkafka(), logger=LOG)
+    def _topics(self, as_told_by: int | None = None) -> Mapping[str, Any]:
+        connection = self.connection if as_told_by is None else Connection(self.servers[as_told_by])
+        return AdminClient(connection.librdkafka(), logger=LOG).list_topics(timeout=10).topics
 
     def _network(self, name: str) -> Any:
         return self._engine.networks.get(f"{self._project}_{name}")

@@ -52,7 +52,9 @@ def test_everything_is_kept_three_times_and_written_at_least_twice(
     assert len(found) == 6
 
 
-@pytest.mark.parametrize("role", sampled([leader, transaction_coordinator, group_coordinator], leader, transaction_coordinator))
+@pytest.mark.parametrize(
+    "role", sampled([leader, transaction_coordinator, group_coordinator], leader, transaction_coordinator)
+)
 def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
     with service.flowing():
         victim = role(brokers, service)
@@ -91,17 +93,28 @@ def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
     check(service)
 
 
-@pytest.mark.parametrize("networks", sampled([EVERYTHING, (REPLICATION,)], EVERYTHING), ids="+".join)
-def test_a_broker_is_cut_off_and_joins_again(
-    brokers: Brokers, service: Service, networks: tuple[str, ...]
-) -> None:
+def test_a_broker_is_cut_off_and_joins_again(brokers: Brokers, service: Service) -> None:
     with service.flowing():
         lonely = leader(brokers, service)
-        brokers.cut_off(lonely, *networks)
+        brokers.cut_off(lonely, *EVERYTHING)
         service.goes_on()
-        brokers.rejoin(lonely, *networks)
+        brokers.rejoin(lonely, *EVERYTHING)
         service.goes_on()
-        eventually(brokers.whole, PATIENCE)
+    check(service)
+
+
+@pytest.mark.faults
+def test_a_broker_cut_off_from_the_others_alone_may_hold_up_what_it_led_until_it_has_joined_again(
+    brokers: Brokers, service: Service
+) -> None:
+    topic = service.domain.topics.commands
+    with service.flowing():
+        lonely = brokers.leader(topic, 0)
+        other = min(set(NODES) - {lonely})
+        brokers.cut_off(lonely, REPLICATION)
+        eventually(lambda: brokers.leader(topic, 0, as_told_by=other) in set(NODES) - {lonely}, PATIENCE)
+        assert service.serves()
+        brokers.rejoin(lonely, REPLICATION)
         service.goes_on()
     check(service)
 
