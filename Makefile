@@ -24,7 +24,7 @@ test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m "not kafka and not spark and not docker and not faults"
 
 faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; 100 times the fuzzing; an hour
-	@$(BIN)/pytest -m faults
+	@$(BIN)/pytest -m faults --numprocesses 2 --dist loadfile
 	@$(BIN)/pytest tests/fuzz --hypothesis-profile long
 
 soak: java $(READY) ## Kill at random for MINUTES (10), then check everything; SEED=… repeats one
