@@ -83,9 +83,8 @@ class Progress:
             # for minutes after all of them were back. Whether one is really missing the owners find out.
             self._disconnect()
             self._connect()
-            if isinstance(error, MissingError):
-                raise UnavailableError(error.message, error.hint) from error
-            raise unreachable(self._plan.connection, error) from error
+            why = error.message if isinstance(error, MissingError) else error
+            raise unreachable(self._plan.connection, why) from error
         return Snapshot(time.monotonic(), {unit: claim.counts for unit, claim in self._claims.items()}, lag)
 
     def _is_ours(self, claim: Claim) -> bool:

@@ -6,6 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs import progress as reading
 from cqrs_cli.jobs.progress import Progress
+from cqrs_cli.kafka import readers
 from tests.commands import increments
 from tests.domain import Domain
 from tests.owners import quietly
@@ -13,8 +14,16 @@ from tests.owners import quietly
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION)),
+        readers.MissingError("counter.commands partition 0 does not exist", "create it"),
+    ],
+    ids=["unknown", "missing"],
+)
 def test_after_an_error_it_asks_through_another_client(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: Domain, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     counters.send(*increments(3))
     plan = counters.plan()
@@ -23,13 +32,13 @@ def test_after_an_error_it_asks_through_another_client(
 
     def fails(client: object, *_: object) -> None:
         asked.append(client)
-        raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+        raise error
 
     with Progress(plan) as progress:
         with monkeypatch.context() as patch:
             patch.setattr(reading, "committed", fails)
             for _ in range(2):
-                with pytest.raises(UnavailableError):
+                with pytest.raises(UnavailableError, match="no answer from Kafka"):
                     progress.look()
         assert asked[0] is not asked[1]
         assert progress.look().total("commands") == 3
