@@ -18,7 +18,7 @@ from types import ModuleType
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.decider import Decider
-from cqrs_cli.core.invalid import InvalidAggregate
+from cqrs_cli.core.invalid import InvalidAggregate, raised
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 # Kafka allows 249 characters of [a-zA-Z0-9._-] in a topic's name; a dot separates the aggregate from the kind.
@@ -111,11 +111,13 @@ def _executed(run: Callable[[], ModuleType], name: str, root: Path) -> ModuleTyp
     """Run a user's module; whatever it raises becomes a `ConfigurationError` with the place in the user's code."""
     try:
         return run()
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         place = _raised_at(error, root) or name
-        said = error.msg if isinstance(error, SyntaxError) else str(error)
-        what = f"{type(error).__name__}: {said}" if said else type(error).__name__
-        raise ConfigurationError(f"{place}: {' '.join(what.split())}", "mend the aggregate") from error
+        raise ConfigurationError(
+            f"{place}: {' '.join(raised(error).split())}", "mend the aggregate"
+        ) from error
 
 
 def _raised_at(error: BaseException, root: Path) -> str:

@@ -14,7 +14,7 @@ from typer.models import OptionInfo
 from cqrs_cli.cli.app import PANELS
 from cqrs_cli.cli.app import app as root
 from cqrs_cli.cli.output import Output
-from cqrs_cli.errors import UnavailableError
+from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.config import Settings
@@ -136,6 +136,14 @@ class Cli(Output):
         from cqrs_cli import registry
 
         return registry.names(self.settings.aggregates, self.settings.root)
+
+    def chosen(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
+        """The aggregates of these names, without names all of the project's; raises `UsageError` if there are none."""
+        names = names or self.aggregate_names()
+        if not names:
+            place = self.settings.root / self.settings.aggregates.replace(".", "/")
+            raise UsageError(f"there are no aggregates in {place}", "make a project with one: cqrs new DIR")
+        return {name: self.aggregate(name) for name in names}
 
     def topics(self, name: str) -> "Topics":
         """The four topics of the aggregate of that name."""

@@ -7,7 +7,6 @@ import typer
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import AggregateNames, Cli, command
-from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,11 +33,7 @@ def init(
     """
     if partitions is not None:
         cli.flags["partitions"] = partitions
-    names = aggregates or cli.aggregate_names()
-    if not names:
-        place = cli.settings.root / cli.settings.aggregates.replace(".", "/")
-        raise UsageError(f"there are no aggregates in {place}", "make a project with one: cqrs new DIR")
-    topics = [cli.topics(cli.aggregate(name).name) for name in dict.fromkeys(names)]
+    topics = [cli.topics(name) for name in cli.chosen(aggregates)]
     connection = _connection(cli, dry_run)
     plan = _plan(cli, insist=partitions is not None)
     if connection is None:

@@ -53,6 +53,7 @@ def replay(
     from cqrs_cli.jobs.replay import replay as drive
     from cqrs_cli.jobs.spark import project_session, slots
 
+    spark = properties(conf or ())
     cli.flags.update(master=master)
     settings = cli.settings
     moment = _moment(until)
@@ -64,7 +65,7 @@ def replay(
     wanted = plan(connection, topics, settings.aggregates, settings.root, moment, shards)
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
-        context = stack.enter_context(project_session(settings, "replay", aggregate, properties(conf or ())))
+        context = stack.enter_context(project_session(settings, "replay", aggregate, spark))
         slots(context)  # else a cluster without workers would let the job wait for ever
         done = drive(context, wanted, target, _watcher(say, aggregate))
     _say_what_was_compared(cli, done)

@@ -66,17 +66,17 @@ def run(
 
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
+    spark = properties(conf or ())
     cli.flags.update(master=master, state_dir=state_dir)
     settings = cli.settings
-    names = aggregates or cli.aggregate_names()
-    known = {name: cli.aggregate(name) for name in dict.fromkeys(names)}
+    known = cli.chosen(aggregates)
     with ExitStack() as stack:
         plan = prepare(
             settings, cli.connection(), known, once=once, accept_loss=accept_loss or (), fail=fail or ()
         )
         display = stack.enter_context(Display(cli, metrics_port))
         with cli.working("starting Spark"):
-            session = project_session(settings, "run", " ".join(known), properties(conf or ()))
+            session = project_session(settings, "run", " ".join(known), spark)
             context = stack.enter_context(session)
             tasks = min(len(plan.units()), slots(context))
         cli.note(

@@ -36,10 +36,9 @@ def status(
     """
     from cqrs_cli.jobs.overview import overview
 
-    for name in aggregates or []:
-        cli.aggregate(name)  # raises for those that do not exist
+    names = cli.chosen(aggregates)
     connection, seen = cli.connection(), {}
-    for name in aggregates or cli.aggregate_names():
+    for name in names:
         try:
             seen[name] = overview(connection, cli.topics(name), cli.settings.state_dir, with_digest)
         except ConfigurationError as error:

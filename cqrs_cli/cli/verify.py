@@ -44,6 +44,7 @@ def verify(
     from cqrs_cli.jobs.verify import plan
     from cqrs_cli.jobs.verify import verify as drive
 
+    spark = properties(conf or ())
     cli.flags.update(master=master)
     settings = cli.settings
     cli.aggregate(aggregate)
@@ -52,7 +53,7 @@ def verify(
     wanted = plan(connection, cli.topics(aggregate), settings, shards)
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
-        context = stack.enter_context(project_session(settings, "verify", aggregate, properties(conf or ())))
+        context = stack.enter_context(project_session(settings, "verify", aggregate, spark))
         slots(context)  # else a cluster without workers would let the job wait for ever
         done = drive(context, wanted, lambda part: say(f"proving {aggregate}: {part:.0%}"))
     _say_what_was_skipped(cli, done)

@@ -6,7 +6,6 @@ no difference: the same records give the same bytes.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
 from msgspec import UNSET, UnsetType
 
@@ -18,6 +17,7 @@ from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError, read_comma
 from cqrs_cli.core.expected import parse_expected
 from cqrs_cli.core.fingerprint import fingerprint
 from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.invalid import raised
 from cqrs_cli.core.memory import Remembered
 from cqrs_cli.core.moments import rfc3339
 from cqrs_cli.core.outcome import (
@@ -30,9 +30,6 @@ from cqrs_cli.core.outcome import (
     write_outcome,
 )
 from cqrs_cli.core.record import Record
-
-#: A command's events, written out, and its aggregate after them.
-Decided = tuple[list["Output"], Folded]
 
 #: (value, key, timestamp in ms): what is produced, to the partition of the input.
 Output = tuple[bytes, bytes | None, int]
@@ -179,6 +176,10 @@ class _Batch:
             raise UndecidableError("INVALID_PAYLOAD", "nested too deeply") from None
         except ValueError as error:  # msgspec's errors are
             raise UndecidableError("INVALID_PAYLOAD", str(error)) from None
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # of the command's own `__post_init__`
+            raise UndecidableError("HANDLER_ERROR", raised(error)) from error
 
     def _is_refused(
         self, record: Record, envelope: CommandEnvelope, verdict: Verdict, expected: str | None, version: int
@@ -256,13 +257,15 @@ class _Batch:
         return self.time
 
 
-def _reject(verdict: Verdict, reason: str, message: str, *, retryable: bool = False, **members: Any) -> None:
+def _reject(
+    verdict: Verdict, reason: str, message: str, *, retryable: bool = False, code: str | None = None
+) -> None:
     verdict.status = "rejected"
     verdict.reason = reason
     verdict.message = cut(message)
     verdict.retryable = retryable
-    if "code" in members:
-        verdict.code = cut(str(members["code"]))
+    if code is not None:
+        verdict.code = cut(code)
 
 
 def _is_text(key: bytes | None) -> bool:

@@ -11,6 +11,7 @@ from cqrs_cli.core.depth import check_depth
 from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError
 from cqrs_cli.core.event import WrittenEvent
 from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.invalid import raised
 from cqrs_cli.core.record import Record
 
 if TYPE_CHECKING:
@@ -42,14 +43,21 @@ def decide_one(
         version, state = 0, aggregate.decider.initial
     else:
         version, state = before.version, before.state
-    datas: list[tuple[str, bytes]] = []
     try:
         # a generator decides late and may never end: all of it is needed before anything is folded
         decided = tuple(islice(decide(command, state), MAX_EVENTS + 1))
-        if not decided:
-            return None
-        if len(decided) > MAX_EVENTS:
-            raise UndecidableError("TOO_LARGE", f"more than {MAX_EVENTS} events")
+    except KeyboardInterrupt:
+        raise
+    except Rejected as rejected:
+        raise _worded(rejected) from None
+    except BaseException as error:  # the aggregate's own code: anything may come
+        raise UndecidableError("HANDLER_ERROR", raised(error)) from error
+    if not decided:
+        return None
+    if len(decided) > MAX_EVENTS:
+        raise UndecidableError("TOO_LARGE", f"more than {MAX_EVENTS} events")
+    datas: list[tuple[str, bytes]] = []
+    try:
         for event in decided:
             kind = aggregate.event_types.get(type(event))
             if kind is None:
@@ -60,13 +68,21 @@ def decide_one(
             state = evolve(state, aggregate.decode_event[kind](data))
             datas.append((kind, data))
         _check_state(aggregate, state)
-    except (Rejected, UndecidableError):
+    except (UndecidableError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:  # the aggregate's own code: anything may come
-        raise UndecidableError("HANDLER_ERROR", f"{type(error).__name__}: {error}") from error
+    except BaseException as error:  # a `Rejected` too: what is decided is not for `evolve` to refuse
+        raise UndecidableError("HANDLER_ERROR", raised(error)) from error
     events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
     count = len(datas)
     return events, Folded(version + count, state, record.offset, count - 1, time)
+
+
+def _worded(rejected: Rejected) -> Rejected:
+    """The same in words that can be written, whatever it was raised with; raises `UndecidableError` if it has none."""
+    try:
+        return Rejected(str(rejected.message), code=str(rejected.code))
+    except Exception as error:
+        raise UndecidableError("HANDLER_ERROR", raised(error)) from error
 
 
 def _check_state(aggregate: Aggregate, state: object) -> None:

@@ -5,6 +5,7 @@ from msgspec import Struct
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.decider import State
 from cqrs_cli.core.event import EventEnvelope
+from cqrs_cli.core.invalid import raised
 
 
 class FoldError(Exception):
@@ -48,8 +49,8 @@ def evolve(aggregate: Aggregate, state: State, event: EventEnvelope) -> State:
         raise FoldError(f"the code knows no event {event.type}: deploy the code that wrote it")
     try:
         after: State = aggregate.decider.evolve(state, decode(event.data))
-    except (Exception, SystemExit) as error:  # the aggregate's own code: anything may come
-        raise FoldError(
-            f"evolve raised {type(error).__name__} on {event.type} {event.id}: {error}"
-        ) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # the aggregate's own code: anything may come
+        raise FoldError(f"evolve raised {raised(error)} (on {event.type} {event.id})") from error
     return after

@@ -126,7 +126,7 @@ def unpack(aggregate: Aggregate, aggregate_id: str, saved: Saved) -> Folded:
     """An aggregate as it is decided on; raises `ContradictionError` if the code cannot read what the code wrote."""
     try:
         state = aggregate.decode_state(saved.state)
-    except (ValueError, RecursionError) as error:
+    except Exception as error:  # a `__post_init__` may raise anything
         raise ContradictionError(
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {error}",
             "mend `evolve` and raise the decider's revision: the shard is then rebuilt from the events",

@@ -104,7 +104,9 @@ class Owner:
             error = self._serve()
         except CqrsError as raised:
             error = raised
-        except Exception as bug:
+        except (
+            BaseException
+        ) as bug:  # whatever ends the thread unsaid would leave the partition without an owner
             traceback.print_exc()
             error = CqrsError(
                 f"{_where(self.unit)}: {type(bug).__name__}: {bug}", "see the log for the traceback"

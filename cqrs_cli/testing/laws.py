@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from cqrs_cli.core.aggregate import Aggregate, encode
 from cqrs_cli.core.decider import Command, Decider, Event, State
+from cqrs_cli.core.invalid import raised
 from cqrs_cli.testing import elsewhere
 from cqrs_cli.testing.wire import BrokenLaw, Decided, aggregate_of, at_rest, decided, evolved
 
@@ -110,7 +111,7 @@ def _same_each_time(
     except BrokenLaw:
         raise
     except Exception as error:
-        raise BrokenLaw(f"{call} raised {type(error).__name__}: {error}") from error
+        raise BrokenLaw(f"{call} raised {raised(error)}") from error
     if changed:
         raise BrokenLaw(
             f"{call} changed what it was given: {given.decode()} is now {encode([state, message]).decode()}"

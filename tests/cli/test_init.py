@@ -95,10 +95,20 @@ def test_an_unknown_aggregate_exits_2(root: Path, capfd: pytest.CaptureFixture[s
     assert "no aggregate 'conter'" in capfd.readouterr().err
 
 
-def test_a_project_without_aggregates_exits_2(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("command", ["init", "run", "status"])
+def test_a_project_without_aggregates_exits_2(
+    command: str, root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     shutil.rmtree(root / "aggregates")
-    assert main(["init"]) == 2
+    assert main([command]) == 2
     assert "there are no aggregates in" in capfd.readouterr().err
+
+
+def test_a_secret_for_spark_exits_2_unrepeated(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "-b", "127.0.0.1:1", "--conf", "spark.authenticate.secret=hunter2"]) == 2
+    said = capfd.readouterr().err
+    assert "SPARK_CONF_DIR" in said
+    assert "hunter2" not in said
 
 
 def test_an_unreachable_broker_exits_4_in_one_line(root: Path, capfd: pytest.CaptureFixture[str]) -> None:

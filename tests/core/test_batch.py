@@ -1,6 +1,7 @@
 """The centre, held against a model that decides one command after the other, whatever the cuts."""
 
 import json
+from asyncio import CancelledError
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
@@ -27,6 +28,17 @@ class Add(cqrs.Command):
 class Crash(cqrs.Command):
     how: str
 
+    def __post_init__(self) -> None:
+        if self.how == "undone":
+            raise LookupError(self.how)
+
+
+class Mute(Exception):
+    """An exception that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
 
 class Added(cqrs.Event):
     n: int
@@ -46,6 +58,16 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
             raise RuntimeError("boom")
         case Crash("exit"):
             raise SystemExit(0)
+        case Crash("cancel"):
+            raise CancelledError
+        case Crash("mute"):
+            raise Mute
+        case Crash("mumble"):
+            raise cqrs.Rejected(Mute())  # type: ignore[arg-type]
+        case Crash("number"):
+            raise cqrs.Rejected(42)  # type: ignore[arg-type]
+        case Crash("fold"):
+            yield Added(-1)
         case Crash("endless"):
             while True:
                 yield Added(0)
@@ -58,6 +80,8 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
 
 
 def evolve(tally: Tally, event: Added) -> Tally:
+    if event.n < 0:
+        raise cqrs.Rejected("too late to refuse")
     return Tally(tally.total + event.n)
 
 
@@ -250,6 +274,12 @@ def test_events_of_an_aggregate_are_numbered_without_gap(stream: list[Any]) -> N
         (command(expectedversion=[1]), b"a", "INVALID_EXPECTED_VERSION"),
         (command("Crash", {"how": "raise"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "exit"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "cancel"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "mute"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "fold"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "mumble"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "number"}), b"a", "BUSINESS_RULE"),
+        (command("Crash", {"how": "undone"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "bytes"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "nothing"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "endless"}), b"a", "TOO_LARGE"),
