@@ -12,6 +12,7 @@ import msgspec
 from cqrs_cli.core import shape, source
 from cqrs_cli.core.annotations import types_of
 from cqrs_cli.core.decider import Command, Decider, Event, State
+from cqrs_cli.core.depth import check_depth
 
 #: One encoder for everything written: sets and dicts in one order, so that equal values are equal bytes.
 ENCODER = msgspec.json.Encoder(order="deterministic")
@@ -74,6 +75,24 @@ class Aggregate:
     def encode_state(self, state: State) -> bytes:
         """The canonical bytes of a state: equal states are equal bytes, in any process."""
         return encode(state)
+
+    def written(self, value: Event | State) -> bytes:
+        """The JSON of an event or a state; raises `ValueError` for what readers could not read back."""
+        if self.may_hold_floats:
+            self.check_finite(value)
+        data = encode(value)
+        if self.may_nest:
+            check_depth(data)
+        return data
+
+    def at_rest(self, state: object) -> State:
+        """What `evolve` returned as a reader of it sees it: a shard may give it back before the next event, or not.
+
+        Raises `TypeError` for what is no state of this aggregate, `ValueError` for one that cannot be read back.
+        """
+        if type(state) is not self.state:
+            raise TypeError(f"evolve returned {type(state).__name__}, not {self.state.__name__}")
+        return self.decode_state(self.written(state))
 
     def check_finite(self, value: Event | State) -> None:
         """Refuse NaN and infinities, which JSON cannot say (msgspec would write null); raises `ValueError`.

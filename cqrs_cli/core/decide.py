@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import Raw
 
 from cqrs_cli.core.aggregate import Aggregate, encode
-from cqrs_cli.core.decider import Command, Event, Rejected, State
-from cqrs_cli.core.depth import check_depth
+from cqrs_cli.core.decider import Command, Rejected
 from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError
 from cqrs_cli.core.event import WrittenEvent
 from cqrs_cli.core.fold import Folded
@@ -35,7 +34,8 @@ def decide_one(
 ) -> "tuple[list[Output], Folded] | None":
     """The events of one command and the state they lead to, None if there are none.
 
-    Each event is folded as a reader of the log will see it: encoded, then decoded. Raises `Rejected` as `decide`
+    Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
+    then decoded. Raises `Rejected` as `decide`
     does, and `UndecidableError` for HANDLER_ERROR and TOO_LARGE, in which case none of the events counts.
     """
     decide, evolve = aggregate.decider.decide, aggregate.decider.evolve
@@ -64,10 +64,9 @@ def decide_one(
                 raise UndecidableError(
                     "HANDLER_ERROR", f"decide yielded {type(event).__name__}, which is no event"
                 )
-            data = _written(aggregate, event)
-            state = evolve(state, aggregate.decode_event[kind](data))
+            data = aggregate.written(event)
+            state = aggregate.at_rest(evolve(state, aggregate.decode_event[kind](data)))
             datas.append((kind, data))
-        _check_state(aggregate, state)
     except (UndecidableError, KeyboardInterrupt):
         raise
     except BaseException as error:  # a `Rejected` too: what is decided is not for `evolve` to refuse
@@ -83,23 +82,6 @@ def _worded(rejected: Rejected) -> Rejected:
         return Rejected(str(rejected.message), code=str(rejected.code))
     except Exception as error:
         raise UndecidableError("HANDLER_ERROR", raised(error)) from error
-
-
-def _check_state(aggregate: Aggregate, state: object) -> None:
-    """The state must be one, and writable, before anything that led to it is."""
-    if type(state) is not aggregate.state:
-        raise TypeError(f"evolve returned {type(state).__name__}, not {aggregate.state.__name__}")
-    _written(aggregate, state)
-
-
-def _written(aggregate: Aggregate, value: Event | State) -> bytes:
-    """The JSON of an event or a state; raises `ValueError` for what readers could not read back."""
-    if aggregate.may_hold_floats:
-        aggregate.check_finite(value)
-    data = encode(value)
-    if aggregate.may_nest:
-        check_depth(data)
-    return data
 
 
 def _write(

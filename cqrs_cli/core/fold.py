@@ -48,9 +48,15 @@ def evolve(aggregate: Aggregate, state: State, event: EventEnvelope) -> State:
     if decode is None:
         raise FoldError(f"the code knows no event {event.type}: deploy the code that wrote it")
     try:
-        after: State = aggregate.decider.evolve(state, decode(event.data))
+        fact = decode(event.data)
+    except Exception as error:
+        raise FoldError(
+            f"{event.type} {event.id} does not fit its class: {error}; events stay as they were written: "
+            "rename no field, and give a new one a default"
+        ) from error
+    try:
+        return aggregate.at_rest(aggregate.decider.evolve(state, fact))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the aggregate's own code: anything may come
         raise FoldError(f"evolve raised {raised(error)} (on {event.type} {event.id})") from error
-    return after

@@ -71,7 +71,6 @@ def evolved(aggregate: Aggregate, state: State, event: Event) -> State:
 def at_rest(aggregate: Aggregate, state: State) -> State:
     """The state as it is read back from where it is stored; raises `BrokenLaw` if it cannot be."""
     try:
-        aggregate.check_finite(state)
-        return aggregate.decode_state(aggregate.encode_state(state))
+        return aggregate.at_rest(state)
     except (ValueError, TypeError) as error:
         raise BrokenLaw(f"{state!r} does not survive being stored: {error}") from error

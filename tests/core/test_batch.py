@@ -66,6 +66,8 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
             raise cqrs.Rejected(Mute())  # type: ignore[arg-type]
         case Crash("number"):
             raise cqrs.Rejected(42)  # type: ignore[arg-type]
+        case Crash("half"):
+            yield Added(0)
         case Crash("fold"):
             yield Added(-1)
         case Crash("endless"):
@@ -82,6 +84,8 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
 def evolve(tally: Tally, event: Added) -> Tally:
     if event.n < 0:
         raise cqrs.Rejected("too late to refuse")
+    if event.n == 0:
+        return Tally(0.5)  # type: ignore[arg-type]
     return Tally(tally.total + event.n)
 
 
@@ -277,6 +281,7 @@ def test_events_of_an_aggregate_are_numbered_without_gap(stream: list[Any]) -> N
         (command("Crash", {"how": "cancel"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "mute"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "fold"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "half"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "mumble"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "number"}), b"a", "BUSINESS_RULE"),
         (command("Crash", {"how": "undone"}), b"a", "HANDLER_ERROR"),

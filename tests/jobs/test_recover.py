@@ -150,7 +150,7 @@ def add(domain: Domain, topic: str, value: bytes) -> None:
         ({"type": "counter.Lost"}, "the code knows no event counter.Lost"),
         ({"aggregateversion": 9}, "'a' is at version 2, the next event has 9"),
         ({"aggregateversion": 2, "id": "0/77/0"}, "'a' has two events of version 2"),
-        ({"data": {"by": "one"}}, "evolve raised ValidationError"),
+        ({"data": {"by": "one"}}, "does not fit its class: Expected `int`"),
         ({"aggregateversion": "3"}, "Expected `int`"),
     ],
 )
