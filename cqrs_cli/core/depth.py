@@ -7,20 +7,22 @@ import re
 
 #: The most levels of arrays and objects in the data of an event, and in a state.
 MAX_DEPTH = 100
+#: The most levels in a whole command: with less a reader high up its stack would give up, which one below reads on.
+MAX_ENVELOPE_DEPTH = 250
 
 _BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
 
 
-def check_depth(data: bytes) -> None:
-    """Refuse valid JSON of more than `MAX_DEPTH` levels; raises `ValueError`."""
-    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
+def check_depth(data: bytes, most: int = MAX_DEPTH) -> None:
+    """Refuse valid JSON of more than so many levels; raises `ValueError`."""
+    if data.count(b"[") + data.count(b"{") <= most:
         return
     depth = 0
     for match in _BRACKET.finditer(data):
         bracket = match[0]
         if bracket in b"[{":
             depth += 1
-            if depth > MAX_DEPTH:
-                raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+            if depth > most:
+                raise ValueError(f"nested more than {most} levels deep")
         elif bracket in b"]}":
             depth -= 1

@@ -4,14 +4,16 @@ Source: CloudEvents 1.0.2 core, JSON format and Kafka protocol binding. Structur
 repeated header the last counts; a null attribute is an absent one.
 """
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Annotated, Literal, NoReturn
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from cqrs_cli.core.depth import MAX_ENVELOPE_DEPTH, check_depth
 from cqrs_cli.core.event import HEADERS
-from cqrs_cli.core.record import Headers, Record
+from cqrs_cli.core.record import UNREADABLE, Headers, Record
 
 #: The longest attribute, in bytes of UTF-8.
 MAX_ATTRIBUTE = 1024
@@ -70,6 +72,7 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
 
 
 _decode = msgspec.json.Decoder(CommandEnvelope).decode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def read_command(record: Record) -> CommandEnvelope:
@@ -77,12 +80,11 @@ def read_command(record: Record) -> CommandEnvelope:
     value = record.value
     if value is None:
         _invalid("the value is null")
+    if record.headers is UNREADABLE:
+        _invalid("a header has a name that is no UTF-8")
     if record.headers != HEADERS and _is_binary(record.headers or []):
         return _read_binary(record.headers or [], value)
-    envelope = _read_structured(value)
-    if len(value) > MAX_ATTRIBUTE:  # in a shorter document no attribute is longer
-        _check_lengths(envelope)
-    return envelope
+    return _read_structured(value)
 
 
 def _is_binary(headers: Headers) -> bool:
@@ -101,17 +103,24 @@ def _is_binary(headers: Headers) -> bool:
 
 
 def _read_structured(value: bytes) -> CommandEnvelope:
+    long = (
+        len(value) > MAX_ATTRIBUTE
+    )  # in a shorter document no attribute is longer, nor can it nest too deeply
     try:
         if not value.isascii():
             value.decode()  # msgspec does not look into what it skips
+        if long:
+            check_depth(value, MAX_ENVELOPE_DEPTH)
         envelope = _decode(value)
-    except (msgspec.MsgspecError, UnicodeError) as error:
+        if long:
+            _check_lengths(_attributes(value))
+    except ValueError as error:  # msgspec's errors are
         _invalid(str(error))
     except RecursionError:
         _invalid("nested too deeply")
     if not (envelope.id and envelope.source and envelope.type and envelope.subject):
         _invalid("id, source, type and subject must not be empty")
-    if envelope.data_base64:
+    if bytes(envelope.data_base64) not in (b"", b"null"):
         _invalid("data_base64 is not JSON: send the data in `data`")
     if envelope.datacontenttype is not None and not _is_json(_media_type(envelope.datacontenttype.encode())):
         _invalid(f"the data must be JSON, not {envelope.datacontenttype}")
@@ -119,22 +128,21 @@ def _read_structured(value: bytes) -> CommandEnvelope:
 
 
 def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
-    attributes: dict[str, object] = {}
+    attributes: dict[str, str | None] = {}
     try:
         for name, content in headers:
             if name.startswith("ce_") and name[3:] not in ("data", "data_base64"):
                 attributes[name[3:]] = None if content is None else content.decode()
-        expected = attributes.pop("expectedversion", None)
-        envelope = msgspec.convert(
-            {name: text for name, text in attributes.items() if text is not None}, CommandEnvelope
-        )
-    except (msgspec.MsgspecError, UnicodeError) as error:
+        texts = {name: text for name, text in attributes.items() if text is not None}
+        _check_lengths(texts.items())
+        expected = texts.pop("expectedversion", None)
+        envelope = msgspec.convert(texts, CommandEnvelope)
+    except ValueError as error:
         _invalid(str(error))
     if not (envelope.id and envelope.source and envelope.type and envelope.subject):
         _invalid("id, source, type and subject must not be empty")
     envelope.expectedversion = Raw(b"" if expected is None else msgspec.json.encode(expected))
     envelope.data = Raw(value or b"{}")
-    _check_lengths(envelope)
     return envelope
 
 
@@ -147,13 +155,18 @@ def _is_json(media_type: str) -> bool:
     return media_type in ("application/json", "text/json") or media_type.endswith("+json")
 
 
-def _check_lengths(envelope: CommandEnvelope) -> None:
-    for name in ("id", "source", "type", "subject", "correlationid", "causationid", "traceparent", "time"):
-        text = getattr(envelope, name)
-        if text is not None and len(text.encode()) > MAX_ATTRIBUTE:
-            _invalid(f"{name} is longer than {MAX_ATTRIBUTE} bytes")
-    if len(bytes(envelope.expectedversion)) > MAX_ATTRIBUTE:
-        _invalid(f"expectedversion is longer than {MAX_ATTRIBUTE} bytes")
+def _attributes(value: bytes) -> Iterator[tuple[str, str]]:
+    """The attributes of a document that may be too long, extensions too; raises `ValueError` for what is no text."""
+    for name, member in _members(value).items():
+        raw = bytes(member)
+        if name not in ("data", "data_base64") and len(raw) > MAX_ATTRIBUTE:
+            yield name, msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
+
+
+def _check_lengths(attributes: Iterable[tuple[str, str]]) -> None:
+    for name, text in attributes:
+        if len(text) > MAX_ATTRIBUTE // 4 and len(text.encode()) > MAX_ATTRIBUTE:
+            _invalid(f"{name[:100]} is longer than {MAX_ATTRIBUTE} bytes")
 
 
 def _invalid(message: str) -> NoReturn:

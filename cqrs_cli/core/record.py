@@ -4,6 +4,9 @@ from msgspec import Struct
 
 Headers = list[tuple[str, bytes | None]]
 
+#: Headers with a name that is no UTF-8: the client reads none of such a record's. Known by identity.
+UNREADABLE: Headers = [("cqrs.unreadable", None)]
+
 
 class Record(Struct, frozen=True, gc=False):
     """One Kafka record. `timestamp` is the broker's, in ms since the epoch."""

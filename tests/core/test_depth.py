@@ -11,12 +11,13 @@ import cqrs_cli as cqrs
 from aggregates import bank_account, counter, order, sensor
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.batch import Context, decide_batch
-from cqrs_cli.core.depth import MAX_DEPTH, check_depth
+from cqrs_cli.core.depth import MAX_DEPTH, MAX_ENVELOPE_DEPTH, check_depth
+from cqrs_cli.core.envelope import UndecidableError, read_command
 from cqrs_cli.core.event import read_event
 from cqrs_cli.core.fold import fold_event
 from cqrs_cli.core.outcome import Verdict, read_outcome
 from cqrs_cli.core.record import Record
-from tests.commands import STRUCTURED, document
+from tests.commands import STRUCTURED, command, document
 
 
 class Note(cqrs.Command):
@@ -74,10 +75,28 @@ def test_what_is_written_is_read_back_at_any_depth_of_the_stack() -> None:
 
 
 def test_a_command_that_nests_deeper_is_an_invalid_payload() -> None:
-    for levels in (MAX_DEPTH, 500, 800):
+    for levels in (MAX_DEPTH, MAX_ENVELOPE_DEPTH - 2):
         verdict, events = noted(levels)
         assert (verdict.reason, events) == ("INVALID_PAYLOAD", [])
         assert verdict.message == f"nested more than {MAX_DEPTH} levels deep"
+
+
+def test_what_a_command_is_does_not_depend_on_the_readers_stack() -> None:
+    def reason(levels: int, deeper: int) -> str | None:
+        if deeper:
+            return reason(levels, deeper - 1)
+        extension = command("notes.Note", "a", "1", {"body": 1}, ext=0).value or b""
+        value = extension.replace(b'"ext": 0', b'"ext": ' + nested(levels))
+        try:
+            read_command(Record(0, 0, b"a", value, STRUCTURED))
+        except UndecidableError as error:
+            return error.reason
+        return None
+
+    for levels in (100, MAX_ENVELOPE_DEPTH - 1, MAX_ENVELOPE_DEPTH, 400, 600, 970, 2000):
+        assert reason(levels, 0) == reason(levels, 400), levels
+    assert reason(MAX_ENVELOPE_DEPTH - 1, 0) is None
+    assert reason(600, 0) == "INVALID_ENVELOPE"
 
 
 def test_an_event_that_nests_deeper_is_the_handlers_error() -> None:

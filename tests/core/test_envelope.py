@@ -16,7 +16,7 @@ from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.batch import Context, Decisions, decide_batch
 from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError, read_command
 from cqrs_cli.core.event import HEADERS
-from cqrs_cli.core.record import Headers, Record
+from cqrs_cli.core.record import UNREADABLE, Headers, Record
 
 FORMAT = JSONFormat()
 STRUCTURED = (b"application/cloudevents+json", b"Application/CloudEvents+JSON; charset=utf-8")
@@ -218,7 +218,7 @@ def test_missing_data_is_an_empty_object() -> None:
 
 
 def test_a_null_attribute_is_an_absent_one() -> None:
-    envelope = read(command(expectedversion=None, expirytime=None, correlationid=None))
+    envelope = read(command(expectedversion=None, expirytime=None, correlationid=None, data_base64=None))
     assert (envelope.expected_text(), envelope.expirytime, envelope.correlationid) == (None, None, None)
     assert read(b"{}", [*BINARY, ("ce_expectedversion", None)]).expected_text() is None
 
@@ -300,6 +300,19 @@ def test_an_attribute_ends_at_1024_bytes(name: str) -> None:
     headers = [header for header in BINARY if header[0] != f"ce_{name}"]
     assert getattr(read(b"{}", [*headers, (f"ce_{name}", longest.encode())]), name) == longest
     assert invalid(b"{}", [*headers, (f"ce_{name}", longest.encode() + b"x")])
+
+
+@pytest.mark.parametrize("name", ["ext", "dataschema", "datacontenttype", "expirytime"])
+def test_no_other_attribute_is_longer(name: str) -> None:
+    longest = "ä" * 512
+    assert invalid(command(**{name: longest + "x"}))
+    assert invalid(b"{}", [*BINARY, (f"ce_{name}", longest.encode() + b"x")])
+    assert read(command(ext=longest)) and read(b"{}", [*BINARY, ("ce_ext", longest.encode())])
+    assert invalid(command(ext=list(range(500)))) and read(command(data={"text": longest * 9}))
+
+
+def test_a_header_whose_name_cannot_be_read_is_no_envelope() -> None:
+    assert invalid(command(), UNREADABLE)
 
 
 def test_an_expiry_has_its_offset_from_utc() -> None:

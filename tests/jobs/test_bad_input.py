@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli.core.record import UNREADABLE
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.partitioner import target
 from tests.commands import STRUCTURED, Sent, command, document
 from tests.domain import Domain
 from tests.fuzz.damage import FOREIGN, bomb
+from tests.kafka.raw import raw as admin
 from tests.owners import running
 from tests.waiting import eventually
 
@@ -187,6 +189,21 @@ def test_what_is_only_unusual_is_decided(service: Service, what: str) -> None:
     sent, events = ACCEPTED[what]
     outcome = service.outcome(sent, HOME)
     assert (outcome["data"]["status"], outcome["data"]["events"]) == ("accepted", events)
+
+
+def test_a_header_whose_name_is_no_text_fails_its_record_alone(service: Service) -> None:
+    before = service.end("outcomes", HOME)
+    neighbours = [behave(f"header{n}")._replace(partition=HOME) for n in range(2)]
+    service.send(neighbours[0])
+    with admin(service.connection) as requests:
+        assert requests.append(service.topics.commands, HOME, b"a", raw(id="header"), b"\xff\xfe") == 0
+    service.send(neighbours[1])
+    eventually(lambda: len(service.since("outcomes", HOME, before)) == 3)
+    reasons = [outcome["data"].get("reason") for outcome in service.since("outcomes", HOME, before)]
+    assert reasons == [None, "INVALID_ENVELOPE", None]
+    letter = service.records("dead-letters", HOME)[-1]
+    assert letter.value == raw(id="header")
+    assert (letter.headers or [])[:-5] == UNREADABLE, "no client can read them, or write them again"
 
 
 def test_a_pickle_is_bytes_like_others(service: Service, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from cqrs_cli.core.event import HEADERS
 from cqrs_cli.kafka import admin_client
 from cqrs_cli.kafka.connection import Connection
 
@@ -52,11 +53,28 @@ class Raw:
 
     def produce(self, topic: str, partition: int, value: bytes, producer: Producer, id: str) -> int:
         """Write one record in a transaction that its coordinator is told nothing of: the answer's error code."""
-        from kafka.protocol.producer import ProduceRequest
         from kafka.record.default_records import DefaultRecordBatchBuilder
 
         batch = DefaultRecordBatchBuilder(2, 0, True, producer.id, producer.epoch, 0, 1 << 20)
         batch.append(0, int(time.time() * 1000), b"k", value, [])
+        return self._produce(topic, partition, batch, id)
+
+    def append(self, topic: str, partition: int, key: bytes, value: bytes, header: bytes) -> int:
+        """Write one record with a header of this name, which need not be text: the answer's error code."""
+        from kafka.record.default_records import DefaultRecordBatchBuilder
+
+        class Name(str):
+            def encode(self, *_: object) -> bytes:
+                return header
+
+        batch = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
+        headers = [*HEADERS, (Name(), b"v")]
+        batch.append(0, int(time.time() * 1000), key, value, headers)
+        return self._produce(topic, partition, batch, None)
+
+    def _produce(self, topic: str, partition: int, batch: Any, id: str | None) -> int:
+        from kafka.protocol.producer import ProduceRequest
+
         data = ProduceRequest.TopicProduceData
         rows = [data.PartitionProduceData(index=partition, records=bytes(batch.build()))]
         answer = self.ask(
