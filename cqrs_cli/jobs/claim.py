@@ -17,6 +17,7 @@ TERMINAL = 2**31 - 1
 
 #: In a claim that was put upon somebody else's offset: nothing says yet that it belongs to the log.
 UNKNOWN_TOPIC = ""
+UNKNOWN_OTHERS = (UNKNOWN_TOPIC, UNKNOWN_TOPIC)
 
 
 class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -53,6 +54,7 @@ class Claim(Struct, frozen=True, omit_defaults=True):
     partitions: int
     counts: Counts = Counts()
     accepted_loss: int | None = None  # the position an operator told the run to go on from
+    other_ids: tuple[str, str] = UNKNOWN_OTHERS  # of the events and the outcomes topic
 
     def metadata(self) -> str:
         """The text that rides in an offset commit."""
@@ -108,13 +110,14 @@ def succeed(mine: Claim, standing: Claim | None, token: str) -> Claim:
     """
     n = 1 + max(mine.n, _number(token), standing.n if standing else 0)
     if standing is None:
-        return replace(mine, n=n, topic_id=UNKNOWN_TOPIC, accepted_loss=None)
+        return replace(mine, n=n, topic_id=UNKNOWN_TOPIC, accepted_loss=None, other_ids=UNKNOWN_OTHERS)
     return replace(
         mine,
         n=n,
         topic_id=standing.topic_id,
         partitions=standing.partitions,
         accepted_loss=standing.accepted_loss,
+        other_ids=standing.other_ids,
     )
 
 

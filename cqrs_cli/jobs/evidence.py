@@ -1,28 +1,35 @@
 """What step 3 of the owner protocol looks up in the logs, and what it makes of records where none should be."""
 
+from cqrs_cli.core.event import read_event
 from cqrs_cli.core.record import Record
 from cqrs_cli.jobs.position import Log, contradiction, gap
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.readers import read
 
 
-def holds_records(connection: Connection, topic: str, partition: int, start: int, end: int) -> bool:
-    """Whether any visible record lies there: offsets alone may be control records."""
-    return any(True for _ in read(connection, topic, partition, start, end))
+def cause_of(event: Record | None) -> int | None:
+    """The offset of the command that an event comes from; None if it does not say: folding it names what is wrong."""
+    try:
+        return None if event is None else read_event(event.value).position()[1]
+    except ValueError:
+        return None
 
 
-def check_last_decided(connection: Connection, log: Log, last: Record | None) -> None:
+def lies_there(connection: Connection, topic: str, partition: int, offset: int, outcome: Record) -> bool:
+    """Whether the command at `offset` is the one of the `outcome`: a topic made again holds others, or none."""
+    for records in read(connection, topic, partition, offset, offset + 1):
+        return (records[0].timestamp, records[0].key) == (outcome.timestamp, outcome.key)
+    return False
+
+
+def check_last_decided(log: Log) -> None:
     """The last command decided must lie where it lay: a topic that was made again took its committed offset, and with
-    it the old topic's id, away. `last`: its outcome. Raises `ContradictionError`.
+    it the old topic's id, away. Raises `ContradictionError`.
     """
     offset = log.last_outcome
-    if last is None or offset is None or not log.start <= offset < log.end:
-        return
-    for records in read(connection, log.topic, log.partition, offset, offset + 1):
-        if (records[0].timestamp, records[0].key) == (last.timestamp, last.key):
-            return
-    what = f"command {offset} is not the one that was decided: the topic was deleted and created again"
-    raise contradiction(log, what, log.start)
+    if offset is not None and log.start <= offset < log.end and not log.lies:
+        what = f"command {offset} is not the one that was decided: the topic was deleted and created again"
+        raise contradiction(log, what, log.start)
 
 
 def check_gap(connection: Connection, log: Log, at: int) -> int:

@@ -131,7 +131,8 @@ class Owner:
         if store.code() not in ("", self.aggregate.code):
             self.notes.append(
                 f"the code of {self.unit[0]} changed but not its revision: if `evolve` means something else "
-                f"now, raise it; check with: cqrs replay {self.unit[0]} --check"
+                f"now, raise it, Decider(…, revision={self.aggregate.decider.revision + 1}); check with: "
+                f"cqrs replay {self.unit[0]} --check"
             )
         return self._hold(store)
 

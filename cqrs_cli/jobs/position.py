@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
-from cqrs_cli.jobs.claim import UNKNOWN_TOPIC, Claim
+from cqrs_cli.jobs.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Claim
 
 
 class Log(NamedTuple):
@@ -13,11 +13,15 @@ class Log(NamedTuple):
     topic: str
     partition: int
     topic_id: str
+    other_ids: tuple[str, str]  # of the events and the outcomes topic
     partitions: int
     start: int  # of the commands log
     end: int  # its high watermark
     last_outcome: int | None  # the input offset of the last visible outcome
+    lies: bool  # whether the command it speaks of lies there, rather than none, or another
+    outcomes_start: int  # of the outcomes log: above 0 once its retention has deleted some
     has_events: bool
+    last_event: int | None  # the input offset of the last visible event; None also if it does not say
     committed: int | None  # the group's offset; None if it has none, or it expired
     claim: Claim | None  # what rides with it
 
@@ -27,6 +31,7 @@ def position(log: Log, accept_loss: int | None = None) -> int:
 
     Raises `ConfigurationError` if the partition count changed, `ContradictionError` for anything that would lose or
     repeat a decision. `accept_loss` is an operator's word for where to go on; `UsageError` if that is not in the log.
+    A word that would have commands decided again is none: it was spoken of an earlier loss.
     """
     if log.claim is not None and log.claim.partitions != log.partitions:
         raise ConfigurationError(
@@ -34,7 +39,7 @@ def position(log: Log, accept_loss: int | None = None) -> int:
             "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
         )
     accepted = log.claim.accepted_loss if log.claim is not None else None
-    if accept_loss is not None and accept_loss != accepted:
+    if accept_loss is not None and accept_loss != accepted and not _is_decided(log, accept_loss):
         if not log.start <= accept_loss <= log.end:
             raise UsageError(
                 f"{log.topic} partition {log.partition} has no offset {accept_loss} to go on from",
@@ -45,11 +50,19 @@ def position(log: Log, accept_loss: int | None = None) -> int:
         return accepted  # nothing was decided since: the operator's word stands
     if log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id):
         raise contradiction(log, "the topic was deleted and created again", log.start)
-    if log.last_outcome is None and log.has_events:
+    at = 0 if log.last_outcome is None else log.last_outcome + 1
+    if (other := _made_again(log)) is not None:
+        what = f"the topic of its {other} was deleted and created again"
+        raise contradiction(log, what, max(at, log.committed or 0))
+    if log.last_outcome is None and log.outcomes_start > 0 and _is_ours(log):
+        at = log.committed or 0  # its retention has deleted the last of them
+    elif log.last_outcome is None and log.has_events:
         raise contradiction(
             log, "there are events but no outcome, so nothing says what was decided", log.start
         )
-    at = 0 if log.last_outcome is None else log.last_outcome + 1
+    if accepted is None and log.last_event is not None and log.last_event >= at:
+        what = f"command {log.last_event} has events but no outcome"
+        raise contradiction(log, what, log.last_event + 1)
     if log.committed is not None and log.committed < at:
         raise contradiction(log, f"offset {log.committed} is committed but {at - 1} is decided", at)
     if at > log.end:
@@ -81,5 +94,24 @@ def contradiction(log: Log, what: str, onward: int) -> CqrsError:
 def _nothing_lost(log: Log, at: int) -> bool:
     """Whether the committed offset, if an owner committed it, says that what lay before the log's start held no more
     commands."""
-    ours = log.claim is not None and log.claim.topic_id == log.topic_id
-    return ours and log.committed is not None and log.committed >= log.start and at <= log.committed
+    return _is_ours(log) and log.committed is not None and log.committed >= log.start and at <= log.committed
+
+
+def _is_ours(log: Log) -> bool:
+    """Whether an owner committed the offset that stands, while it decided this log."""
+    return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
+
+
+def _is_decided(log: Log, offset: int) -> bool:
+    """Whether the command there, or one behind it, was decided in this very log."""
+    known = log.claim is None or log.claim.topic_id in (UNKNOWN_TOPIC, log.topic_id)
+    return known and log.lies and log.last_outcome is not None and offset <= log.last_outcome < log.end
+
+
+def _made_again(log: Log) -> str | None:
+    """Which of the other topics is not the one that the last owner wrote to."""
+    before = UNKNOWN_OTHERS if log.claim is None else log.claim.other_ids
+    for name, was, now in zip(("events", "outcomes"), before, log.other_ids, strict=True):
+        if was not in (UNKNOWN_TOPIC, now):
+            return name
+    return None

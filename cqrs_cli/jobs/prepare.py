@@ -41,6 +41,7 @@ def prepare(
         refused[unit] = refused.get(unit, frozenset()) | {offset}
     grounds = _grounds(settings, connection, aggregates)
     _check_partitions(grounds, [*losses, *refused])
+    _check_offsets(connection, grounds, losses, refused)
     seen = [
         parse_claim(found.metadata)
         for ground in grounds.values()
@@ -81,6 +82,28 @@ def _check_partitions(grounds: Mapping[str, Ground], named: Iterable[Unit]) -> N
         count = grounds[name].partitions
         if partition >= count:
             raise UsageError(f"{name} has no partition {partition}", f"it has 0 to {count - 1}")
+
+
+def _check_offsets(
+    connection: Connection,
+    grounds: Mapping[str, Ground],
+    losses: Mapping[Unit, int],
+    refused: Mapping[Unit, frozenset[int]],
+) -> None:
+    """Before anybody is fenced: a slip must not end the run that works."""
+    for name, partition in sorted({*losses, *refused}):
+        topic = grounds[name].topics.commands
+        start, end = bounds(connection, topic, [partition], "read_uncommitted")[partition]
+        onward, failed = losses.get((name, partition)), refused.get((name, partition), frozenset())
+        if onward is not None and not start <= onward <= end:
+            raise UsageError(
+                f"{topic} partition {partition} has no offset {onward} to go on from",
+                f"name one from {start} to {end}",
+            )
+        if failed and max(failed) >= end:
+            raise UsageError(
+                f"{topic} partition {partition} has no command at offset {max(failed)}", f"it ends at {end}"
+            )
 
 
 def _targets(connection: Connection, grounds: Mapping[str, Ground]) -> dict[Unit, int]:

@@ -22,16 +22,29 @@ _REMEMBERED = {"accepted", "unchanged", "rejected"}
 
 
 def fold_events(
-    connection: Connection, aggregate: Aggregate, topics: Topics, partition: int, ledger: Ledger, end: int
+    connection: Connection,
+    aggregate: Aggregate,
+    topics: Topics,
+    partition: int,
+    ledger: Ledger,
+    bounds: tuple[int, int],
+    accepted: int | None = None,
 ) -> None:
-    """Fold the events up to `end`; raises `ContradictionError` naming the record that cannot follow."""
-    at = ledger.positions.events
+    """Fold the events of the log that has these bounds; raises `ContradictionError` naming the record that cannot
+    follow, and where events were deleted, unless an operator `accepted` a loss.
+    """
+    at, (start, end) = ledger.positions.events, bounds
     if at > end:
         raise ContradictionError(
             f"{topics.events} partition {partition} ends at {end}, before the {at} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
-    for records in read(connection, topics.events, partition, at, end):
+    if at < start and accepted is None:
+        raise ContradictionError(
+            f"{topics.events} partition {partition} begins at {start}: events from {at} on were deleted",
+            "restore the topic, and set its retention.ms and retention.bytes to -1",
+        )
+    for records in read(connection, topics.events, partition, max(at, start), end):
         with ledger.looking():
             states = _folded(aggregate, topics, partition, ledger, records)
         ledger.fold(ledger.positions._replace(events=records[-1].offset + 1), states)
@@ -63,17 +76,18 @@ def fold_outcomes(
     topics: Topics,
     partition: int,
     ledger: Ledger,
-    end: int,
+    bounds: tuple[int, int],
     last: Record | None,
     window: int,
-    accepted: int = 0,
+    accepted: int | None = None,
 ) -> None:
-    """Remember the decisions up to `end`: into an empty shard those of one window back from the `last` outcome.
+    """Remember the decisions in the log that has these bounds: into an empty shard those of one window back from the
+    `last` outcome. What its retention has deleted is older than that.
 
     The events must be folded: raises `ContradictionError` if they do not reach what was decided. Of commands below the
     offset `accepted` they need not: an operator accepted that loss.
     """
-    at = ledger.positions.outcomes
+    at, (start, end) = ledger.positions.outcomes, bounds
     if at > end:
         raise ContradictionError(
             f"{topics.outcomes} partition {partition} ends at {end}, before the {at} that was already folded",
@@ -81,7 +95,7 @@ def fold_outcomes(
         )
     if at == 0 and last is not None:
         at = offset_at(connection, topics.outcomes, partition, max(0, last.timestamp - window)) or 0
-    for records in read(connection, topics.outcomes, partition, at, end):
+    for records in read(connection, topics.outcomes, partition, max(at, start), end):
         positions = ledger.positions
         clock = max(positions.clock, *(record.timestamp for record in records))
         remembered: dict[tuple[str, str], Remembered] = {}
@@ -91,7 +105,7 @@ def fold_outcomes(
             outcome = outcome_of(topics, partition, record)
             decided = outcome.data.offset + 1
             remember(remembered, outcome, record.timestamp)
-            if outcome.subject is not None and outcome.data.status != "failed" and decided > accepted:
+            if outcome.subject is not None and outcome.data.status != "failed" and decided > (accepted or 0):
                 latest[outcome.subject] = outcome
         _check_events(topics, partition, ledger, latest, last)
         ledger.fold(

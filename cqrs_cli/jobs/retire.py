@@ -56,10 +56,9 @@ def _retire_one(plan: Plan, unit: tuple[str, int]) -> None:
             return
         writer = FencedWriter(plan.connection, ground.topics, partition, min(ground.max_bytes.values()))
         writer.fence()
-        found = committed(group, topic, [partition])[
-            partition
-        ]  # the fence may have let a last commit through
-        last = terminal(parse_claim(found.metadata) or standing, plan.generation, plan.run)
+        # Read anew: the fence may have let a last commit through, and somebody else may have moved the offset.
+        found = committed(group, topic, [partition])[partition]
+        last = terminal(parse_claim(found.metadata), plan.generation, plan.run)
         if found.offset is not None and last is not None:
             writer.commit_position(group, found.offset, last.metadata())
     except KafkaException:

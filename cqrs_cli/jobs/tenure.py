@@ -18,7 +18,7 @@ from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.blocked import named
 from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim, succeed
 from cqrs_cli.jobs.endings import LostError, StandDown, TooMuchError
-from cqrs_cli.jobs.evidence import check_gap, check_last_decided, holds_records
+from cqrs_cli.jobs.evidence import cause_of, check_gap, check_last_decided, lies_there
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
 from cqrs_cli.jobs.position import Log, position
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes, outcome_of
@@ -26,7 +26,7 @@ from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.partitioner import home
 from cqrs_cli.kafka.readers import StalledError, failure, last_record, record_of, watermarks
-from cqrs_cli.kafka.writer import BatchLateError, BatchRefusedError, FencedWriter
+from cqrs_cli.kafka.writer import BatchLateError, BatchRefusedError, FencedWriter, TopicMadeAgainError
 from cqrs_cli.state.store import Store
 
 #: How often an idle owner looks at the claims, and commits a position that only control records moved, in seconds.
@@ -108,45 +108,59 @@ class Tenure:
 
     def position(self) -> None:
         """3: where to go on, judged from the log; the topic and its partitions are checked only now."""
-        start, end = self._uncommitted(self.topics.commands)
+        commands = self._uncommitted(self.topics.commands)
         outcomes = self._uncommitted(self.topics.outcomes)
         events = self._uncommitted(self.topics.events)
         self._uncommitted(self.topics.dead_letters)  # it must be there
         accept, connection = self.plan.accept_loss.get(self.unit), self.plan.connection
         with self._reading():
             self.last = last_record(connection, self.topics.outcomes, self.partition, *outcomes)
-            has_events = self.last is not None or holds_records(
-                connection, self.topics.events, self.partition, *events
-            )
-            log = Log(
-                self.unit[0],
-                self.topics.commands,
-                self.partition,
-                self.ground.ids["commands"],
-                self.ground.partitions,
-                start,
-                end,
-                None if self.last is None else outcome_of(self.topics, self.partition, self.last).data.offset,
-                has_events,
-                self.committed,
-                self.standing,
-            )
+            event = last_record(connection, self.topics.events, self.partition, *events)
+            log = self._log(commands, outcomes[0], event)
             self.at = position(log, accept)
             if self.at not in (accept, log.claim.accepted_loss if log.claim else None):
-                check_last_decided(connection, log, self.last)
+                check_last_decided(log)
             if self.at != accept:
                 self.at = check_gap(connection, log, self.at)
         self.mine = replace(
             self.mine,
             topic_id=log.topic_id,
+            other_ids=log.other_ids,
             partitions=log.partitions,
-            accepted_loss=self.mine.accepted_loss if accept is None else accept,
+            accepted_loss=accept if self.at == accept else self.mine.accepted_loss,
         )
         failpoints.reached("position.before")
         if not self.claimed or self.at != self.committed:
             self._commit_position(self.at)
             self.claimed = True
         failpoints.reached("position.after")
+
+    def _log(self, commands: tuple[int, int], outcomes_start: int, event: Record | None) -> Log:
+        """What the log says, with `self.last`, the last outcome, and the last `event`."""
+        topics, partition, last, (start, end) = self.topics, self.partition, self.last, commands
+        decided, lies = None, False
+        if last is not None:
+            decided = outcome_of(topics, partition, last).data.offset
+            lies = start <= decided < end and lies_there(
+                self.plan.connection, topics.commands, partition, decided, last
+            )
+        return Log(
+            aggregate=self.unit[0],
+            topic=topics.commands,
+            partition=partition,
+            topic_id=self.ground.ids["commands"],
+            other_ids=(self.ground.ids["events"], self.ground.ids["outcomes"]),
+            partitions=self.ground.partitions,
+            start=start,
+            end=end,
+            last_outcome=decided,
+            lies=lies,
+            outcomes_start=outcomes_start,
+            has_events=event is not None,
+            last_event=cause_of(event),
+            committed=self.committed,
+            claim=self.standing,
+        )
 
     def recover(self) -> None:
         """4: bring the shard up to the log and make it mine."""
@@ -155,13 +169,14 @@ class Tenure:
         self.ledger = Ledger(
             self.aggregate, self.store, self.mine.token
         )  # reads the positions before the log's end
-        _, outcomes = self._uncommitted(self.topics.outcomes)
-        _, events = self._uncommitted(self.topics.events)
+        outcomes = self._uncommitted(self.topics.outcomes)
+        events = self._uncommitted(self.topics.events)
+        self.writer.expect(events[1], outcomes[1])
         connection, partition = self.plan.connection, self.partition
         with self._reading():
-            fold_events(connection, self.aggregate, self.topics, partition, self.ledger, events)
+            accepted, window = self.mine.accepted_loss, self.plan.window
+            fold_events(connection, self.aggregate, self.topics, partition, self.ledger, events, accepted)
             failpoints.reached("recover.events")
-            accepted, window = self.mine.accepted_loss or 0, self.plan.window
             fold_outcomes(
                 connection, self.topics, partition, self.ledger, outcomes, self.last, window, accepted
             )
@@ -238,6 +253,8 @@ class Tenure:
             written = self.writer.commit(
                 decisions.events, decisions.outcomes, decisions.dead_letters, self.group, end, metadata
             )
+        except TopicMadeAgainError as error:
+            raise LostError(str(error)) from error  # step 3 of the next tenure says what was lost
         except BatchRefusedError as error:
             late = isinstance(error, BatchLateError)
             raise TooMuchError(records[0].offset, len(records), str(error), late) from error

@@ -25,9 +25,9 @@ def warm(plan: Plan, unit: tuple[str, int], aggregate: Aggregate, store: Store) 
         outcomes = bounds(connection, topics.outcomes, [partition])[partition]
         events = bounds(connection, topics.events, [partition])[partition]  # at least those of the outcomes
         last = last_record(connection, topics.outcomes, partition, *outcomes)
-        fold_events(connection, aggregate, topics, partition, ledger, events[1])
-        accepted = (claim.accepted_loss if claim else None) or 0
-        fold_outcomes(connection, topics, partition, ledger, outcomes[1], last, plan.window, accepted)
+        accepted = claim.accepted_loss if claim else None
+        fold_events(connection, aggregate, topics, partition, ledger, events, accepted)
+        fold_outcomes(connection, topics, partition, ledger, outcomes, last, plan.window, accepted)
     except CorruptError:
         raise
     except (CqrsError, NotOwnerError):

@@ -44,9 +44,20 @@ def committed(
                 raise
             time.sleep(0.1)
     return {
-        place.partition: Committed(place.offset if place.offset >= 0 else None, place.metadata or "")
+        place.partition: Committed(place.offset if place.offset >= 0 else None, _metadata(place))
         for place in found
     }
+
+
+def _metadata(place: TopicPartition) -> str:
+    """What rides with an offset; empty for what another client wrote that is no text.
+
+    confluent-kafka (2.16) ends its own metadata with a NUL, and reads that of others on to the next one.
+    """
+    try:
+        return place.metadata or ""
+    except (UnicodeDecodeError, SystemError):
+        return ""
 
 
 def standing(connection: Connection, topics: Topics, partitions: Iterable[int]) -> dict[int, Committed]:

@@ -65,6 +65,10 @@ class BatchLateError(BatchRefusedError):
     """The batch was not written in the transaction's time: a smaller one may be, unless the broker is gone."""
 
 
+class TopicMadeAgainError(Exception):
+    """The log that was written to is not the one that was read: nothing of the batch is committed."""
+
+
 class Written(NamedTuple):
     """How far the logs are known to reach after a commit, as lower bounds: reports may come later. None: not yet."""
 
@@ -94,6 +98,7 @@ class FencedWriter:
         self._partition = partition
         self._ends: dict[str, int] = {}
         self._request_bytes = min(_REQUEST_BYTES, most_bytes)
+        self._made_again = ""  # the topic that was
         self._began: float | None = None
         self._producer = producer(
             connection,
@@ -137,6 +142,10 @@ class FencedWriter:
             self._wait(self._producer.list_topics, self._topics.events, TRANSACTION_TIMEOUT)
         self._wait(self._producer.init_transactions, TRANSACTION_TIMEOUT)
 
+    def expect(self, events: int, outcomes: int) -> None:
+        """How far the logs reach: a record that comes to lie before that lies in a topic that was made again."""
+        self._ends = {self._topics.events: events, self._topics.outcomes: outcomes}
+
     @unwrapped()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
         """Commit a position and what rides with it, and nothing else; raises `KafkaException`."""
@@ -155,8 +164,8 @@ class FencedWriter:
     ) -> Written:
         """Write all of it and the position, or nothing.
 
-        Raises `BatchRefusedError` if the batch is at fault, `KafkaException` for anything else; whether a commit whose
-        reply was lost took place is for the next `fence` to find out.
+        Raises `BatchRefusedError` if the batch is at fault, `TopicMadeAgainError`, and `KafkaException` for anything
+        else; whether a commit whose reply was lost took place is for the next `fence` to find out.
         """
         self._producer.begin_transaction()
         deadline = time.monotonic() + PRODUCE_TIMEOUT
@@ -197,6 +206,8 @@ class FencedWriter:
                 raise BatchLateError(f"{left} records were not written in {TRANSACTION_TIMEOUT:g} s")
             self._send_offset(group, position)
         failpoints.reached("flush.after")
+        if self._made_again:
+            raise TopicMadeAgainError(f"{self._made_again} ends before where it ended: it was made again")
         failpoints.during(
             "commit.sent",
             lambda: self._wait(self._producer.commit_transaction, TRANSACTION_TIMEOUT),
@@ -259,8 +270,12 @@ class FencedWriter:
                 self._producer.poll(0.05)
 
     def _reported(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self._ends[str(message.topic())] = int(message.offset() or 0) + 1
+        offset, topic = message.offset(), str(message.topic())
+        if error is not None or offset is None or offset < 0:
+            return
+        if offset < self._ends.get(topic, 0):
+            self._made_again = topic
+        self._ends[topic] = offset + 1
 
 
 def _portion(outputs: Sequence[Output], number: int, portions: int) -> Sequence[Output]:

@@ -64,7 +64,7 @@ class LmdbView:
         for cursor, greatest in self._where:
             if key <= greatest and cursor.set_key(key):
                 remembered = self._decision(cursor.value(), whole)
-                if found is None or remembered.offset > found.offset:
+                if found is None or remembered.timestamp > found.timestamp:
                     found = remembered
         return found
 

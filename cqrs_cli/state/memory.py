@@ -79,4 +79,4 @@ class _MemoryView:
 
     def remembered(self, subject: str, command_id: str) -> Remembered | None:
         found = [g[subject, command_id] for g in self._generations if (subject, command_id) in g]
-        return max(found, key=lambda remembered: remembered.offset, default=None)
+        return max(found, key=lambda remembered: remembered.timestamp, default=None)

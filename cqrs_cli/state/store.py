@@ -56,7 +56,8 @@ class Store(Protocol):
     def view(self) -> AbstractContextManager[View]:
         """A consistent look while the block lasts. Keep it short: old pages cannot be reused meanwhile.
 
-        Of several decisions on one (subject, id) the view gives that with the greatest offset.
+        Of two decisions on one (subject, id), in neighbouring generations, the view gives the later one by its
+        timestamp: offsets begin anew with a topic that was made again.
         """
 
     def apply(self, change: Change) -> None:

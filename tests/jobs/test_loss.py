@@ -13,7 +13,8 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics import Kind
 from tests.commands import Sent, command, increments
 from tests.domain import Domain
-from tests.owners import owned, quietly
+from tests.owners import owned, quietly, running
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -88,9 +89,38 @@ def test_an_operator_may_skip_commands_and_is_believed_once(decided: Domain, adm
     assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
 
 
-def test_an_accepted_place_outside_the_log_is_refused(decided: Domain) -> None:
-    error = owned(decided.plan(accept_loss=["counter:0@99"]))
-    assert error and error.exit_code == 2 and "0 to 10" in error.hint
+def test_an_accepted_place_that_is_no_more_in_the_log_is_refused(decided: Domain, admin: AdminClient) -> None:
+    plan = decided.plan(accept_loss=["counter:0@6"])
+    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 7)]).values():
+        done.result(10)
+    error = owned(plan)
+    assert error and error.exit_code == 2 and "7 to 10" in error.hint
+
+
+def test_an_accepted_place_before_what_was_decided_changes_nothing(
+    decided: Domain, admin: AdminClient
+) -> None:
+    quietly(decided.plan(accept_loss=["counter:0@3"]))
+    decided.check()
+    for done in admin.delete_consumer_groups([decided.topics.group]).values():
+        done.result(10)
+    quietly(decided.plan(accept_loss=["counter:0@3"]))
+    decided.check()
+
+
+def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(
+    decided: Domain, admin: AdminClient
+) -> None:
+    move(admin, decided, 8)
+    plan = decided.plan(once=False, accept_loss=["counter:0@8"])
+    with running(plan):
+        eventually(lambda: len(offsets(decided)) == 7)
+        for done in admin.delete_consumer_groups([decided.topics.group]).values():
+            done.result(10)
+        eventually(lambda: decided.standing()[0] == 10)
+        decided.send(*increments(1, first=10))
+        eventually(lambda: len(offsets(decided)) == 8)
+    assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9, 10]
 
 
 def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(
@@ -124,15 +154,29 @@ def test_a_topic_created_again_stops_it_until_accepted(
     assert len(offsets(decided)) == 7
 
 
-def test_lost_outcomes_stop_it_until_accepted(decided: Domain, remake: Callable[[Kind], None]) -> None:
+def test_lost_outcomes_stop_it_until_accepted(
+    decided: Domain, admin: AdminClient, remake: Callable[[Kind], None]
+) -> None:
     remake("outcomes")
+    error = owned(decided.plan())
+    assert "the topic of its outcomes was deleted and created again" in str(error)
+    assert way_out(error) == "counter:0@5"
+    for done in admin.delete_consumer_groups([decided.topics.group]).values():
+        done.result(10)
     assert "events but no outcome" in str(owned(decided.plan()))
     quietly(decided.plan(accept_loss=["counter:0@5"]))
     assert offsets(decided) == [5, 6, 7, 8, 9]
 
 
-def test_lost_events_stop_it_until_accepted(decided: Domain, remake: Callable[[Kind], None]) -> None:
+def test_lost_events_stop_it_until_accepted(
+    decided: Domain, admin: AdminClient, remake: Callable[[Kind], None]
+) -> None:
     remake("events")
+    error = owned(decided.plan())
+    assert "the topic of its events was deleted and created again" in str(error)
+    assert way_out(error) == "counter:0@5"
+    for done in admin.delete_consumer_groups([decided.topics.group]).values():
+        done.result(10)
     error = owned(decided.plan())
     assert "leaves 'a' at version 0, though command 4 left it at 5: events were lost" in str(error)
     assert way_out(error) == "counter:0@5"

@@ -8,17 +8,33 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
-from cqrs_cli.jobs.claim import UNKNOWN_TOPIC, Claim
+from cqrs_cli.jobs.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Claim
 from cqrs_cli.jobs.position import Log, gap, position
 
 
 def claim(**members: Any) -> Claim:
-    return replace(Claim(1, "r", 0, 0, 1, "id", 4), **members)
+    return replace(Claim(1, "r", 0, 0, 1, "id", 4, other_ids=("e", "o")), **members)
 
 
 def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> Log:
     """A log of commands 0 to 19, of which 0 to 9 are decided and committed, unless told otherwise."""
-    usual = Log("bank", "t.bank.commands", 3, "id", 4, 0, 20, last, last is not None, committed, claim())
+    usual = Log(
+        aggregate="bank",
+        topic="t.bank.commands",
+        partition=3,
+        topic_id="id",
+        other_ids=("e", "o"),
+        partitions=4,
+        start=0,
+        end=20,
+        last_outcome=last,
+        lies=last is not None,
+        outcomes_start=0,
+        has_events=last is not None,
+        last_event=last,
+        committed=committed,
+        claim=claim(),
+    )
     return usual._replace(**members)
 
 
@@ -73,7 +89,12 @@ def test_another_number_of_partitions_is_refused(count: int) -> None:
     ("given", "says", "onward"),
     [
         (log(topic_id="other", start=2), "deleted and created again", 2),
+        (log(other_ids=("other", "o")), "the topic of its events was deleted and created again", 10),
+        (log(last=None, other_ids=("e", "other")), "the topic of its outcomes was deleted and created", 10),
         (log(last=None, committed=None, has_events=True), "events but no outcome", 0),
+        (log(last=None, has_events=True, outcomes_start=7, claim=None), "events but no outcome", 0),
+        (log(last_event=10), "command 10 has events but no outcome", 11),
+        (log(last=None, committed=None, last_event=3), "command 3 has events but no outcome", 4),
         (log(committed=5), "offset 5 is committed but 9 is decided", 10),
         (log(committed=10, end=8), "offset 9 is decided but the log ends at 8", 8),
         (log(committed=25), "offset 25 is committed but the log ends at 20", 10),
@@ -97,6 +118,26 @@ def test_an_operators_word_goes_before_every_contradiction_but_the_partition_cou
         position(log(partitions=5), accept_loss=12)
 
 
+def test_outcomes_deleted_by_their_retention_leave_the_word_to_the_owners_offset() -> None:
+    idle = log(last=None, has_events=True, last_event=9, outcomes_start=12)
+    assert position(idle) == 10
+    assert position(idle._replace(start=10)) == 10
+    assert gap(idle, 10) == (10, 10)
+
+
+def test_an_operators_word_never_has_commands_decided_again() -> None:
+    assert position(log(), accept_loss=3) == 10
+    assert position(log(committed=None, claim=None), accept_loss=3) == 10
+    with pytest.raises(ContradictionError, match="offset 25 is committed"):
+        position(log(committed=25), accept_loss=9)
+    assert position(log(lies=False, topic_id="other"), accept_loss=3) == 3
+    assert position(log(lies=False, claim=None), accept_loss=3) == 3
+
+
+def test_after_an_accepted_loss_older_events_may_speak_of_later_offsets() -> None:
+    assert position(log(last_event=90, claim=claim(accepted_loss=2))) == 10
+
+
 def test_an_operators_word_stands_until_something_is_decided() -> None:
     accepted = claim(accepted_loss=12)
     assert position(log(start=12, committed=12, claim=accepted)) == 12
@@ -118,17 +159,21 @@ def test_an_operators_word_outside_the_log_is_refused(offset: int) -> None:
 offsets = st.integers(0, 12)
 logs = st.builds(
     Log,
-    st.just("bank"),
-    st.just("t.bank.commands"),
-    st.just(0),
-    st.sampled_from(["id", "other"]),
-    st.just(4),
-    offsets,
-    offsets,
-    st.none() | offsets,
-    st.booleans(),
-    st.none() | offsets,
-    st.sampled_from([None, claim(), claim(topic_id=UNKNOWN_TOPIC)]),
+    aggregate=st.just("bank"),
+    topic=st.just("t.bank.commands"),
+    partition=st.just(0),
+    topic_id=st.sampled_from(["id", "other"]),
+    other_ids=st.sampled_from([("e", "o"), ("other", "o"), ("e", "other")]),
+    partitions=st.just(4),
+    start=offsets,
+    end=offsets,
+    last_outcome=st.none() | offsets,
+    lies=st.booleans(),
+    outcomes_start=st.sampled_from([0, 5]),
+    has_events=st.booleans(),
+    last_event=st.none() | offsets,
+    committed=st.none() | offsets,
+    claim=st.sampled_from([None, claim(), claim(topic_id=UNKNOWN_TOPIC, other_ids=UNKNOWN_OTHERS)]),
 ).filter(lambda given: given.start <= given.end)
 
 
@@ -143,6 +188,18 @@ def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: Log) -> 
     assert given.start <= at <= given.end
     assert at >= decided
     assert at == decided or (given.claim == claim() and at <= (given.committed or 0))
+
+
+@given(logs, offsets)
+def test_whatever_an_operator_says_nothing_that_lies_there_is_decided_again(given: Log, word: int) -> None:
+    try:
+        at = position(given, accept_loss=word)
+    except CqrsError as error:
+        assert error.exit_code in (2, 5)
+        return
+    same = given.topic_id == "id" or given.claim is None or given.claim.topic_id == UNKNOWN_TOPIC
+    if given.lies and same and given.last_outcome is not None and given.last_outcome < given.end:
+        assert at > given.last_outcome
 
 
 @given(logs)

@@ -34,7 +34,17 @@ def test_a_place_is_on_a_partition_that_exists(counters: Domain) -> None:
         counters.plan(fail=["counter:0@0", "counter:2@0"])
 
 
+def test_an_offset_that_is_not_there_is_refused_before_anybody_is_fenced(counters: Domain) -> None:
+    counters.send(*increments(2))
+    with pytest.raises(UsageError, match="has no offset 3 to go on from") as raised:
+        counters.plan(accept_loss=["counter:0@3"])
+    assert "from 0 to 2" in raised.value.hint
+    with pytest.raises(UsageError, match="has no command at offset 2"):
+        counters.plan(fail=["counter:0@0", "counter:0@2"])
+
+
 def test_places_are_kept_by_partition(bank: Domain) -> None:
+    bank.send(*(sent._replace(partition=n % 2) for n, sent in enumerate(increments(16))))
     plan = bank.plan(
         accept_loss=["bank_account:1@7"], fail=["bank_account:0@3", "bank_account:0@5", "bank_account:1@3"]
     )

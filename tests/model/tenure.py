@@ -3,8 +3,10 @@
 from msgspec.structs import replace
 
 from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.claim import succeed
+from cqrs_cli.jobs.evidence import cause_of
 from cqrs_cli.jobs.position import Log, gap, position
 from cqrs_cli.jobs.recover import falls_short
 from tests.model.broker import last_stable, visible
@@ -49,8 +51,24 @@ def judge_position(turn: Turn) -> Steps:
         return
     decided = [as_outcome(value).data.offset for value in visible(broker.outcomes, 0, owner.outcomes_end)]
     last = decided[-1] if decided else None
-    has_events = last is not None or bool(visible(broker.events, 0, events_end))
-    log = Log("counter", "c", 0, "id", 1, 0, whole, last, has_events, owner.committed, owner.standing)
+    events = visible(broker.events, 0, events_end)
+    log = Log(
+        aggregate="counter",
+        topic="c",
+        partition=0,
+        topic_id="id",
+        other_ids=("e", "o"),
+        partitions=1,
+        start=0,
+        end=whole,
+        last_outcome=last,
+        lies=last is not None,
+        outcomes_start=0,
+        has_events=bool(events),
+        last_event=cause_of(Record(0, 0, None, events[-1])) if events else None,
+        committed=owner.committed,
+        claim=owner.standing,
+    )
     try:
         at = position(log)
     except ContradictionError as error:
@@ -59,7 +77,7 @@ def judge_position(turn: Turn) -> Steps:
     if gap(log, at) != (at, at):
         yield turn.doubts(f"offset {owner.committed} is committed but command {at} has no outcome")
         return
-    mine = replace(owner.mine, topic_id=log.topic_id, partitions=log.partitions)
+    mine = replace(owner.mine, topic_id=log.topic_id, other_ids=log.other_ids, partitions=log.partitions)
     known = {"mine": mine, "at": at, "standing": None, "outcomes_end": 0, "claimed": True}
     if owner.claimed and at == owner.committed:
         yield turn.next(f"goes on at {at}", **known)
