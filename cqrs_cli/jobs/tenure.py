@@ -14,6 +14,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.batch import Context, Decisions, decide_batch
 from cqrs_cli.core.record import Record
+from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.blocked import named
 from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim, succeed
@@ -254,7 +255,11 @@ class Tenure:
                 decisions.events, decisions.outcomes, decisions.dead_letters, self.group, end, metadata
             )
         except TopicMadeAgainError as error:
-            raise LostError(str(error)) from error  # step 3 of the next tenure says what was lost
+            what = f"{error} partition {self.partition} was deleted and created again while it was written to"
+            place = f"{self.unit[0]}:{self.partition}@{records[0].offset}"
+            raise ContradictionError(
+                what, f"find out why; to go on without what it held: cqrs run --accept-loss {place}"
+            ) from error
         except BatchRefusedError as error:
             late = isinstance(error, BatchLateError)
             raise TooMuchError(records[0].offset, len(records), str(error), late) from error

@@ -6,6 +6,7 @@ A record that could not be produced means no commit: librdkafka's `commit_transa
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -66,7 +67,7 @@ class BatchLateError(BatchRefusedError):
 
 
 class TopicMadeAgainError(Exception):
-    """The log that was written to is not the one that was read: nothing of the batch is committed."""
+    """The log of this topic that was written to is not the one that was read: nothing of the batch is committed."""
 
 
 class Written(NamedTuple):
@@ -96,7 +97,8 @@ class FencedWriter:
         """`most_bytes`: the least `max.message.bytes` among the topics, so that no batch of records exceeds it."""
         self._topics = topics
         self._partition = partition
-        self._ends: dict[str, int] = {}
+        self._ends: dict[str, int] = {}  # by topic, as reported
+        self._least: dict[str, int] = {}  # what the ends must be after all that was sent
         self._request_bytes = min(_REQUEST_BYTES, most_bytes)
         self._made_again = ""  # the topic that was
         self._began: float | None = None
@@ -145,6 +147,7 @@ class FencedWriter:
     def expect(self, events: int, outcomes: int) -> None:
         """How far the logs reach: a record that comes to lie before that lies in a topic that was made again."""
         self._ends = {self._topics.events: events, self._topics.outcomes: outcomes}
+        self._least = dict(self._ends)
 
     @unwrapped()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
@@ -207,7 +210,8 @@ class FencedWriter:
             self._send_offset(group, position)
         failpoints.reached("flush.after")
         if self._made_again:
-            raise TopicMadeAgainError(f"{self._made_again} ends before where it ended: it was made again")
+            self._wait(self._producer.abort_transaction, TRANSACTION_TIMEOUT)
+            raise TopicMadeAgainError(self._made_again)
         failpoints.during(
             "commit.sent",
             lambda: self._wait(self._producer.commit_transaction, TRANSACTION_TIMEOUT),
@@ -249,7 +253,8 @@ class FencedWriter:
                 produce(topic, value, key, partition, None, None, timestamp, headers)
             except BufferError:
                 self._produce(topic, outputs[number], HEADERS, None, deadline)
-        self._produce(topic, outputs[-1], HEADERS, self._reported, deadline)
+        self._least[topic] = least = self._least.get(topic, 0) + len(outputs)
+        self._produce(topic, outputs[-1], HEADERS, partial(self._reported, least), deadline)
 
     def _produce(
         self,
@@ -269,13 +274,16 @@ class FencedWriter:
                     raise BatchLateError("producing took longer than half the transaction's time") from None
                 self._producer.poll(0.05)
 
-    def _reported(self, error: KafkaError | None, message: Message) -> None:
+    def _reported(self, least: int, error: KafkaError | None, message: Message) -> None:
+        """Where a record came to lie; nothing that it lies behind has gone if the log now reaches to `least`."""
         offset, topic = message.offset(), str(message.topic())
         if error is not None or offset is None or offset < 0:
             return
-        if offset < self._ends.get(topic, 0):
+        end = offset + 1
+        if end < least:
             self._made_again = topic
-        self._ends[topic] = offset + 1
+        self._ends[topic] = end
+        self._least[topic] = max(end, self._least[topic])
 
 
 def _portion(outputs: Sequence[Output], number: int, portions: int) -> Sequence[Output]:

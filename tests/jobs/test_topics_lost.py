@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.jobs.tenure import Tenure
+from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.topics import KINDS, Kind
 from tests.commands import Sent, increments
@@ -97,6 +98,36 @@ def test_commands_made_again_under_an_owner_at_work_stop_it(counters: Domain, re
         counters.send(*increments(20, first=5))
         assert isinstance(owner.error(), ContradictionError)
     assert offsets(counters) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["events", "outcomes"])
+@pytest.mark.parametrize("count", [5, 50])
+def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
+    counters: Domain, remake: Remake, kind: Kind, count: int
+) -> None:
+    with running(counters.plan(once=False)) as owner:
+        counters.send(*increments(5))
+        eventually(lambda: len(offsets(counters)) == 5)
+        remake(kind)
+        counters.send(*increments(count, first=5))
+        assert isinstance(owner.error(), ContradictionError)
+    assert counters.records(kind) == []
+    assert isinstance(owned(counters.plan()), ContradictionError)
+
+
+def test_an_event_without_its_commands_outcome_stops_it(
+    decided: Domain, admin: AdminClient, remake: Remake
+) -> None:
+    kept = decided.records("outcomes")[:4]
+    remake("outcomes")
+    forget_the_group(admin, decided)
+    again = producer(decided.connection)
+    for record in kept:
+        again.produce(decided.topics.outcomes, record.value, record.key, 0, timestamp=record.timestamp)
+    assert again.flush(10) == 0
+    error = owned(decided.plan())
+    assert isinstance(error, ContradictionError)
+    assert "command 4 has events but no outcome" in error.message
 
 
 @pytest.mark.parametrize("kind", KINDS)
