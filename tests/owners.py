@@ -49,6 +49,10 @@ class Running:
         assert self.ended()
         return next((verdict.error for verdict in self.verdicts if verdict.error), None)
 
+    def notes(self) -> list[str]:
+        """What it said on the way, once it has ended."""
+        return [note for verdict in self.verdicts for note in verdict.notes]
+
 
 @contextmanager
 def running(plan: Plan, attempt: int = 0) -> Iterator[Running]:

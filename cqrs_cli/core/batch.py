@@ -48,7 +48,7 @@ class Context:
     window: int = 24 * 3600 * 1000  # how long an id is remembered, ms
     clock: int = 0  # the greatest timestamp of the records before the batch, ms
     max_event_bytes: int = MAX_BYTES  # of one event record: value, key and headers
-    refused: frozenset[int] = frozenset()  # offsets that an operator gave up (`run --fail`)
+    refused: frozenset[int] = frozenset()  # offsets whose bytes are not looked at (`run --fail`)
 
 
 @dataclass(slots=True)
@@ -99,7 +99,9 @@ class _Batch:
                 record = Record(
                     record.offset, record.timestamp, record.key
                 )  # its bytes may be what is refused
-                raise UndecidableError("TOO_LARGE", "given up by an operator: run --fail")
+                raise UndecidableError(
+                    "TOO_LARGE", "its dead letter would be too large, or an operator gave it up: run --fail"
+                )
             if not record.key:
                 raise UndecidableError("KEY_MISSING", "the record has no key: send the aggregate id as key")
             envelope = read_command(record)

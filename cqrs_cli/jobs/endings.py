@@ -19,11 +19,13 @@ class LostError(Exception):
 class TooMuchError(Exception):
     """A batch that its own records keep from being committed: its first offset and how many it held.
 
-    `late`: it may also be the broker's fault, so a single record is not to blame.
+    `late`: it may also be the broker's fault, so a single record is not to blame. `undecidable`: none of them was more
+    than `failed`, so that their dead letters are to blame.
     """
 
-    def __init__(self, offset: int, size: int, reason: str, late: bool) -> None:
+    def __init__(self, offset: int, size: int, reason: str, late: bool, undecidable: bool) -> None:
         super().__init__(reason)
         self.offset = offset
         self.size = size
         self.late = late
+        self.undecidable = undecidable

@@ -60,6 +60,7 @@ class Owner:
         self.stopping = stopping
         self.mine: Claim = plan.claim(unit, attempt)
         self.most = MOST_COMMANDS
+        self.refused = plan.refused.get(unit, frozenset())  # offsets that get a failed outcome unread
         self.notes: list[str] = []
         self.tenure: Tenure | None = None
         self.store: Store | None = None
@@ -140,7 +141,7 @@ class Owner:
         """Steps 1 to 6, until one of them says how this ends."""
         pause = FIRST_PAUSE
         while not self.stopping.is_set():
-            with Tenure(self.plan, self.unit, self.aggregate, store, self.mine, self.most) as tenure:
+            with self._tenure(store) as tenure:
                 self.tenure = tenure
                 try:
                     tenure.fence()
@@ -152,8 +153,8 @@ class Owner:
                 except StandDown as end:
                     return _stood_down(end)
                 except TooMuchError as error:
-                    if error.size == 1 and not error.late:
-                        return _given_up(self.unit, tenure.topics.commands, error)
+                    if error.size == 1 and not error.late and not self._bury(error):
+                        return _undecided(self.unit, tenure.topics.commands, error)
                     tenure.most = max(1, error.size // 2)
                     pause = FIRST_PAUSE if error.size > 1 else pause
                     self._tell(error)
@@ -181,6 +182,23 @@ class Owner:
             except StandDown as end:
                 return _stood_down(end)
         return None
+
+    def _tenure(self, store: Store) -> Tenure:
+        return Tenure(self.plan, self.unit, self.aggregate, store, self.mine, self.most, self.refused)
+
+    def _bury(self, error: TooMuchError) -> bool:
+        """Whether the record can be done with by leaving its bytes out of its dead letter, which is larger than the
+        broker takes: unpacked, a small record may be of any size.
+        """
+        if not error.undecidable or error.offset in self.refused:
+            return False
+        self.refused |= {error.offset}
+        topic = self.plan.grounds[self.unit[0]].topics.commands
+        self.notes.append(
+            f"{topic} partition {self.unit[1]} offset {error.offset} failed, and its dead letter has none of its "
+            f"bytes: {error}"
+        )
+        return True
 
     def _judge_again(self) -> None:
         """6: read the claim without waiting for pending commits; raises `StandDown` if it is a later one."""
@@ -217,7 +235,7 @@ def _stood_down(end: StandDown) -> CqrsError | None:
     )
 
 
-def _given_up(unit: tuple[str, int], topic: str, error: TooMuchError) -> CqrsError:
+def _undecided(unit: tuple[str, int], topic: str, error: TooMuchError) -> CqrsError:
     name, partition = unit
     return CqrsError(
         f"{topic} partition {partition} offset {error.offset} cannot be decided: {error}",

@@ -52,7 +52,14 @@ class Tenure:
     """Steps 1 to 5 for one partition. Use as a context manager: the clients go with it."""
 
     def __init__(
-        self, plan: Plan, unit: tuple[str, int], aggregate: Aggregate, store: Store, mine: Claim, most: int
+        self,
+        plan: Plan,
+        unit: tuple[str, int],
+        aggregate: Aggregate,
+        store: Store,
+        mine: Claim,
+        most: int,
+        refused: frozenset[int],
     ) -> None:
         self.plan = plan
         self.unit = unit
@@ -60,6 +67,7 @@ class Tenure:
         self.store = store
         self.mine = mine
         self.most = most  # commands in a batch
+        self.refused = refused
         self.ground = plan.grounds[unit[0]]
         self.topics = self.ground.topics
         self.partition = unit[1]
@@ -261,8 +269,8 @@ class Tenure:
                 what, f"find out why; to go on without what it held: cqrs run --accept-loss {place}"
             ) from error
         except BatchRefusedError as error:
-            late = isinstance(error, BatchLateError)
-            raise TooMuchError(records[0].offset, len(records), str(error), late) from error
+            late, undecidable = isinstance(error, BatchLateError), decisions.counts["failed"] == len(records)
+            raise TooMuchError(records[0].offset, len(records), str(error), late, undecidable) from error
         self.ledger.absorb(decisions, end, written.events, written.outcomes)
 
     def _context(self) -> Context:
@@ -277,7 +285,7 @@ class Tenure:
             self.plan.window,
             self.ledger.positions.clock,
             self.ground.max_bytes["events"],
-            self.plan.refused.get(self.unit, frozenset()),
+            self.refused,
         )
 
     def _look(self, refresh: bool) -> None:

@@ -18,7 +18,7 @@ from cqrs_cli.kafka.writer import BatchLateError, FencedWriter
 from tests.commands import increments, mixture
 from tests.domain import Domain
 from tests.kafka.raw import raw
-from tests.owners import Process, owned, quietly
+from tests.owners import Process, quietly
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -72,9 +72,8 @@ def test_finding_the_one_record_takes_few_tries(bank: Domain, sizes: list[int]) 
     bank.send(*commands[:77], commands[0]._replace(value=os.urandom(9000)), *commands[77:])
     plan = bank.plan()
     bank.configure("dead-letters", "max.message.bytes", "3000")
-    error = owned(plan)
-    assert error is not None and error.exit_code == 1
-    assert len(sizes) < 40
+    quietly(plan)
+    assert sizes.count(1) >= 2 and len(sizes) < 40
 
 
 def test_a_single_record_that_is_late_is_not_blamed_but_tried_again(

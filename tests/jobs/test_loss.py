@@ -13,6 +13,7 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics import Kind
 from tests.commands import Sent, command, increments
 from tests.domain import Domain
+from tests.kafka.raw import raw
 from tests.owners import owned, quietly, running
 from tests.waiting import eventually
 
@@ -73,6 +74,17 @@ def test_an_offset_moved_by_somebody_stops_it_until_accepted(
     assert way_out(owned(decided.plan())) == place == "counter:0@5"
     assert offsets(decided) == [0, 1, 2, 3, 4]
     quietly(decided.plan(accept_loss=[place]))
+    decided.check()
+
+
+@pytest.mark.parametrize("metadata", [b"\xff\xfe", b"x", b"{}", b"[" * 5000])
+def test_what_another_client_committed_with_an_offset_is_no_claim(decided: Domain, metadata: bytes) -> None:
+    with raw(decided.connection) as requests:
+        requests.commit(decided.topics.group, decided.topics.commands, 0, 3, metadata[:4096])
+    assert way_out(owned(decided.plan())) == "counter:0@5"
+    with raw(decided.connection) as requests:
+        requests.commit(decided.topics.group, decided.topics.commands, 0, 5, metadata[:4096])
+    quietly(decided.plan())
     decided.check()
 
 
@@ -259,11 +271,29 @@ def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(cou
     counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *small, *increments(3, first=3))
     plan = counters.plan()
     limit(counters, "dead-letters", 2000)
-    error = owned(plan)
-    assert error and error.hint.endswith("cqrs run --fail counter:0@3")
-    limit(counters, "dead-letters", 1_114_124)
-    quietly(counters.plan(fail=["counter:0@3"]))
+    with running(plan) as owner:
+        assert owner.error() is None
+    assert any("offset 3 failed, and its dead letter has none of its bytes" in note for note in owner.notes())
     assert offsets(counters) == list(range(27))
     letter, *rest = counters.records("dead-letters")
     assert [one.value for one in rest] == [one.value for one in small]
     assert letter.value is None and dict(letter.headers or [])["cqrs.reason"] == b"TOO_LARGE"
+    limit(counters, "dead-letters", 1_114_124)
+    assert counters.violations() == []
+
+
+def test_a_record_that_unpacks_to_more_than_any_broker_takes_fails_alone(counters: Domain) -> None:
+    counters.send(*increments(2))
+    packing = producer(
+        counters.connection,
+        compression_type="zstd",
+        message_max_bytes=2**27,
+        queue_buffering_max_kbytes=2**17,
+    )
+    packing.produce(counters.topics.commands, bytes(65 * 1024 * 1024), b"a", 0)
+    assert packing.flush(30) == 0
+    counters.send(*increments(2, first=2))
+    quietly(counters.plan())
+    statuses = [outcome.data.status for outcome in counters.outcomes()]
+    assert statuses == ["accepted", "accepted", "failed", "accepted", "accepted"]
+    assert counters.violations() == []

@@ -72,6 +72,33 @@ class Raw:
         batch.append(0, int(time.time() * 1000), key, value, headers)
         return self._produce(topic, partition, batch, None)
 
+    def commit(self, group: str, topic: str, partition: int, offset: int, metadata: bytes) -> None:
+        """Commit an offset with metadata that need not be text."""
+        from kafka.protocol.consumer import OffsetCommitRequest
+
+        class Metadata(str):
+            def encode(self, *_: object) -> bytes:
+                return metadata
+
+        place = OffsetCommitRequest.OffsetCommitRequestTopic
+        row = place.OffsetCommitRequestPartition(
+            partition_index=partition,
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            committed_metadata=Metadata("x"),
+        )
+        answer = self.ask(
+            OffsetCommitRequest(
+                group_id=group,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                group_instance_id=None,
+                topics=[place(name=topic, partitions=[row])],
+                max_version=7,
+            )
+        )
+        assert answer.topics[0].partitions[0].error_code == 0
+
     def _produce(self, topic: str, partition: int, batch: Any, id: str | None) -> int:
         from kafka.protocol.producer import ProduceRequest
 
