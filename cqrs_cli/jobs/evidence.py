@@ -1,10 +1,55 @@
 """What step 3 of the owner protocol looks up in the logs, and what it makes of records where none should be."""
 
+from collections.abc import Mapping
+
 from cqrs_cli.core.event import read_event
 from cqrs_cli.core.record import Record
+from cqrs_cli.jobs.assignment import Ground
+from cqrs_cli.jobs.claim import Claim
 from cqrs_cli.jobs.position import Log, contradiction, gap
+from cqrs_cli.jobs.recover import outcome_of
 from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.readers import read
+from cqrs_cli.kafka.readers import last_record, read
+from cqrs_cli.kafka.topics import Kind, Topics
+
+
+def look(
+    connection: Connection,
+    ground: Ground,
+    partition: int,
+    bounds: Mapping[Kind, tuple[int, int]],
+    committed: int | None,
+    claim: Claim | None,
+) -> tuple[Log, Record | None]:
+    """What the logs of a partition say, and its last outcome. `bounds`: (start, high watermark) of each.
+
+    Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for what is none.
+    """
+    topics, (start, end) = ground.topics, bounds["commands"]
+    last = last_record(connection, topics.outcomes, partition, *bounds["outcomes"])
+    event = last_record(connection, topics.events, partition, *bounds["events"])
+    decided, lies = None, False
+    if last is not None:
+        decided = outcome_of(topics, partition, last).data.offset
+        lies = start <= decided < end and _lies(connection, topics, partition, decided, last)
+    log = Log(
+        aggregate=topics.aggregate,
+        topic=topics.commands,
+        partition=partition,
+        topic_id=ground.ids["commands"],
+        other_ids=(ground.ids["events"], ground.ids["outcomes"]),
+        partitions=ground.partitions,
+        start=start,
+        end=end,
+        last_outcome=decided,
+        lies=lies,
+        outcomes_start=bounds["outcomes"][0],
+        has_events=event is not None,
+        last_event=cause_of(event),
+        committed=committed,
+        claim=claim,
+    )
+    return log, last
 
 
 def cause_of(event: Record | None) -> int | None:
@@ -13,13 +58,6 @@ def cause_of(event: Record | None) -> int | None:
         return None if event is None else read_event(event.value).position()[1]
     except ValueError:
         return None
-
-
-def lies_there(connection: Connection, topic: str, partition: int, offset: int, outcome: Record) -> bool:
-    """Whether the command at `offset` is the one of the `outcome`: a topic made again holds others, or none."""
-    for records in read(connection, topic, partition, offset, offset + 1):
-        return (records[0].timestamp, records[0].key) == (outcome.timestamp, outcome.key)
-    return False
 
 
 def check_last_decided(log: Log) -> None:
@@ -41,3 +79,10 @@ def check_gap(connection: Connection, log: Log, at: int) -> int:
         what = f"offset {log.committed} is committed but command {records[0].offset} has no outcome"
         raise contradiction(log, what, at)
     return end
+
+
+def _lies(connection: Connection, topics: Topics, partition: int, offset: int, outcome: Record) -> bool:
+    """Whether the command at `offset` is the one of the `outcome`: a topic made again holds others, or none."""
+    for records in read(connection, topics.commands, partition, offset, offset + 1):
+        return (records[0].timestamp, records[0].key) == (outcome.timestamp, outcome.key)
+    return False

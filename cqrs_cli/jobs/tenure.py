@@ -19,14 +19,15 @@ from cqrs_cli.jobs.assignment import Plan
 from cqrs_cli.jobs.blocked import named
 from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim, succeed
 from cqrs_cli.jobs.endings import LostError, StandDown, TooMuchError
-from cqrs_cli.jobs.evidence import cause_of, check_gap, check_last_decided, lies_there
+from cqrs_cli.jobs.evidence import check_gap, check_last_decided, look
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
-from cqrs_cli.jobs.position import Log, position
-from cqrs_cli.jobs.recover import fold_events, fold_outcomes, outcome_of
+from cqrs_cli.jobs.position import position
+from cqrs_cli.jobs.recover import fold_events, fold_outcomes
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_denied
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.partitioner import home
-from cqrs_cli.kafka.readers import StalledError, failure, last_record, record_of, watermarks
+from cqrs_cli.kafka.readers import StalledError, failure, record_of, watermarks
+from cqrs_cli.kafka.topics import KINDS
 from cqrs_cli.kafka.writer import BatchLateError, BatchRefusedError, FencedWriter, TopicMadeAgainError
 from cqrs_cli.state.store import Store
 
@@ -117,15 +118,14 @@ class Tenure:
 
     def position(self) -> None:
         """3: where to go on, judged from the log; the topic and its partitions are checked only now."""
-        commands = self._uncommitted(self.topics.commands)
-        outcomes = self._uncommitted(self.topics.outcomes)
-        events = self._uncommitted(self.topics.events)
-        self._uncommitted(self.topics.dead_letters)  # it must be there
+        bounds = {
+            kind: self._uncommitted(self.topics.name(kind)) for kind in KINDS
+        }  # all of them must be there
         accept, connection = self.plan.accept_loss.get(self.unit), self.plan.connection
         with self._reading():
-            self.last = last_record(connection, self.topics.outcomes, self.partition, *outcomes)
-            event = last_record(connection, self.topics.events, self.partition, *events)
-            log = self._log(commands, outcomes[0], event)
+            log, self.last = look(
+                connection, self.ground, self.partition, bounds, self.committed, self.standing
+            )
             self.at = position(log, accept)
             if self.at not in (accept, log.claim.accepted_loss if log.claim else None):
                 check_last_decided(log)
@@ -143,33 +143,6 @@ class Tenure:
             self._commit_position(self.at)
             self.claimed = True
         failpoints.reached("position.after")
-
-    def _log(self, commands: tuple[int, int], outcomes_start: int, event: Record | None) -> Log:
-        """What the log says, with `self.last`, the last outcome, and the last `event`."""
-        topics, partition, last, (start, end) = self.topics, self.partition, self.last, commands
-        decided, lies = None, False
-        if last is not None:
-            decided = outcome_of(topics, partition, last).data.offset
-            lies = start <= decided < end and lies_there(
-                self.plan.connection, topics.commands, partition, decided, last
-            )
-        return Log(
-            aggregate=self.unit[0],
-            topic=topics.commands,
-            partition=partition,
-            topic_id=self.ground.ids["commands"],
-            other_ids=(self.ground.ids["events"], self.ground.ids["outcomes"]),
-            partitions=self.ground.partitions,
-            start=start,
-            end=end,
-            last_outcome=decided,
-            lies=lies,
-            outcomes_start=outcomes_start,
-            has_events=event is not None,
-            last_event=cause_of(event),
-            committed=self.committed,
-            claim=self.standing,
-        )
 
     def recover(self) -> None:
         """4: bring the shard up to the log and make it mine."""

@@ -66,7 +66,7 @@ def test_what_cannot_be_read_for_a_while_though_no_transaction_hides_it_stops_no
             raise readers.StalledError("nothing to read at offset 3, though the log ends at 4")
         return look(*arguments)
 
-    monkeypatch.setattr("cqrs_cli.jobs.tenure.last_record", stalled)
+    monkeypatch.setattr("cqrs_cli.jobs.evidence.last_record", stalled)
     quietly(counters.plan())
     assert next(stalls, None) is None
     counters.check()
