@@ -37,8 +37,8 @@ RULES = [
                 "        self.before = self._uncommitted(self.topics.outcomes)\n        self.writer.fence()",
             ),
             (
-                "        outcomes = self._uncommitted(self.topics.outcomes)\n        events",
-                "        outcomes = self.before\n        events",
+                "        accept, connection = self.plan",
+                "        bounds['outcomes'] = self.before\n        accept, connection = self.plan",
             ),
         ),
         "tests/jobs/test_owner.py::test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again",
@@ -177,6 +177,29 @@ DETAILS = [
         f"{JOBS}/evidence.py",
         (("        raise contradiction(log, what, at)\n", "        continue\n"),),
         "tests/jobs/test_loss.py::test_an_offset_moved_by_somebody_stops_it_until_accepted[8]",
+    ),
+    Mutation(
+        "an operator's word goes back behind what is decided",
+        f"{JOBS}/position.py",
+        ((" and not _is_decided(log, accept_loss)", ""),),
+        "tests/jobs/test_position.py",
+    ),
+    Mutation(
+        "where records come to lie is not looked at",
+        f"{KAFKA}/writer.py",
+        (("        if end < least:\n", "        if end < 0:\n"),),
+        "tests/jobs/test_topics_lost.py::test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it[50-events]",
+    ),
+    Mutation(
+        "a state is decided on as evolve left it",
+        f"{CORE}/aggregate.py",
+        (
+            (
+                "        return self.decode_state(self.written(state))",
+                "        self.written(state)\n        return state",
+            ),
+        ),
+        "tests/core/test_fold.py",
     ),
     Mutation(
         "a change is applied wherever the shard is",
