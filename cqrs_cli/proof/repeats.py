@@ -7,6 +7,10 @@ from cqrs_cli.proof.join import told_of
 from cqrs_cli.proof.recall import Recall
 from cqrs_cli.proof.traces import Index, Told
 
+#: Decisions with these statuses are remembered. What else an outcome may say is `failed`, a repetition or wrong, and
+#: the store that ids rest in could not hold it.
+REMEMBERED = {"accepted", "unchanged", "rejected"}
+
 
 class Repeats:
     """Takes in outcome after outcome, in the order of the commands.
@@ -31,13 +35,15 @@ class Repeats:
         self._findings = findings
 
     def judge(self, command: int, told: Told) -> None:
-        """A failed command is not remembered: its id may be tried again."""
+        """A failed command is not remembered: its id may be tried again. Nor is a repetition."""
         if told.status == "failed" or told.subject is None or told.cause is None or told.fingerprint is None:
             return
         before = self._recall.remembered(told.subject, told.cause)
         if told.original is not None:
             if not self._decided.began_again:
                 self._points_to_first(command, told, told.original, before)
+            return
+        if told.status not in REMEMBERED or told.reason == "ID_REUSED":
             return
         ago = 0 if before is None else self._recall.clock - before.timestamp
         if before is not None and ago <= self._window:

@@ -4,20 +4,25 @@ import json
 import random
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.batch import Context, Output, decide_batch
 from cqrs_cli.core.event import HEADERS
 from cqrs_cli.core.record import Headers, Record
+from cqrs_cli.proof import recall
 from cqrs_cli.proof.findings import Violation
 from cqrs_cli.proof.partition import Proof, Report, Scratch
 from cqrs_cli.proof.scope import Scope
+from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.store import Store
 from cqrs_cli.state.trace_index import TraceIndex
 
 PARTITION, WINDOW, NOW = 1, 1000, 1_000_000
@@ -95,22 +100,29 @@ class History:
             for n, letter in enumerate(decided.dead_letters)
         ]
 
-    def prove(self, seen: tuple[int | None, int | None] | None = None, **scope: Any) -> Report:
-        """What the proof says. `seen`: the offsets committed before and after the logs were read."""
+    def prove(
+        self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
+    ) -> Report:
+        """What the proof says. `seen`: the offsets committed before and after the logs were read. `on_disk`: what it
+        remembers goes to the store of a real proof, every few commands.
+        """
         before, after = seen or (self.committed, self.committed)
         starts = {"events": 0, "outcomes": 0, "dead-letters": 0} | scope.pop("starts", {})
         of = Scope("tally", TOPIC, PARTITION, starts, WINDOW, home, **scope)
-        with tempfile.TemporaryDirectory() as folder:
-            indexes = [closing(TraceIndex(_made(Path(folder) / name))) for name in "oel"]
-            with indexes[0] as outcomes, indexes[1] as events, indexes[2] as letters:
-                proof = Proof(of, Scratch(outcomes, events, letters, MemoryStore(WINDOW)))
-                proof.outcomes.read(self.outcomes)
-                proof.events.read(self.events)
-                proof.letters.read(self.letters)
-                decided = proof.decided(before, after, self.commands[0].offset if self.commands else 0)
-                end = proof.until(decided)
-                proof.conclude((record for record in self.commands if record.offset < end), decided)
-                return proof.report()
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            outcomes, events, letters = (
+                stack.enter_context(closing(TraceIndex(_made(folder / name)))) for name in "oel"
+            )
+            store = _store_on_disk(folder, stack) if on_disk else MemoryStore(WINDOW)
+            proof = Proof(of, Scratch(outcomes, events, letters, store))
+            proof.outcomes.read(self.outcomes)
+            proof.events.read(self.events)
+            proof.letters.read(self.letters)
+            decided = proof.decided(before, after, self.commands[0].offset if self.commands else 0)
+            end = proof.until(decided)
+            proof.conclude((record for record in self.commands if record.offset < end), decided)
+            return proof.report()
 
     def violations(self, **how: Any) -> list[Violation]:
         report = self.prove(**how)
@@ -201,6 +213,14 @@ def _laid(outputs: Sequence[Output]) -> list[Record]:
         Record(_offset(n), timestamp, key, value, headers)
         for n, (value, key, timestamp) in enumerate(outputs)
     ]
+
+
+def _store_on_disk(folder: Path, stack: ExitStack) -> Store:
+    """Until the stack unwinds every second change is written."""
+    stack.enter_context(pytest.MonkeyPatch.context()).setattr(recall, "SETTLE_EVERY", 2)
+    store = LmdbStore(_made(folder / "recall"), WINDOW)
+    stack.callback(store.abandon)
+    return store
 
 
 def _made(folder: Path) -> Path:

@@ -40,7 +40,7 @@ def test_what_is_decided_of_any_commands_is_clean(sent: list[tuple[bytes | None,
         history.commands.append(Record(before.offset + 2, before.timestamp + 300, key, value, before.headers))
     history.committed = history.commands[-1].offset + 1
     history.decide()
-    assert history.violations() == []
+    assert history.violations(on_disk=True) == []
 
 
 @given(st.data(), st.sampled_from(["outcomes", "events"]))
@@ -49,7 +49,7 @@ def test_what_stands_in_a_log_is_read_to_its_end(data: st.DataObject, kind: str)
     log: list[Record] = getattr(history, kind)
     at = data.draw(st.integers(0, len(log) - 1))
     log[at] = with_value(log[at], data.draw(from_log(log)))
-    report = history.prove()
+    report = history.prove(on_disk=True)
     assert (report.outcomes, report.events) == (len(history.outcomes), len(history.events))
 
 

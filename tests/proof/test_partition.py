@@ -255,6 +255,18 @@ def test_an_id_decided_twice(history: History) -> None:
     assert only(again) == "outcomes 2 decides id 'x' of 'a' again, as command 0 2 ms before"
 
 
+@pytest.mark.parametrize(
+    "data", [{"status": "agreed"}, {"status": "duplicate"}, {"status": "rejected", "reason": "ID_REUSED"}]
+)
+def test_what_is_no_decision_is_named_and_not_remembered(data: dict[str, Any]) -> None:
+    history = History([wish(0, id="x"), wish(0, id="y"), wish(0), wish(0)])
+    history.commands[1] = edited(history.commands[1], id="x")
+    history.outcomes[1] = edited(history.outcomes[1], causationid="x", correlationid="x")
+    assert only(history) == "outcomes 1 decides id 'x' of 'a' again, as command 0 1 ms before"
+    history.outcomes[0] = edited(history.outcomes[0], data)
+    assert set(places(history, on_disk=True)) == {("outcomes", 0)}
+
+
 def test_an_id_may_be_decided_again_after_the_window() -> None:
     history = History([wish(1, id="x"), Wish(1, id="x", wait=WINDOW + 1), wish(1, id="x")])
     assert history.violations() == []
@@ -284,6 +296,13 @@ def test_what_cannot_be_read_is_named(history: History, value: bytes | None) -> 
         {"eventindex": 0},
         {"aggregateversion": 2**63},
         {"eventcount": 0},
+        {"eventcount": 2**31},
+        {"eventindex": 10**400},
+        {"aggregateversion": 10**400},
+        {"id": "1/" + "9" * 5000 + "/2"},
+        {"id": None},
+        {"subject": ""},
+        {"time": 7},
         {"time": "2026-11-21T00:00:00.000Z"},
         {"source": "/cqrs/another"},
         {"specversion": "0.3"},
@@ -294,7 +313,7 @@ def test_what_cannot_be_read_is_named(history: History, value: bytes | None) -> 
 )
 def test_an_event_with_another_attribute(history: History, members: dict[str, Any]) -> None:
     history.events[5] = edited(history.events[5], **members)
-    assert ("events", 6) in places(history)
+    assert ("events", 6) in places(history, on_disk=True)
 
 
 @pytest.mark.parametrize(
@@ -309,6 +328,12 @@ def test_an_event_with_another_attribute(history: History, members: dict[str, An
         ({"causationid": "y"}, {}),
         ({"correlationid": "y"}, {}),
         ({}, {"status": "agreed"}),
+        ({}, {"status": "duplicate"}),
+        ({}, {"status": None}),
+        ({}, {"status": 7}),
+        ({"subject": ""}, {}),
+        ({"subject": None}, {}),
+        ({"causationid": None}, {}),
         ({}, {"reason": "EXPIRED"}),
         ({}, {"retryable": True}),
         ({}, {"fingerprint": 1}),
@@ -316,16 +341,20 @@ def test_an_event_with_another_attribute(history: History, members: dict[str, An
         ({}, {"expected": "1"}),
         ({}, {"version": 1}),
         ({}, {"version": -1}),
+        ({}, {"version": 2**63 - 1}),
+        ({}, {"version": 10**400}),
+        ({}, {"events": 2**32 - 1}),
         ({}, {"original": {"offset": 0, "status": "accepted", "version": 2, "events": 2}}),
         ({}, {"decidedat": "2026-11-21T00:00:00.000Z"}),
         ({}, {"offset": 2**63}),
+        ({"id": f"1/{2**63 - 1}"}, {"offset": 2**63 - 1}),
     ],
 )
 def test_an_outcome_with_another_member(
     history: History, members: dict[str, Any], data: dict[str, Any]
 ) -> None:
     history.outcomes[5] = edited(history.outcomes[5], data, **members)
-    assert ("outcomes", 6) in places(history)
+    assert ("outcomes", 6) in places(history, on_disk=True)
 
 
 def test_a_command_that_was_altered_has_another_fingerprint(history: History) -> None:
@@ -388,6 +417,28 @@ def test_a_record_is_as_its_document_says(
     log: list[Record] = getattr(history, kind)
     log[0] = remade(log[0], **members)
     assert any(text.startswith(f"{kind} 0 {what}") for text in said(history))
+
+
+@pytest.mark.parametrize("kind", ["outcomes", "events"])
+@pytest.mark.parametrize("at", [0, 1, -1])
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"timestamp": -1},
+        {"timestamp": -(2**63)},
+        {"timestamp": 2**63 - 1},
+        {"key": None},
+        {"key": b""},
+        {"key": b"\xff" * 600},
+        {"headers": [("content-type", None)]},
+    ],
+)
+def test_a_record_with_absurd_marks_is_named(
+    history: History, kind: str, at: int, members: dict[str, Any]
+) -> None:
+    log: list[Record] = getattr(history, kind)
+    log[at] = remade(log[at], **members)
+    assert (kind, log[at].offset) in places(history, on_disk=True)
 
 
 @pytest.mark.parametrize(
@@ -590,14 +641,31 @@ def garble(history: History, log: list[Record], at: int) -> None:
     log[at] = with_value(log[at], b"?")
 
 
-MUTATIONS = [drop, double, double_beside, swap, forge_version, forge_count, garble]
+def forge_status(history: History, log: list[Record], at: int) -> None:
+    status = json.loads(log[at].value or b"")["data"].get("status")
+    if status is None:  # an event has none
+        log[at] = edited(log[at], id="1/0")
+    else:
+        log[at] = edited(log[at], {"status": "duplicate" if status != "duplicate" else "agreed"})
 
 
+def empty(history: History, log: list[Record], at: int) -> None:
+    log[at] = with_value(log[at], None)
+
+
+MUTATIONS = [drop, double, double_beside, swap, forge_version, forge_count, forge_status, garble, empty]
+
+
+@pytest.mark.parametrize("on_disk", [False, True], ids=["in memory", "on disk"])
 @pytest.mark.parametrize("mutation", MUTATIONS)
 @pytest.mark.parametrize("kind", ["outcomes", "events"])
 @given(seed=seeds, place=st.floats(0, 1, exclude_max=True))
 def test_every_single_mutation_of_a_history_is_found(
-    kind: str, mutation: Callable[[History, list[Record], int], None], seed: int, place: float
+    kind: str,
+    mutation: Callable[[History, list[Record], int], None],
+    on_disk: bool,
+    seed: int,
+    place: float,
 ) -> None:
     history = History(drawn(seed))
     log: list[Record] = getattr(history, kind)
@@ -605,7 +673,7 @@ def test_every_single_mutation_of_a_history_is_found(
     if len(log) <= (mutation is swap) or (mutation is swap and at == 0):
         return
     mutation(history, log, at)
-    assert history.violations() != []
+    assert history.violations(on_disk=on_disk) != []
 
 
 @given(seed=seeds, place=st.floats(0, 1, exclude_max=True))
