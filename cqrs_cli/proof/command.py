@@ -1,9 +1,11 @@
 """Comparing a command with what its outcome tells of it."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError, read_command
 from cqrs_cli.core.fingerprint import fingerprint
+from cqrs_cli.core.moments import parse_moment, rfc3339
 from cqrs_cli.core.record import Record
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Told, key_of
@@ -61,7 +63,32 @@ def _readable(
     there = scope.home(key)
     if there is not None and (told.reason == "WRONG_PARTITION") != (there != scope.partition):
         yield f"is {told.reason or told.status}, and the partition of {envelope.subject!r} is {there}"
-    expires = envelope.expirytime
-    decided = told.status in ("accepted", "unchanged")
-    if decided and expires is not None and record.timestamp > expires.timestamp() * 1000:
-        yield f"is {told.status}, and its command had expired at {expires.isoformat()}"
+    yield from _expiry(record, envelope.expirytime, told)
+
+
+def _expiry(record: Record, expires: datetime | None, told: Told) -> Iterator[str]:
+    """Expired is what an owner came to after its time, by the later of the record's timestamp and its own clock."""
+    if told.reason != "EXPIRED":
+        decided = told.status in ("accepted", "unchanged")
+        if decided and expires is not None and record.timestamp > expires.timestamp() * 1000:
+            yield f"is {told.status}, and its command had expired at {expires.isoformat()}"
+        return
+    if expires is None:
+        yield "is EXPIRED, and its command has no expirytime"
+        return
+    try:
+        at = _moment(record, told.decidedat or "")
+    except ValueError:
+        yield f"is EXPIRED, decided at {told.decidedat!r}, which is no time"
+        return
+    if at < record.timestamp:
+        yield f"is EXPIRED, decided at {told.decidedat}, before its command was there"
+    elif not at > expires.timestamp() * 1000:
+        yield f"is EXPIRED, decided at {told.decidedat}, and its command expires at {expires.isoformat()}"
+
+
+def _moment(record: Record, decidedat: str) -> int:
+    """When a command was decided, ms; raises `ValueError`. A timestamp that no calendar can say has a text that tells
+    another: where an owner went by it, it is the timestamp.
+    """
+    return record.timestamp if decidedat == rfc3339(record.timestamp) else parse_moment(decidedat)

@@ -78,6 +78,7 @@ def _told(record: Record, outcome: OutcomeEnvelope) -> Told:
         _given(said.expected),
         _given(said.fingerprint),
         None if first is None else (first.offset, first.status, first.version, first.events),
+        _given(said.decidedat),
     )
 
 

@@ -40,6 +40,7 @@ class Told(Struct, array_like=True, gc=False):
     expected: str | None
     fingerprint: int | None
     original: tuple[int, str, int, int] | None  # offset, status, version, events
+    decidedat: str | None  # by the owner's clock: of what had expired
 
 
 class Written(Struct, array_like=True, gc=False):

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from cqrs_cli.core.record import Record
 from cqrs_cli.proof import findings
 from tests.proof.history import (
+    NOW,
     WINDOW,
     History,
     Wish,
@@ -468,6 +469,49 @@ def test_a_command_that_had_expired_is_not_accepted() -> None:
     assert history.violations() == []
     history.commands[0] = edited(history.commands[0], expirytime="1970-01-01T00:00:00Z")
     assert only(history) == "outcomes 0 is accepted, and its command had expired at 1970-01-01T00:00:00+00:00"
+
+
+EXPIRED: dict[str, Any] = {"status": "rejected", "reason": "EXPIRED", "retryable": False}
+
+
+@pytest.mark.parametrize(
+    ("expirytime", "decidedat", "what"),
+    [
+        (None, "2026-11-21T00:00:00.000Z", ", and its command has no expirytime"),
+        (
+            "2026-11-21T00:00:00Z",
+            "2026-11-21T00:00:00.000Z",
+            ", decided at 2026-11-21T00:00:00.000Z, and its command expires at 2026-11-21T00:00:00+00:00",
+        ),
+        (
+            "1970-01-01T00:00:00Z",
+            "1970-01-01T00:00:00.001Z",
+            ", decided at 1970-01-01T00:00:00.001Z, before its command was there",
+        ),
+        ("1970-01-01T00:00:00Z", "lately", ", decided at 'lately', which is no time"),
+    ],
+)
+def test_a_command_that_had_not_expired(expirytime: str | None, decidedat: str, what: str) -> None:
+    history = History([wish(0, expirytime=expirytime)])
+    type = "tally.Add.rejected"
+    history.outcomes[0] = edited(history.outcomes[0], EXPIRED | {"decidedat": decidedat}, type=type)
+    assert only(history) == f"outcomes 0 is EXPIRED{what}"
+
+
+def test_a_command_may_expire_while_it_waits() -> None:
+    history = History([wish(0, expirytime="2999-01-01T00:00:00Z")])
+    late = EXPIRED | {"decidedat": "2999-01-01T00:00:00.001Z"}
+    history.outcomes[0] = edited(history.outcomes[0], late, type="tally.Add.rejected")
+    assert history.violations() == []
+
+
+@pytest.mark.parametrize("timestamp", [-1, NOW, 2**60])
+def test_a_command_that_had_expired_when_it_was_sent(timestamp: int) -> None:
+    history = History([wish(0, expirytime="1960-01-01T00:00:00Z")])
+    history.commands[0] = remade(history.commands[0], timestamp=timestamp)
+    history.decide()
+    assert b"EXPIRED" in (history.outcomes[0].value or b"")
+    assert history.violations() == []
 
 
 def test_events_of_another_time_than_their_outcome(history: History) -> None:
