@@ -1,6 +1,7 @@
 """`cqrs verify`: prove that an aggregate's topics keep every promise."""
 
 from contextlib import ExitStack
+from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -8,7 +9,8 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import AggregateName, Cli, command
 from cqrs_cli.cli.on_spark import Conf, Master, existing_shards, properties
-from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.durations import parse_duration
+from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify import Verified
@@ -28,6 +30,10 @@ def verify(
     state: Annotated[
         bool, typer.Option("--state", help="Fold the events and compare with the live shards.")
     ] = False,
+    longest_window: Annotated[
+        str | None,
+        typer.Option("--longest-window", metavar="DURATION", help="Of dedup_window, if it was longer once."),
+    ] = None,
     master: Master = None,
     conf: Conf = None,
 ) -> None:
@@ -38,7 +44,8 @@ def verify(
     may be at work meanwhile. Commands that retention has deleted are counted, and what came of them is proved.
 
     It needs little memory, and temporary disk (TMPDIR): 400 bytes for each command, with --state what the shards take.
-    An id that was decided again within dedup_window is a violation: give the shortest window there ever was.
+    An id that was decided again within dedup_window is a violation, and so is a repetition of what was decided before
+    it. Where the window was changed, give the shortest there ever was, and with --longest-window the longest.
     """
     from cqrs_cli.jobs.spark import project_session, slots
     from cqrs_cli.jobs.verify import plan
@@ -46,11 +53,12 @@ def verify(
 
     spark = properties(conf or ())
     cli.flags.update(master=master)
+    longest = _duration("--longest-window", longest_window) if longest_window else None
     settings = cli.settings
     cli.aggregate(aggregate)
     connection = cli.connection()
     shards = existing_shards(cli, connection, aggregate) if state else None
-    wanted = plan(connection, cli.topics(aggregate), settings, shards)
+    wanted = plan(connection, cli.topics(aggregate), settings, shards, longest)
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "verify", aggregate, spark))
@@ -60,6 +68,13 @@ def verify(
     cli.result(_document(aggregate, done), "\n".join(_lines(aggregate, done)))
     cli.flush()
     _judge(aggregate, done)
+
+
+def _duration(flag: str, text: str) -> timedelta:
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}") from None
 
 
 def _judge(aggregate: str, done: "Verified") -> None:

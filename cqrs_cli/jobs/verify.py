@@ -3,9 +3,11 @@
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from cqrs_cli.durations import milliseconds
 from cqrs_cli.jobs.shard_check import Compared, Shards
 from cqrs_cli.jobs.shares import collector, finish
 from cqrs_cli.jobs.spark import code_root
@@ -55,8 +57,15 @@ class Verified(NamedTuple):
         return sum(report.deleted.get(kind, 0) for report in self.reports.values())
 
 
-def plan(connection: Connection, topics: Topics, settings: "Settings", shards: Shards | None = None) -> Plan:
-    """A proof of what is committed, and of `shards` if they are given.
+def plan(
+    connection: Connection,
+    topics: Topics,
+    settings: "Settings",
+    shards: Shards | None = None,
+    longest_window: timedelta | None = None,
+) -> Plan:
+    """A proof of what is committed, and of `shards` if they are given. Where `dedup_window` was changed, the settings
+    say the shortest there ever was, and `longest_window` the longest.
 
     Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly.
     """
@@ -72,7 +81,8 @@ def plan(connection: Connection, topics: Topics, settings: "Settings", shards: S
         dict(found.ids),
         found.partitions,
         settings.partitioner,
-        int(settings.dedup_window.total_seconds() * 1000),
+        milliseconds(settings.dedup_window),
+        milliseconds(longest_window or settings.dedup_window),
         shards,
     )
 

@@ -54,6 +54,7 @@ class Plan:
     partitions: int
     partitioner: Partitioner
     window: int  # ms
+    longest_window: int  # ms
     shards: Shards | None = None  # compare with these
 
 
@@ -151,6 +152,7 @@ class _Partition:
             lambda key: home(plan.partitioner, key, plan.partitions),
             accepted,
             resumed,
+            plan.longest_window,
         )
 
     def _check_claim(self, proof: Proof, claim: Claim | None, committed: Committed, end: int) -> None:

@@ -5,6 +5,7 @@ from cqrs_cli.proof.decided import Decided, Losses
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import told_of
 from cqrs_cli.proof.recall import Recall
+from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Index, Told
 
 #: Decisions with these statuses are remembered. What else an outcome may say is `failed`, a repetition or wrong, and
@@ -15,19 +16,21 @@ REMEMBERED = {"accepted", "unchanged", "rejected"}
 class Repeats:
     """Takes in outcome after outcome, in the order of the commands.
 
-    `window` in ms: if it was shorter once, so that ids were rightly decided again, the shortest is to be given.
+    The records do not tell the window that was set when they were decided. So where it was changed the shortest counts
+    for ids that are decided again, and the longest for repetitions.
     """
 
     def __init__(
         self,
-        window: int,
+        scope: Scope,
         decided: Decided,
         losses: Losses,
         outcomes: Index,
         recall: Recall,
         findings: Findings,
     ) -> None:
-        self._window = window
+        self._shortest = scope.window
+        self._longest = max(scope.window, scope.longest_window or 0)
         self._decided = decided
         self._losses = losses
         self._outcomes = outcomes
@@ -46,7 +49,7 @@ class Repeats:
         if told.status not in REMEMBERED or told.reason == "ID_REUSED":
             return
         ago = 0 if before is None else self._recall.clock - before.timestamp
-        if before is not None and ago <= self._window:
+        if before is not None and ago <= self._shortest:
             what = f"decides id {told.cause!r} of {told.subject!r} again, as command {before.offset} {ago} ms before"
             self._findings.add("outcomes", told.at, what)
         decision = (told.timestamp, command, told.status, told.version, told.events, told.fingerprint)
@@ -62,7 +65,7 @@ class Repeats:
                 what = f"points to command {place}, which has no outcome before it"
                 self._losses.lacks(command, "outcomes", told.at, what)
             return
-        what = ""
+        what, ago = "", self._recall.clock - found.timestamp
         if (found.subject, found.cause, found.original) != (told.subject, told.cause, None):
             what = f"points to command {place}, whose outcome is another's"
         elif (found.status, found.version, found.events) != (status, version, events):
@@ -71,5 +74,7 @@ class Repeats:
             what = f"points to command {place}, though command {before.offset} was the last to decide its id"
         elif (found.fingerprint == told.fingerprint) != (told.status == "duplicate"):
             what = f"is {told.reason or told.status}, unlike what the fingerprint of command {place} says"
+        elif ago > self._longest:
+            what = f"points to command {place} {ago} ms before, though an id is remembered for {self._longest} ms"
         if what:
             self._findings.add("outcomes", told.at, what)

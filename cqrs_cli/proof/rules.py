@@ -26,7 +26,7 @@ class Rules:
         self._add = findings.add
         losses = Losses(decided, scope.accepted_loss, findings)
         self._lacks = losses.lacks
-        self._repeats = Repeats(scope.window, decided, losses, outcomes, recall, findings)
+        self._repeats = Repeats(scope, decided, losses, outcomes, recall, findings)
         self._versions = Versions(not scope.starts["events"], losses, recall, findings)
 
     @property

@@ -17,10 +17,11 @@ class Scope:
     commands: str  # the commands topic, as dead letters name it
     partition: int
     starts: Mapping[Kind, int]  # where each log starts: what lay before was deleted
-    window: int  # how long an id is remembered, ms
+    window: int  # how long an id is remembered, ms: the shortest time that there ever was
     home: Callable[[bytes], int | None] = lambda key: None  # the partition of a key, None: anywhere
     accepted_loss: int | None = None
     resumed: int | None = None
+    longest_window: int | None = None  # the longest, ms; None: there was one only
 
 
 class Clock:

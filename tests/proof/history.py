@@ -87,10 +87,10 @@ class History:
         self.committed: int | None = self.commands[-1].offset + 1 if self.commands else None
         self.decide(refused)
 
-    def decide(self, refused: frozenset[int] = frozenset()) -> None:
+    def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
         """Write what the commands come to, from nothing."""
         context = Context(
-            PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, WINDOW, refused=refused
+            PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, window, refused=refused
         )
         decided = decide_batch(AGGREGATE, self.commands, context)
         self.outcomes = _laid(decided.outcomes)

@@ -274,6 +274,26 @@ def test_an_id_may_be_decided_again_after_the_window() -> None:
     assert b'"original":{"offset":1' in (history.outcomes[2].value or b"")
 
 
+@pytest.mark.parametrize("n", [0, 1], ids=["duplicate", "ID_REUSED"])
+def test_a_repetition_after_the_window_unless_it_was_longer_once(n: int) -> None:
+    history = History([wish(0, id="x"), Wish(n, id="x", wait=WINDOW + 1)])
+    assert history.violations() == []
+    history.decide(window=5 * WINDOW)
+    assert (
+        only(history)
+        == "outcomes 1 points to command 0 1001 ms before, though an id is remembered for 1000 ms"
+    )
+    assert history.violations(longest_window=5 * WINDOW) == []
+
+
+def test_the_window_ends_by_the_latest_time_there_was() -> None:
+    history = History([wish(0, id="x"), Wish(0, "b", wait=WINDOW), Wish(0, id="x", wait=-WINDOW)])
+    assert history.violations() == []
+    history = History([wish(0, id="x"), Wish(0, "b", wait=WINDOW + 1), Wish(0, id="x", wait=-WINDOW)])
+    history.decide(window=2 * WINDOW)
+    assert "outcomes 2 points to command 0 1001 ms before" in only(history)
+
+
 def test_an_event_that_another_command_caused(history: History) -> None:
     history.events[2] = edited(history.events[2], causationid="another")
     (violation,) = history.violations()
