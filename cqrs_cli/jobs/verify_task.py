@@ -141,7 +141,7 @@ class _Partition:
         if accepted is not None:
             topic, partition = self.topics.commands, self.partition
             start, end = readers.bounds(plan.connection, topic, [partition])[partition]
-            there = chain.from_iterable(self._read("commands", max(start, accepted), end))
+            there = chain.from_iterable(self._read("commands", min(max(start, accepted), end), end))
             resumed = next((record.offset for record in there), None)
         return Scope(
             self.topics.aggregate,
@@ -152,8 +152,18 @@ class _Partition:
             lambda key: home(plan.partitioner, key, plan.partitions),
             accepted,
             resumed,
+            self._command_at,
             plan.longest_window,
         )
+
+    def _command_at(self, offset: int) -> Record | None:
+        """Read beside the log that is being read."""
+        start, end = self._bounds("commands")
+        if not start <= offset < end:
+            return None
+        topic = self.topics.commands
+        there = readers.read(self.plan.connection, topic, self.partition, offset, offset + 1)
+        return next(chain.from_iterable(there), None)
 
     def _check_claim(self, proof: Proof, claim: Claim | None, committed: Committed, end: int) -> None:
         """Whether the commands topic is the one that was decided."""

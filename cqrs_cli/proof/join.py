@@ -62,6 +62,14 @@ def told_of(outcomes: Index, command: int) -> Told | None:
     return None if trace is None else _told(trace)
 
 
+def first_told(outcomes: Index, command: int) -> tuple[int, Told] | None:
+    """The first command from `command` on that has an outcome, and what that tells."""
+    if (told := told_of(outcomes, command)) is not None:
+        return command, told
+    later = ((offset, _told(trace)) for offset, trace in outcomes.items() if offset > command)
+    return next(later, None)
+
+
 def written_by(events: Index, command: int) -> Written | None:
     """The events of a command."""
     trace = events.get(command)

@@ -10,6 +10,7 @@ from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.record import Record
 from cqrs_cli.proof import verdict
 from cqrs_cli.proof.findings import Findings
+from cqrs_cli.proof.join import first_told
 from cqrs_cli.proof.scope import Clock, Scope
 from cqrs_cli.proof.traces import Told, Traces, key_of
 
@@ -39,8 +40,21 @@ class Outcomes:
                 self._findings.add("outcomes", record.offset, fault)
             if outcome.data.partition == self._scope.partition:
                 command = outcome.data.offset
-                again = command == self._scope.resumed
+                again = self._begins_again(command)
                 self._traces.keep(command, record.offset, _told(record, outcome), after_loss=again)
+
+    def _begins_again(self, command: int) -> bool:
+        """Whether this is the first outcome after an accepted loss, and what has been told from there on is of a
+        commands topic that was made again: the record that is there now is another. Else one was decided twice.
+        """
+        if command != self._scope.resumed or command > self._traces.last:
+            return False
+        first = first_told(self._traces.index, command)
+        if first is None:
+            return False
+        place, told = first
+        there = self._scope.command_at(place)
+        return there is None or (there.timestamp, key_of(there)) != (told.timestamp, told.key)
 
     def _faults(self, record: Record, outcome: OutcomeEnvelope) -> Iterator[str]:
         said, partition = outcome.data, self._scope.partition

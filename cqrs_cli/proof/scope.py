@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from cqrs_cli.core.moments import rfc3339
+from cqrs_cli.core.record import Record
 from cqrs_cli.proof.findings import Kind
 
 
@@ -21,6 +22,7 @@ class Scope:
     home: Callable[[bytes], int | None] = lambda key: None  # the partition of a key, None: anywhere
     accepted_loss: int | None = None
     resumed: int | None = None
+    command_at: Callable[[int], Record | None] = lambda offset: None  # what the commands topic has there now
     longest_window: int | None = None  # the longest, ms; None: there was one only
 
 

@@ -108,7 +108,7 @@ class History:
         """
         before, after = seen or (self.committed, self.committed)
         starts = {"events": 0, "outcomes": 0, "dead-letters": 0} | scope.pop("starts", {})
-        of = Scope("tally", TOPIC, PARTITION, starts, WINDOW, home, **scope)
+        of = Scope("tally", TOPIC, PARTITION, starts, WINDOW, home, command_at=self._command_at, **scope)
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             outcomes, events, letters = (
@@ -123,6 +123,9 @@ class History:
             end = proof.until(decided)
             proof.conclude((record for record in self.commands if record.offset < end), decided)
             return proof.report()
+
+    def _command_at(self, offset: int) -> Record | None:
+        return next((record for record in self.commands if record.offset == offset), None)
 
     def violations(self, **how: Any) -> list[Violation]:
         report = self.prove(**how)

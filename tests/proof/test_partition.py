@@ -653,7 +653,7 @@ def again(history: History) -> History:
 
 def test_commands_that_began_again_from_an_accepted_offset_are_proved(history: History) -> None:
     old = History([wish(1), wish(2), wish(1)])
-    new = History([wish(1), wish(1)])
+    new = History([Wish(1, wait=60_000), wish(1)])
     history.commands, history.committed = new.commands, new.committed
     for log, first, second in (
         (history.outcomes, old.outcomes, new.outcomes),
@@ -667,6 +667,26 @@ def test_commands_that_began_again_from_an_accepted_offset_are_proved(history: H
     assert history.violations(accepted_loss=0, resumed=0) == []
     del history.outcomes[-1]
     assert "commands 1 has no outcome" in said(history, accepted_loss=0, resumed=0)
+
+
+@pytest.mark.parametrize("resumed", [0, 2, 4])
+def test_commands_decided_twice_are_no_accepted_loss(resumed: int) -> None:
+    history = History([Wish(1, wait=2 * WINDOW) for _ in range(4)])
+    told = [record for record in history.outcomes if outcome_of(record) >= resumed]
+    places = [appended(history.outcomes, record) for record in told]
+    said = history.violations(accepted_loss=resumed, resumed=resumed)
+    first = f"is of command {resumed}, as is what stands at offset "
+    assert [at for kind, at, _ in said if kind == "outcomes"] == places and said[0].what.startswith(first)
+
+
+def test_outcomes_deleted_up_to_those_of_another_topic() -> None:
+    history = History([Wish(1, wait=60_000), wish(1)])
+    old = History([wish(1), wish(2), wish(1)])
+    later = [moved(record, number + 9) for number, record in enumerate(history.outcomes)]
+    events = [moved(record, number + 9) for number, record in enumerate(history.events)]
+    history.outcomes, history.events = old.outcomes[1:] + later, old.events + events
+    report = history.prove(accepted_loss=0, resumed=0, starts={"outcomes": 1})
+    assert (report.accepted > 0, report.violations) == (True, ())
 
 
 def drop(history: History, log: list[Record], at: int) -> None:
