@@ -2,13 +2,14 @@
 
 from contextlib import ExitStack
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import AggregateName, Cli, command
 from cqrs_cli.cli.on_spark import Conf, Master, existing_shards, properties
+from cqrs_cli.cli.verified import counted, document, lines, nothing_compared
 from cqrs_cli.durations import parse_duration
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 
@@ -65,7 +66,7 @@ def verify(
         slots(context)  # else a cluster without workers would let the job wait for ever
         done = drive(context, wanted, lambda part: say(f"proving {aggregate}: {part:.0%}"))
     _say_what_was_skipped(cli, done)
-    cli.result(_document(aggregate, done), "\n".join(_lines(aggregate, done)))
+    cli.result(document(aggregate, done), "\n".join(lines(aggregate, done)))
     cli.flush()
     _judge(aggregate, done)
 
@@ -82,10 +83,10 @@ def _judge(aggregate: str, done: "Verified") -> None:
     if done.violation_count:
         first = done.violations[0]
         raise ContradictionError(
-            f"{_counted(done)} in the topics of {aggregate}",
+            f"{counted(done)} in the topics of {aggregate}",
             f"look at the first: cqrs tail {aggregate} {first.kind} --from {first.offset} -n 1",
         )
-    if done.compared and all(found.skipped for found in done.compared.values()):
+    if nothing_compared(done):
         raise ConfigurationError("no shard could be compared", "let cqrs run rebuild them, then verify again")
 
 
@@ -93,64 +94,3 @@ def _say_what_was_skipped(cli: Cli, done: "Verified") -> None:
     for partition, compared in done.compared.items():
         if compared.skipped:
             cli.note(f"the state of partition {partition} was not compared: {compared.skipped}")
-
-
-def _document(aggregate: str, done: "Verified") -> dict[str, Any]:
-    document: dict[str, Any] = {
-        "aggregate": aggregate,
-        "commands": done.total("commands"),
-        "outcomes": done.total("outcomes"),
-        "events": done.total("events"),
-        "dead_letters": done.total("dead_letters"),
-        "aggregates": done.total("aggregates"),
-        "deleted": {
-            "commands": done.deleted("commands"),
-            "outcomes": done.deleted("outcomes"),
-            "dead_letters": done.deleted("dead-letters"),
-        },
-        "accepted_losses": done.total("accepted"),
-        "violations": [
-            {"topic": found.topic, "partition": found.partition, "offset": found.offset, "what": found.what}
-            for found in done.violations
-        ],
-        "violation_count": done.violation_count,
-        "seconds": round(done.seconds, 3),
-    }
-    if done.compared:
-        document["compared"] = {
-            str(partition): {"skipped": found.skipped} if found.skipped else {"aggregates": found.aggregates}
-            for partition, found in done.compared.items()
-        }
-    return document
-
-
-def _lines(aggregate: str, done: "Verified") -> list[str]:
-    commands = done.total("commands")
-    lines = [str(found) for found in done.violations]
-    if (more := done.violation_count - len(lines)) > 0:
-        lines.append(f"and {more:,} more")
-    lines.append(
-        f"{aggregate}: {commands:,} commands, {done.total('outcomes'):,} outcomes, {done.total('events'):,} events, "
-        f"{done.total('dead_letters'):,} dead letters, {done.total('aggregates'):,} aggregates in {done.seconds:.1f} s "
-        f"({commands / max(done.seconds, 0.001):,.0f} commands a second)"
-    )
-    gone = [
-        f"{count:,} {kind}"
-        for kind in ("commands", "outcomes", "dead-letters")
-        if (count := done.deleted(kind))
-    ]
-    if gone:
-        lines.append(f"deleted by retention: {', '.join(gone)}")
-    if accepted := done.total("accepted"):
-        lines.append(f"missing, which an operator accepted: {accepted:,}")
-    agree = [found for found in done.compared.values() if not found.skipped]
-    if done.compared:
-        count = sum(found.aggregates for found in agree)
-        lines.append(f"{len(agree)} of {len(done.compared)} shards compared: {count:,} aggregates")
-    lines.append(_counted(done))
-    return lines
-
-
-def _counted(done: "Verified") -> str:
-    count = done.violation_count
-    return f"{count:,} violation{'s' * (count > 1)}" if count else "no violation"

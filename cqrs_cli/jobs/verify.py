@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.durations import milliseconds
-from cqrs_cli.jobs.shard_check import Compared, Shards
+from cqrs_cli.jobs.shard_check import Shards
 from cqrs_cli.jobs.shares import collector, finish
 from cqrs_cli.jobs.spark import code_root
+from cqrs_cli.jobs.verify_state import Compared
 from cqrs_cli.jobs.verify_task import Plan, Share, prove_partition
 from cqrs_cli.kafka.acls import needs, refusal
 from cqrs_cli.kafka.admin import Admin, check_topics

@@ -10,21 +10,26 @@ from contextlib import ExitStack, closing
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.event import read_event
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.memory import Saved
 from cqrs_cli.core.record import Record
-from cqrs_cli.jobs.ledger import Ledger
-from cqrs_cli.jobs.shard_check import Compared, Shards, not_ours
+from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
+from cqrs_cli.jobs.shard_check import Shards, not_ours
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Topics
 from cqrs_cli.proof.partition import Proof
 from cqrs_cli.state.layout import MAX_KEY, aggregate_key, shorten
 from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.mark import MARK_FILE, Mark
 from cqrs_cli.state.shard import open_readonly
+from cqrs_cli.state.store import Positions
 
 #: With so many aggregates whose events cannot be folded it is the code that does not fit.
 HOPELESS = 1000
@@ -32,8 +37,19 @@ HOPELESS = 1000
 Items = Iterator[tuple[str, Saved]]
 
 
+class Compared(NamedTuple):
+    """What came of one shard: how many aggregates it has, or why none was compared.
+
+    `behind`: it could be compared only up to the first of these offsets of the events, which end at the second.
+    """
+
+    aggregates: int = 0
+    skipped: str = ""
+    behind: tuple[int, int] | None = None
+
+
 class Refolded:
-    """The aggregates of one partition as their events give them, up to where its shard is."""
+    """The aggregates of one partition as their events give them: up to where its shard is, then to the end."""
 
     def __init__(self, connection: Connection, topics: Topics, partition: int, aggregate: Aggregate) -> None:
         self._connection = connection
@@ -42,35 +58,68 @@ class Refolded:
         self._aggregate = aggregate
         self._broken: set[str] = set()  # events of these cannot be folded, which is told of the first
 
-    def compare(self, shards: Shards, proof: Proof) -> Compared:
-        """Add every aggregate that differs from the partition's shard to the findings of `proof`.
-
-        The shard may be at work meanwhile: its owner moves on, so the long stretch is folded first, then the short rest
-        while the shard is held in one look.
+    def compare(self, shards: Shards, proof: Proof, decided: int, end: int) -> Compared:
+        """Add every aggregate that differs from the partition's shard to the findings of `proof`, and every event below
+        `end` that cannot be folded, wherever the shard is. `decided`: the commands below it are.
         """
-        path = shards.folder / str(self._partition)
-        shard = open_readonly(path)
-        if shard is None:
-            return Compared(skipped=f"there is no shard to trust in {path}")
-        with closing(shard), ExitStack() as stack:
-            if skipped := not_ours(shard.identity(), shards, self._partition, self._aggregate):
-                return Compared(skipped=skipped)
+        with ExitStack() as stack:
             with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
                 store = LmdbStore(Path(folder), window_ms=1)
             stack.callback(store.abandon)
             ledger = Ledger(self._aggregate, store, store.token())
+            compared, positions = self._compare(shards, proof, ledger, store)
+            if not self._hopeless:
+                self._fold(ledger, end, proof)
+            folded = ledger.positions.events
+            if (
+                compared.skipped
+                or folded <= positions.events
+                or self._may_catch_up(shards, positions, decided)
+            ):
+                return compared
+            return compared._replace(behind=(positions.events, folded))
+
+    def _compare(
+        self, shards: Shards, proof: Proof, ledger: Ledger, store: LmdbStore
+    ) -> tuple[Compared, Positions]:
+        """What came of the shard, and where it is.
+
+        It may be at work meanwhile: its owner moves on, so the long stretch is folded first, then the short rest while
+        the shard is held in one look.
+        """
+        path = shards.folder / str(self._partition)
+        shard = open_readonly(path)
+        if shard is None:
+            return Compared(skipped=f"there is no shard to trust in {path}"), Positions()
+        with closing(shard):
+            if skipped := not_ours(shard.identity(), shards, self._partition, self._aggregate):
+                return Compared(skipped=skipped), Positions()
             self._fold(ledger, shard.positions().events, proof)
             with shard.snapshot() as (positions, items):
                 end = self._fold(ledger, positions.events, proof)
                 if end < positions.events:
                     what = f"is the end of the log, and the shard has folded up to {positions.events}"
                     proof.findings.add("events", end, what)
-                if len(self._broken) > HOPELESS:
-                    return Compared(skipped="its events cannot be folded by this code")
+                if self._hopeless:
+                    return Compared(skipped="its events cannot be folded by this code"), positions
                 for name, rests, folded in side_by_side(items, store.items()):
                     if name not in self._broken and rests != folded:
                         self._differs(proof, end, name, rests, folded)
-            return Compared(shard.count())
+            return Compared(shard.count()), positions
+
+    @property
+    def _hopeless(self) -> bool:
+        return len(self._broken) > HOPELESS
+
+    def _may_catch_up(self, shards: Shards, positions: Positions, decided: int) -> bool:
+        """Whether what the shard lacks is what an owner at work has committed, and not applied yet."""
+        if not positions.events or decided - positions.commands > APPLY_EVERY:
+            return False
+        mark = shards.folder / str(self._partition) / MARK_FILE
+        try:
+            return msgspec.json.decode(mark.read_bytes(), type=Mark).state == "working"
+        except (OSError, msgspec.DecodeError):
+            return False
 
     def _fold(self, ledger: Ledger, end: int, proof: Proof) -> int:
         """Go on to offset `end`, or as far as the log goes; says how far that is."""
@@ -81,7 +130,7 @@ class Refolded:
             with ledger.looking():
                 states = self._folded(ledger, records, proof)
             ledger.fold(ledger.positions._replace(events=records[-1].offset + 1), states)
-            if len(self._broken) > HOPELESS:
+            if self._hopeless:
                 break
         return end
 

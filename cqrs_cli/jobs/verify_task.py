@@ -19,9 +19,9 @@ from cqrs_cli.core.record import Record
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.blocked import named
 from cqrs_cli.jobs.claim import UNKNOWN_TOPIC, Claim, parse_claim
-from cqrs_cli.jobs.shard_check import Compared, Shards
+from cqrs_cli.jobs.shard_check import Shards
 from cqrs_cli.jobs.shares import guarded
-from cqrs_cli.jobs.verify_state import Refolded
+from cqrs_cli.jobs.verify_state import Compared, Refolded
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.connection import Connection
@@ -132,7 +132,7 @@ class _Partition:
         if self.plan.shards is not None:
             aggregate = load(self.topics.aggregate, self.plan.package, self.plan.root)
             refolded = Refolded(self.plan.connection, self.topics, self.partition, aggregate)
-            compared = refolded.compare(self.plan.shards, proof)
+            compared = refolded.compare(self.plan.shards, proof, decided.surely, bounds["events"][1])
         return Share(self.partition, proof.report(), compared)
 
     def _scope(self, claim: Claim | None, bounds: Mapping[Kind, tuple[int, int]]) -> Scope:

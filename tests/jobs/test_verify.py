@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -14,13 +15,15 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from cqrs_cli.cli.verified import document, lines, nothing_compared
 from cqrs_cli.core.aggregate import encode
 from cqrs_cli.core.memory import Saved
 from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.jobs import verify_task
-from cqrs_cli.jobs.shard_check import Compared, live_shards
+from cqrs_cli.jobs.shard_check import live_shards
 from cqrs_cli.jobs.verify import Verified, plan, verify, verify_here
+from cqrs_cli.jobs.verify_state import Compared
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Kind, Topics
@@ -324,6 +327,41 @@ class TestState:
         assert compared[0].skipped.startswith("there is no shard to trust in ")
         assert compared[1] == Compared(len(decided.shard(partition=1)))
 
+    def test_a_shard_that_is_behind_is_compared_up_to_where_it_is(self, decided: Domain) -> None:
+        with shard(decided) as store:
+            behind = store.positions()
+        decided.send(*mixture(100, seed=3))
+        quietly(decided.plan(machine="another"))
+        found = verified(decided, "state")
+        at, end = found.compared[0].behind or (0, 0)
+        last = max(record.offset for record in decided.records("events"))
+        assert ((at, end), found.violations) == ((behind.events, last + 1), [])
+        assert verified(decided, "another").compared[0].behind is None
+
+    def test_what_a_shard_at_work_has_not_applied_yet_is_not_behind(self, decided: Domain) -> None:
+        decided.send(*mixture(100, seed=3))
+        quietly(decided.plan(machine="another"))
+        identity = decided.plan().identity((decided.topics.aggregate, 0), decided.aggregate)
+        open_shard(decided.shard_path(), identity).store.abandon()
+        assert decided.mark() == "working"
+        assert verified(decided, "state").compared[0].behind is None
+
+    def test_events_beyond_an_empty_shard_are_folded_all_the_same(self, decided: Domain) -> None:
+        rewrite(decided, "events", change(5, type="bank_account.Burnt"))
+        shutil.rmtree(decided.shard_path())
+        identity = decided.plan().identity((decided.topics.aggregate, 0), decided.aggregate)
+        open_shard(decided.shard_path(), identity).store.close()
+        done = verified(decided, "state")
+        (said,) = map(str, done.violations)
+        assert "cannot be folded: the code knows no event bank_account.Burnt" in said
+        assert done.compared[0] == Compared(behind=(0, decided.records("events")[-1].offset + 1))
+
+    def test_without_a_shard_events_are_folded_all_the_same(self, decided: Domain) -> None:
+        rewrite(decided, "events", change(5, type="bank_account.Burnt"))
+        (decided.shard_path() / MARK_FILE).unlink()
+        (said,) = map(str, verified(decided, "state").violations)
+        assert "cannot be folded: the code knows no event bank_account.Burnt" in said
+
     def test_events_that_this_code_cannot_fold(self, decided: Domain) -> None:
         rewrite(decided, "events", change(5, type="bank_account.Burnt"))
         adopt(decided)
@@ -338,6 +376,24 @@ def test_on_spark_all_partitions_make_one_result(decided: Domain, spark: "SparkC
     done, here = verify(spark, wanted), verify_here(wanted)
     assert done._replace(seconds=0.0) == here._replace(seconds=0.0)
     assert [(found.kind, found.partition, found.offset) for found in done.violations] == [("events", 1, at)]
+
+
+def test_a_shard_that_is_behind_is_not_said_to_be_compared() -> None:
+    done = Verified({}, [], 0, {0: Compared(behind=(0, 25)), 1: Compared(7)}, 1.0)
+    assert lines("bank_account", done)[1:] == [
+        "1 of 2 shards compared: 7 aggregates",
+        "0: behind, compared up to offset 0 of 25",
+        "no violation",
+    ]
+    behind = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}
+    assert document("bank_account", done)["compared"] == {"0": behind, "1": {"aggregates": 7}}
+
+
+def test_shards_that_are_all_empty_are_not_compared() -> None:
+    done = Verified({}, [], 0, {0: Compared(behind=(0, 25)), 1: Compared(skipped="none")}, 1.0)
+    assert nothing_compared(done)
+    assert not nothing_compared(done._replace(compared={**done.compared, 2: Compared(7)}))
+    assert not nothing_compared(done._replace(compared={}))
 
 
 def call(domain: Domain, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -366,14 +422,14 @@ def call(domain: Domain, *arguments: str) -> subprocess.CompletedProcess[str]:
 def test_the_command_prints_its_document_and_ends_with_0(decided: Domain) -> None:
     done = call(decided, "bank_account", "--state", "-o", "json")
     assert (done.stderr, done.returncode) == ("", 0)
-    document = json.loads(done.stdout)
-    assert list(document) == [
+    said = json.loads(done.stdout)
+    assert list(said) == [
         *("aggregate", "commands", "outcomes", "events", "dead_letters", "aggregates", "deleted"),
         *("accepted_losses", "violations", "violation_count", "seconds", "compared"),
     ]
-    assert [document[name] for name in ("commands", "outcomes", "violations")] == [300, 300, []]
-    assert document["deleted"] == {"commands": 0, "outcomes": 0, "dead_letters": 0}
-    assert sum(found["aggregates"] for found in document["compared"].values()) == document["aggregates"]
+    assert [said[name] for name in ("commands", "outcomes", "violations")] == [300, 300, []]
+    assert said["deleted"] == {"commands": 0, "outcomes": 0, "dead_letters": 0}
+    assert sum(found["aggregates"] for found in said["compared"].values()) == said["aggregates"]
 
 
 @pytest.mark.spark
