@@ -15,6 +15,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from benchmarks import verify as benchmark
+from benchmarks.arena import Arena
 from cqrs_cli.cli.verified import document, lines, nothing_compared
 from cqrs_cli.core.aggregate import encode
 from cqrs_cli.core.memory import Saved
@@ -394,6 +396,15 @@ def test_shards_that_are_all_empty_are_not_compared() -> None:
     assert nothing_compared(done)
     assert not nothing_compared(done._replace(compared={**done.compared, 2: Compared(7)}))
     assert not nothing_compared(done._replace(compared={}))
+
+
+def test_the_benchmark_takes_in_what_is_printed_however_much(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed = {"commands": 1, "violation_count": 0, "seconds": 1.0, "violations": ["x" * 200_000]}
+    (tmp_path / "printed").write_text(json.dumps(printed))
+    monkeypatch.setattr(benchmark, "command", lambda *arguments: ["cat", "printed"])
+    assert benchmark._measured(Arena(tmp_path, Connection(""), 0), 1)["commands_per_s"] == 1
 
 
 def call(domain: Domain, *arguments: str) -> subprocess.CompletedProcess[str]:
