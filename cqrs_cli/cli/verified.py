@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify import Verified
     from cqrs_cli.jobs.verify_state import Compared
+    from cqrs_cli.kafka.topics import Kind
 
 
 def document(aggregate: str, done: "Verified") -> dict[str, Any]:
@@ -49,16 +50,20 @@ def lines(aggregate: str, done: "Verified") -> list[str]:
     said = [str(found) for found in done.violations]
     if (more := done.violation_count - len(said)) > 0:
         said.append(f"and {more:,} more")
-    said.append(
-        f"{aggregate}: {commands:,} commands, {done.total('outcomes'):,} outcomes, {done.total('events'):,} events, "
-        f"{done.total('dead_letters'):,} dead letters, {done.total('aggregates'):,} aggregates in {done.seconds:.1f} s "
-        f"({commands / max(done.seconds, 0.001):,.0f} commands a second)"
-    )
-    gone = [
-        f"{count:,} {kind}"
-        for kind in ("commands", "outcomes", "dead-letters")
-        if (count := done.deleted(kind))
+    seen = [
+        _many(done.total(name), noun)
+        for name, noun in (
+            ("commands", "command"),
+            ("outcomes", "outcome"),
+            ("events", "event"),
+            ("dead_letters", "dead letter"),
+            ("aggregates", "aggregate"),
+        )
     ]
+    speed = _many(round(commands / max(done.seconds, 0.001)), "command")
+    said.append(f"{aggregate}: {', '.join(seen)} in {done.seconds:.1f} s ({speed} a second)")
+    deleted: dict[Kind, str] = {"commands": "command", "outcomes": "outcome", "dead-letters": "dead letter"}
+    gone = [_many(count, noun) for kind, noun in deleted.items() if (count := done.deleted(kind))]
     if gone:
         said.append(f"deleted by retention: {', '.join(gone)}")
     if accepted := done.total("accepted"):
@@ -66,7 +71,8 @@ def lines(aggregate: str, done: "Verified") -> list[str]:
     if done.compared:
         whole = [found for found in done.compared.values() if not (found.skipped or found.behind)]
         count = sum(found.aggregates for found in whole)
-        said.append(f"{len(whole)} of {len(done.compared)} shards compared: {count:,} aggregates")
+        shards = _many(len(done.compared), "shard")
+        said.append(f"{len(whole)} of {shards} compared: {_many(count, 'aggregate')}")
     for partition, found in done.compared.items():
         if found.behind is not None:
             offset, end = found.behind
@@ -77,8 +83,11 @@ def lines(aggregate: str, done: "Verified") -> list[str]:
 
 def counted(done: "Verified") -> str:
     """The violations, in words."""
-    count = done.violation_count
-    return f"{count:,} violation{'s' * (count > 1)}" if count else "no violation"
+    return _many(done.violation_count, "violation") if done.violation_count else "no violation"
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
 def nothing_compared(done: "Verified") -> bool:

@@ -29,6 +29,7 @@ from cqrs_cli.jobs.verify_state import Compared
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Kind, Topics
+from cqrs_cli.proof.partition import Report
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.mark import MARK_FILE
 from cqrs_cli.state.shard import Identity, open_readonly, open_shard
@@ -389,6 +390,23 @@ def test_a_shard_that_is_behind_is_not_said_to_be_compared() -> None:
     ]
     behind = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}
     assert document("bank_account", done)["compared"] == {"0": behind, "1": {"aggregates": 7}}
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "1 command, 1 outcome, 1 event, 1 dead letter, 1 aggregate in 1.0 s (1 command a second)"),
+        (2, "2 commands, 2 outcomes, 2 events, 2 dead letters, 2 aggregates in 1.0 s (2 commands a second)"),
+    ],
+)
+def test_what_there_is_one_of_is_not_said_as_of_many(count: int, words: str) -> None:
+    report = Report(count, count, count, count, count, {"commands": 1, "dead-letters": 2})
+    assert lines("counter", Verified({0: report}, [], 0, {0: Compared(count)}, 1.0)) == [
+        f"counter: {words}",
+        "deleted by retention: 1 command, 2 dead letters",
+        f"1 of 1 shard compared: {words.split(', ')[4].split(' in ')[0]}",
+        "no violation",
+    ]
 
 
 def test_shards_that_are_all_empty_are_not_compared() -> None:
