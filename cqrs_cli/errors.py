@@ -12,25 +12,30 @@
 A signal ends with 128 + its number (130, 143).
 """
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 
 class CqrsError(Exception):
-    """Base of all: `message` says what happened, `hint` what to do about it. Both are one line."""
+    """Base of all: `message` says what happened, `hint` what to do about it. Both are one line.
+
+    `more` is what programs get beside them, as members of the JSON document.
+    """
 
     exit_code: ClassVar[int] = 1
     code: ClassVar[str] = "FAILED"
 
-    def __init__(self, message: str, hint: str = "") -> None:
+    def __init__(self, message: str, hint: str = "", more: Mapping[str, object] | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.more = dict(more or {})
 
     def __str__(self) -> str:
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
-    def __reduce__(self) -> tuple[type["CqrsError"], tuple[str, str]]:
-        return type(self), (self.message, self.hint)
+    def __reduce__(self) -> tuple[type["CqrsError"], tuple[str, str, Mapping[str, object]]]:
+        return type(self), (self.message, self.hint, self.more)
 
 
 class UsageError(CqrsError):

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -11,16 +11,19 @@ from typing import IO, TYPE_CHECKING
 import msgspec
 
 from cqrs_cli.cli.frame import Cli
-from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.output import counted, printable
 from cqrs_cli.commands import Composed
 from cqrs_cli.core.outcome import OutcomeEnvelope, Verdict
-from cqrs_cli.errors import NoOutcomeError, RefusedError, UsageError
+from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, UnavailableError, UsageError
 from cqrs_cli.kafka.awaited import Awaited, Outcome, refused
 from cqrs_cli.kafka.sender import Sender
 from cqrs_cli.sending import read_lines, send_all
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.topics import Topics
+
+#: So many ids are named in a line of text; JSON has all of them.
+NAMED = 3
 
 #: Lines of a file between two looks at the outcomes, and between two updates of the progress.
 PACE = 2000
@@ -49,14 +52,15 @@ def send_one(cli: Cli, composed: Composed) -> None:
 def send_one_and_wait(cli: Cli, composed: Composed, patience: float) -> None:
     """Send one command, wait at most `patience` seconds and print what was decided; raises as `_Printed.conclude`."""
     connection = cli.connection()
+    printed = _Printed(cli, "--id ")
     with (
         Sender(connection, cli.settings.partitioner) as sender,
         Awaited(connection, sender) as awaited,
         cli.working("waiting for the outcome"),
+        printed.naming_what_is_open(awaited),
     ):
-        awaited.send(cli.topics(composed.aggregate), composed.subject.encode(), composed.value)
+        awaited.send(cli.topics(composed.aggregate), composed.subject.encode(), composed.value, composed.id)
         outcomes = list(awaited.rest(patience))
-    printed = _Printed(cli)
     printed.print(outcomes)
     printed.conclude(awaited.outstanding, patience)
 
@@ -105,22 +109,30 @@ def _send_lines_and_wait(
     patience: float,
 ) -> None:
     printed = _Printed(cli)
+    bad_line: UsageError | None = None
 
     def send(composed: Composed) -> None:
-        awaited.send(topics[composed.aggregate], composed.subject.encode(), composed.value)
+        awaited.send(topics[composed.aggregate], composed.subject.encode(), composed.value, composed.id)
         if sender.sent % PACE == 0:
             printed.print(awaited.arrived())
 
-    send_all(commands, sender, send)
-    printed.print(awaited.rest(patience))
+    with printed.naming_what_is_open(awaited):
+        try:
+            send_all(commands, sender, send)
+        except UsageError as error:
+            bad_line = error  # what was sent before it is decided all the same
+        printed.print(awaited.rest(patience))
+    if bad_line is not None:
+        raise printed.with_what_is_open(bad_line, awaited.outstanding, patience)
     printed.conclude(awaited.outstanding, patience)
 
 
 class _Printed:
-    """Outcomes on stdout, counted by status."""
+    """Outcomes on stdout, counted by status. `flag` stands before an id that is named: how to send it again."""
 
-    def __init__(self, cli: Cli) -> None:
+    def __init__(self, cli: Cli, flag: str = "") -> None:
         self.cli = cli
+        self.flag = flag
         self.counts: Counter[str] = Counter()
         self.refusals = 0
         self.first_refusal = ""
@@ -134,20 +146,58 @@ class _Printed:
                 self.first_refusal = self.first_refusal or describe(outcome.read)
         self.cli.flush()
 
-    def conclude(self, missing: int, patience: float) -> None:
+    @contextmanager
+    def naming_what_is_open(self, awaited: Awaited) -> Iterator[None]:
+        """Who stops waiting, or loses the broker, is told which commands may be decided all the same."""
+        try:
+            yield
+        except KeyboardInterrupt:
+            if ids := awaited.outstanding:
+                self.cli.note(f"stopped waiting for {counted(len(ids), 'outcome')}; {self._again(ids)}")
+            raise
+        except UnavailableError as error:
+            if ids := awaited.outstanding:
+                raise _extended(error, self._again(ids), ids) from error
+            raise
+
+    def conclude(self, missing: Sequence[str], patience: float) -> None:
         """Raise `RefusedError` if there was a refusal, else `NoOutcomeError` if an outcome is missing."""
-        total = self.counts.total() + missing
-        lacking = f"no outcome within {patience:g} s for {missing:,} of {total:,} commands"
-        again = "it may still be decided: see that cqrs run runs; sending again with the same id is safe"
+        total = self.counts.total() + len(missing)
         if self.refusals:
-            also = f"; {lacking}" if missing else ""
-            raise RefusedError(
-                f"{self.refusals:,} of {total:,} commands refused{also}", f"the first: {self.first_refusal}"
+            refusal = RefusedError(
+                f"{self.refusals:,} of {counted(total, 'command')} refused",
+                f"the first: {self.first_refusal}",
             )
+            raise self.with_what_is_open(refusal, missing, patience)
         if missing:
-            raise NoOutcomeError(lacking, again)
+            again = f"it may still be decided: see that cqrs run runs; {self._again(missing)}"
+            raise NoOutcomeError(self._lacking(missing, patience), again, _listed(missing))
         if total > 1:
             self.cli.note(", ".join(f"{count:,} {status}" for status, count in self.counts.most_common()))
+
+    def with_what_is_open(self, error: CqrsError, missing: Sequence[str], patience: float) -> CqrsError:
+        """The error, and beside it which commands have no outcome, if any."""
+        if not missing:
+            return error
+        message = f"{error.message}; {self._lacking(missing, patience)}"
+        return _extended(type(error)(message, error.hint), self._again(missing), missing)
+
+    def _lacking(self, missing: Sequence[str], patience: float) -> str:
+        total = self.counts.total() + len(missing)
+        return f"no outcome within {patience:g} s for {len(missing):,} of {counted(total, 'command')}"
+
+    def _again(self, ids: Sequence[str]) -> str:
+        named = ", ".join(f"{self.flag}{id}" for id in ids[:NAMED])
+        more = f" and {len(ids) - NAMED:,} more (-o json lists all)" if len(ids) > NAMED else ""
+        return f"sending again with the same id{'s' * (len(ids) > 1)} is safe: {named}{more}"
+
+
+def _extended(error: CqrsError, hint: str, ids: Sequence[str]) -> CqrsError:
+    return type(error)(error.message, "; ".join(text for text in (error.hint, hint) if text), _listed(ids))
+
+
+def _listed(ids: Sequence[str]) -> dict[str, object]:
+    return {"without_outcome": list(ids)}
 
 
 def describe(outcome: OutcomeEnvelope) -> str:

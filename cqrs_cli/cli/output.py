@@ -95,7 +95,10 @@ class Output:
         trace = "".join(traceback.format_exception(cause)) if cause else ""
         if self.output == "json":
             said = {"code": error.code, "message": error.message, "hint": error.hint}
-            document = {name: text.encode(errors="replace").decode() for name, text in said.items()}
+            document: dict[str, object] = {
+                name: text.encode(errors="replace").decode() for name, text in said.items()
+            }
+            document |= error.more
             if trace:
                 document["traceback"] = trace
             print(encode_json({"error": document}).decode(), file=sys.stderr, flush=True)
@@ -106,6 +109,11 @@ class Output:
 def encode_json(document: object) -> bytes:
     """One line of JSON; what JSON has no word for (paths, say) becomes its text."""
     return msgspec.json.encode(document, enc_hook=str)
+
+
+def counted(count: int, thing: str) -> str:
+    """`1 command`, `2,000 commands`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def printable(text: str) -> str:

@@ -33,10 +33,11 @@ class Awaited:
         self._sender = sender
         self._reader: Consumer = clients.consumer(connection)
         self._watched: set[tuple[str, int]] = set()
-        self._waiting: set[tuple[str, int, int]] = set()
+        self._open: dict[int, str] = {}  # number of the command → its id
+        self._sent = 0
+        self._waiting: dict[tuple[str, int, int], int] = {}
         self._early: dict[tuple[str, int, int], Outcome] = {}
         self._met: list[Outcome] = []
-        self._unreported = 0
 
     def __enter__(self) -> "Awaited":
         return self
@@ -45,24 +46,25 @@ class Awaited:
         self._reader.close()
 
     @property
-    def outstanding(self) -> int:
-        """How many commands have no outcome yet."""
-        return self._unreported + len(self._waiting)
+    def outstanding(self) -> list[str]:
+        """The ids of the commands that have no outcome yet, in the order they were sent."""
+        return list(self._open.values())
 
-    def send(self, topics: Topics, key: bytes, value: bytes) -> None:
+    def send(self, topics: Topics, key: bytes, value: bytes, command_id: str) -> None:
         """As `Sender.send`, and remember to wait for the outcome."""
         self._watch(topics.outcomes, self._sender.partition_of(topics.commands, key))
-        self._unreported += 1
+        self._sent = number = self._sent + 1
+        self._open[number] = command_id
 
         def reported(partition: int, offset: int) -> None:
-            self._unreported -= 1
             place = topics.outcomes, partition, offset
             early = self._early.pop(place, None)
             if early is None:
-                self._waiting.add(place)
+                self._waiting[place] = number
             else:
                 self._met.append(early)
-            if not self._unreported:
+                del self._open[number]
+            if not self._is_unreported():
                 self._early.clear()
 
         self._sender.send(topics.commands, key, value, reported)
@@ -86,7 +88,7 @@ class Awaited:
         """The outcomes still to come; ends early when none has come for `patience` seconds: see `outstanding`."""
         self._sender.flush()
         deadline = time.monotonic() + patience
-        while self.outstanding or self._met:
+        while self._open or self._met:
             left = deadline - time.monotonic()
             if left <= 0:
                 return
@@ -121,11 +123,15 @@ class Awaited:
         except ValueError:
             return  # whatever that is, it is no answer to us
         place = message.topic() or "", read.data.partition, read.data.offset
-        if place in self._waiting:
-            self._waiting.remove(place)
+        if (number := self._waiting.pop(place, None)) is not None:
             self._met.append(Outcome(read, value))
-        elif self._unreported:
+            del self._open[number]
+        elif self._is_unreported():
             self._early[place] = Outcome(read, value)
+
+    def _is_unreported(self) -> bool:
+        """Whether a command is on its way whose place is not known yet."""
+        return len(self._open) > len(self._waiting)
 
 
 def refused(outcome: OutcomeEnvelope) -> bool:

@@ -1,11 +1,15 @@
 import json
+import re
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cqrs_cli import registry
+from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.awaited import Awaited, Outcome
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.partitioner import home
 from cqrs_cli.kafka.topics import Topics
@@ -80,10 +84,47 @@ def test_a_refusal_ends_with_7_and_a_duplicate_of_what_was_accepted_with_0(
     assert accepted_again.out.startswith("duplicate")
 
 
-def test_no_outcome_in_time_ends_with_8(on_broker: Cqrs) -> None:
-    said = on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "--timeout", "100ms")
+def test_no_outcome_in_time_ends_with_8_and_the_id_to_send_again_with(on_broker: Cqrs) -> None:
+    waited = ("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "--timeout", "100ms")
+    said = on_broker(*waited)
     assert (said.status, said.out) == (8, "")
-    assert "sending again with the same id is safe" in said.err
+    again = re.search(r"sending again with the same id is safe: (--id [0-9a-f-]{36})$", said.err)
+    assert again is not None
+    error = json.loads(on_broker(*waited, *again[1].split(), "-o", "json").err)["error"]
+    assert error["without_outcome"] == [again[1].removeprefix("--id ")]
+    sent = on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    assert [record["message"]["id"] for record in sent] == error["without_outcome"] * 2
+
+
+def test_of_many_without_an_outcome_the_first_are_named_and_json_has_all(
+    on_broker: Cqrs, tmp_path: Path
+) -> None:
+    (tmp_path / "many.ndjson").write_text("".join(line(f"a{n}", owner="x") for n in range(5)))
+    waited = ("send", "--file", "many.ndjson", "--wait", "--timeout", "100ms")
+    assert on_broker(*waited).err.rstrip().endswith(" and 2 more (-o json lists all)")
+    said = on_broker(*waited, "-o", "json")
+    sent = on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    without = json.loads(said.err)["error"]["without_outcome"]
+    assert (said.status, len(without)) == (8, 5)
+    assert set(without) < {record["message"]["id"] for record in sent}
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt(), UnavailableError("no broker", "start one")])
+def test_whoever_stops_waiting_is_told_the_id(
+    cqrs: Cqrs,
+    on_broker: Cqrs,
+    connection: Connection,
+    prefix: str,
+    ending: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def rest(self: Awaited, patience: float) -> Iterator[Outcome]:
+        raise ending
+
+    monkeypatch.setattr(Awaited, "rest", rest)
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    said = cqrs("send", "bank_account", "a", "Close", "--wait", "--id", "id-7", *place)
+    assert "sending again with the same id is safe: --id id-7\n" in said.err
 
 
 def test_the_outcome_of_another_command_is_not_taken_for_ours(on_broker: Cqrs, owner: Owner) -> None:
@@ -117,6 +158,14 @@ def test_a_bad_line_ends_with_2_after_those_before_it(on_broker: Cqrs, tmp_path:
     assert said.err.startswith("error: line 2: ")
     assert "1 command was sent before it" in said.err
     assert len(on_broker("tail", "bank_account", "commands", "-o", "json").lines) == 1
+
+
+def test_what_was_sent_before_a_bad_line_is_waited_for(on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
+    (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n")
+    with owner.deciding():
+        said = on_broker("send", "--file", "bad.ndjson", "--wait", "-o", "json")
+    assert (said.status, said.document["data"]["status"]) == (2, "accepted")
+    assert json.loads(said.err)["error"]["message"].startswith("line 2: ")
 
 
 @pytest.mark.parametrize(
