@@ -1,15 +1,17 @@
 """Commands as `cqrs send` puts them on the wire: from fields on a command line, or from lines of JSON."""
 
+import difflib
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.decider import Command
-from cqrs_cli.core.envelope import MAX_ATTRIBUTE
+from cqrs_cli.core.envelope import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.expected import parse_expected
 from cqrs_cli.core.moments import rfc3339
 from cqrs_cli.core.uuid7 import uuid7
@@ -161,17 +163,32 @@ class _Line(Struct, gc=False):
     specversion: str | UnsetType = UNSET
 
 
+#: What an owner reads; every other attribute is somebody's extension.
+_ATTRIBUTES = [field.name for field in msgspec.structs.fields(CommandEnvelope)]
+
+#: Losing one of these changes what is decided: no extension may begin as they do.
+_DECISIVE = {"expec": "expectedversion", "expir": "expirytime"}
+
+_Known = msgspec.defstruct(
+    "_Known",
+    [(name, Raw, Raw()) for name in _ATTRIBUTES if name not in _Line.__struct_fields__],
+    bases=(_Line,),
+    forbid_unknown_fields=True,
+)
+_read_known = msgspec.json.Decoder(cast("type[_Line]", _Known)).decode
 _read_line = msgspec.json.Decoder(_Line).decode
+_read_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def complete(line: bytes) -> Composed:
     """A line of JSON as a command: it stays byte for byte, a missing id, source or specversion is put in front.
 
     Only what sending needs is read: whether the rest makes sense is decided, and answered, by the owner. Raises
-    `ValueError` for a line that is no JSON object with a `type` like `bank_account.Deposit` and a `subject`.
+    `ValueError` for a line that is no JSON object with a `type` like `bank_account.Deposit` and a `subject`, and for
+    an attribute that is nearly a known one: taken for an extension, it would be dropped in silence.
     """
     try:
-        read = _read_line(line)
+        read = _read(line)
     except RecursionError:
         raise ValueError("nested too deeply") from None
     aggregate, dot, command = read.type.partition(".")
@@ -191,3 +208,22 @@ def complete(line: bytes) -> Composed:
     return Composed(
         read.id, aggregate, read.subject, read.type, b"{" + missing + value[1:] if missing else value
     )
+
+
+def _read(line: bytes) -> _Line:
+    try:
+        return _read_known(line)
+    except msgspec.ValidationError:
+        read = _read_line(line)  # raises what is wrong, unless that is an unknown attribute
+    for name in _read_names(line):
+        if name not in _ATTRIBUTES and (meant := _meant(name)) is not None:
+            raise ValueError(f"attribute {name[:60]} is not known; did you mean {meant}?")
+    return read
+
+
+@lru_cache(1000)
+def _meant(name: str) -> str | None:
+    """The attribute that this one is nearly: extensions are lower-case letters and digits, and named otherwise."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    close = difflib.get_close_matches(plain, _ATTRIBUTES, 1, cutoff=0.87)
+    return _DECISIVE.get(plain[:5]) or (close[0] if close else None)

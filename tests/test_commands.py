@@ -148,3 +148,30 @@ def test_a_line_that_says_everything_stays_as_it_is() -> None:
 def test_a_line_that_is_no_command_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         complete(line)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("expectedversoin", "expectedversion"),
+        ("expectedVersion", "expectedversion"),
+        ("expected_version", "expectedversion"),
+        ("expect", "expectedversion"),
+        ("expires", "expirytime"),
+        ("corelationid", "correlationid"),
+        ("ID", "id"),
+    ],
+)
+def test_an_attribute_that_is_nearly_a_known_one_is_refused(name: str, meant: str) -> None:
+    line = json.dumps({"type": "a.B", "subject": "s", name: "7"}).encode()
+    with pytest.raises(ValueError, match=f"attribute {name} is not known; did you mean {meant}?"):
+        complete(line)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tenant", "timezone", "sourceid", "traceid", "tracestate", "dataschema", "sequence", "partitionkey"],
+)
+def test_an_extension_stays_an_extension(name: str) -> None:
+    line = json.dumps({"type": "a.B", "subject": "s", name: "7"}).encode()
+    assert json.loads(complete(line).value)[name] == "7"

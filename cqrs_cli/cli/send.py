@@ -61,7 +61,8 @@ def send(
     """Send a command, or many from a file.
 
     A line of FILE is a CloudEvent, or has type, subject and data, and id and source are filled in. Lines are sent as
-    they are read and judged when they are decided; one that is no command ends with exit 2 and says how many were sent.
+    they are read and judged when they are decided; one that is no command, or has an attribute that is nearly a known
+    one (expectedversoin), ends with exit 2 and says how many were sent.
 
     With --wait each outcome is printed; exit 7 if one of them is not accepted, unchanged, or a duplicate of those, and
     8 if none comes in time.
