@@ -81,9 +81,10 @@ def show(
             event = read_event(record.value)
             after = fold_event(aggregate, folded, event)
         except (FoldError, ValueError) as error:
+            where = f"--partition {place.partition} --from {record.offset}"
             raise ContradictionError(
                 f"{place.topic}:{place.partition}@{record.offset}: {error}",
-                f"look at it: cqrs tail {aggregate.name} events --aggregate-id {aggregate_id}",
+                f"look at it: cqrs tail {aggregate.name} events {where} -n 1",
             ) from error
         if after is not folded:
             folded = after

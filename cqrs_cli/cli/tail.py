@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         "cqrs tail bank_account events --aggregate-id acc-42",
         "cqrs tail bank_account commands -n 10 -o json",
         "cqrs tail bank_account dead-letters --from 2026-11-21T01:02:03Z",
+        "cqrs tail bank_account events --partition 3 --from 250 -n 1",
     ],
 )
 def tail(
@@ -44,11 +45,16 @@ def tail(
     aggregate_id: Annotated[
         str | None, typer.Option("--aggregate-id", metavar="ID", help="Only this one's (by record key).")
     ] = None,
+    partitions: Annotated[
+        list[int] | None,
+        typer.Option("--partition", metavar="P", min=0, help="Only of this one; repeatable."),
+    ] = None,
 ) -> None:
     """Print committed records: from the beginning to the present end, if nothing else is said.
 
     Records of several partitions are printed in the order of their timestamps, within a partition in that of the log;
-    with --follow as they come. With --from and -n it ends after N records, also when following.
+    with --follow as they come. With --from and -n it ends after N records, also when following. Each partition
+    counts its own offsets: with --partition one is a place.
     """
     from cqrs_cli.kafka import tailing
     from cqrs_cli.kafka.tailing import Origin
@@ -64,7 +70,7 @@ def tail(
     # What was sent to a wrong partition is a command, an outcome and a dead letter there, but never an event.
     partitioner = cli.settings.partitioner if kind == "events" else "off"
     connection = cli.connection()
-    bounds = tailing.bounds(connection, topic, origin, key, partitioner)
+    bounds = tailing.bounds(connection, topic, origin, key, partitioner, partitions)
 
     def keep(record: "Record") -> bool:
         return key is None or record.key == key

@@ -108,8 +108,9 @@ class _Stretch:
             ):
                 self.folding.fold(records)
         except RefoldError as error:
+            place = f"--partition {self.partition} --from {error.offset}"
             raise ContradictionError(
                 f"{topic} partition {self.partition} {error}",
-                f"look at it: cqrs tail {plan.topics.aggregate} events --from {error.offset} -n 1",
+                f"look at it: cqrs tail {plan.topics.aggregate} events {place} -n 1",
             ) from error
         self.position = end

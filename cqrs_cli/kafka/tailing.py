@@ -1,7 +1,7 @@
 """Looking along a topic: stretches of several partitions in the order of time, their last records, and what follows."""
 
 import heapq
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
 from typing import NamedTuple
 
@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from cqrs_cli.core.moments import parse_moment
 from cqrs_cli.core.record import Record
+from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.partitioner import Partitioner, home
@@ -43,12 +44,23 @@ class Origin(NamedTuple):
 
 
 def bounds(
-    connection: Connection, topic: str, origin: Origin, key: bytes | None, partitioner: Partitioner
+    connection: Connection,
+    topic: str,
+    origin: Origin,
+    key: bytes | None,
+    partitioner: Partitioner,
+    chosen: Collection[int] | None = None,
 ) -> dict[int, tuple[int, int]]:
-    """(start, committed end) of each partition that may hold `key`; no key: of all. Raises `ConfigurationError`."""
+    """(start, committed end) of each of the `chosen` partitions that may hold `key`; None chosen, no key: of all.
+
+    Raises `ConfigurationError` if there is no such topic, `UsageError` if it has no such partition.
+    """
     count = readers.partitions(connection, topic)
+    if absent := sorted(partition for partition in chosen or () if partition >= count):
+        raise UsageError(f"{topic} has no partition {absent[0]}", f"it has 0 to {count - 1}")
     only = None if key is None else home(partitioner, key, count)
-    found = readers.bounds(connection, topic, range(count) if only is None else [only])
+    wanted = [p for p in (range(count) if only is None else [only]) if not chosen or p in chosen]
+    found = readers.bounds(connection, topic, wanted)
     return {
         partition: (_start(connection, topic, partition, low, end, origin), end)
         for partition, (low, end) in found.items()

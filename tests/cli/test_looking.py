@@ -126,6 +126,23 @@ def test_tail_begins_at_an_offset_or_a_time(decided: Cqrs) -> None:
     assert from_time == [line for line in whole if line["message"]["time"] >= time]
 
 
+def test_tail_shows_the_record_of_a_place(decided: Cqrs) -> None:
+    whole = decided("tail", "bank_account", "commands", "-o", "json").lines
+    for record in whole:
+        place = ("--partition", str(record["partition"]), "--from", str(record["offset"]), "-n", "1")
+        assert decided("tail", "bank_account", "commands", "-o", "json", *place).lines == [record]
+    both = ("--partition", "0", "--partition", "1")
+    assert decided("tail", "bank_account", "commands", "-o", "json", *both).lines == whole
+
+
+def test_tail_of_a_partition_that_does_not_exist_ends_with_2(decided: Cqrs, prefix: str) -> None:
+    said = decided("tail", "bank_account", "events", "--partition", "2")
+    assert (said.status, said.err) == (
+        2,
+        f"error: {prefix}bank_account.events has no partition 2; it has 0 to 1\n",
+    )
+
+
 def test_tail_of_one_aggregates_events(decided: Cqrs) -> None:
     said = decided("tail", "bank_account", "events", "--aggregate-id", "b")
     assert [text.split("  ", 3)[3] for text in said.out.splitlines()] == [

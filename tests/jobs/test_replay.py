@@ -124,7 +124,7 @@ def test_a_contradiction_is_named_with_its_place_and_nothing_is_written(
     with pytest.raises(ContradictionError) as raised:
         fold(Target(str(tmp_path / "out"), "json") if out else None)
     assert raised.value.message.startswith(f"{topics.events} partition 1 offset 1: 'a' is at version 1")
-    assert raised.value.hint.endswith("cqrs tail counter events --from 1 -n 1")
+    assert raised.value.hint.endswith("cqrs tail counter events --partition 1 --from 1 -n 1")
     assert list(tmp_path.iterdir()) == []
 
 
