@@ -1,10 +1,16 @@
 """Documents point at what exists: files, and names in the code."""
 
 import importlib
+import inspect
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from cqrs_cli.core import batch, envelope, event, expected, outcome
+from cqrs_cli.core.record import Record
+from cqrs_cli.jobs.progress import STATUSES
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [
@@ -49,3 +55,39 @@ def test_every_guarantee_names_a_test() -> None:
     promises, _, _ = text.partition("## What is not promised")
     _, *sections = promises.split("\n## ")
     assert [section.splitlines()[0] for section in sections if not _TEST.search(section)] == []
+
+
+MESSAGES = (ROOT / "docs/messages.md").read_text(encoding="utf-8")
+REASONS = {
+    *get_args(envelope.Reason),
+    *get_args(expected.Reason),
+    *re.findall(r'_reject\(verdict, "(\w+)"', inspect.getsource(batch)),
+}
+MESSAGE_TYPES = (
+    envelope.CommandEnvelope,
+    event.EventEnvelope,
+    outcome.OutcomeEnvelope,
+    outcome.Verdict,
+    outcome.Original,
+)
+
+
+def test_every_reason_has_its_row() -> None:
+    assert set(re.findall(r"^\| `([A-Z_]+)` \| (?:rejected|failed) \|", MESSAGES, re.MULTILINE)) == REASONS
+    assert {"BUSINESS_RULE", "EXPIRED", "ID_REUSED"} < REASONS
+
+
+@pytest.mark.parametrize(
+    "name", sorted({*STATUSES, *(field for kind in MESSAGE_TYPES for field in kind.__struct_fields__)})
+)
+def test_every_status_and_field_of_a_message_is_named(name: str) -> None:
+    assert f"`{name}`" in MESSAGES
+
+
+def test_the_messages_shown_can_be_read() -> None:
+    command, happened, decided = (
+        text.encode() for text in re.findall(r"^```json\n(.*?)^```$", MESSAGES, re.MULTILINE | re.DOTALL)
+    )
+    assert envelope.read_command(Record(0, 0, b"acc-42", command, list(event.HEADERS))).expected_text() == "7"
+    assert event.read_event(happened).position() == (3, 18274, 0)
+    assert outcome.read_outcome(decided).data.reason == "VERSION_CONFLICT"

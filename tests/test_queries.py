@@ -64,7 +64,10 @@ def test_an_event_that_is_there_twice_counts_once() -> None:
     [[event(1), event(3)], [event(2)], [event(1, kind="Unknown")], [(PLACE, Record(9, 0, b"c", b"{}"))]],
 )
 def test_a_contradiction_names_its_place(events: list[tuple[Stretch, Record]]) -> None:
-    with pytest.raises(ContradictionError, match=r"counter\.events:3@\d: .*cqrs tail counter events --partition 3 --from \d -n 1"):
+    with pytest.raises(
+        ContradictionError,
+        match=r"counter\.events:3@\d: .*cqrs tail counter events --partition 3 --from \d -n 1",
+    ):
         shown(None, *events)
 
 
