@@ -28,9 +28,7 @@ from cqrs_cli import layers
 from cqrs_cli.durations import parse_duration, show_duration
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.layers import Layer
-from cqrs_cli.properties import is_name, is_secret, parse_properties
-
-__all__ = ["Settings", "load", "origins", "parse_duration", "parse_properties", "show_duration"]
+from cqrs_cli.properties import is_name, is_secret
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
 
@@ -96,18 +94,41 @@ class Settings(BaseSettings):
     )
 
     root: Path
-    bootstrap_server: Annotated[str, AfterValidator(_servers)] | None = None  # None: the embedded broker
-    command_config: Path | None = None
-    properties: Annotated[dict[str, str], NoDecode, BeforeValidator(_flat)] = {}
-    topic_prefix: str = Field("", pattern=r"^[a-zA-Z0-9._-]{0,100}$")
-    partitions: int = Field(4, ge=1, le=10_000)
-    partitioner: Literal["murmur2", "crc32", "off"] = "murmur2"
-    aggregates: str = Field("aggregates", pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$")
-    state_dir: Path = Path(".cqrs/state")  # relative to the root; absolute once loaded
-    dedup_window: Duration = timedelta(hours=24)
-    commands_retention: Duration = timedelta(days=7)
-    outcomes_retention: Retention = None  # None: unlimited
-    master: str = Field("local[*]", pattern=r"^[^\x00-\x1f]+$")
+    bootstrap_server: Annotated[str, AfterValidator(_servers)] | None = Field(
+        None,
+        description="Kafka, as HOST:PORT, several with commas between; "
+        "unset: that of `command_config`, else the embedded broker.",
+    )
+    command_config: Path | None = Field(
+        None, description="A file of Java client properties: TLS, logins, `bootstrap.servers`."
+    )
+    properties: Annotated[dict[str, str], NoDecode, BeforeValidator(_flat)] = Field(
+        {}, description="Single client properties over those of `command_config`; no secrets."
+    )
+    topic_prefix: str = Field(
+        "", pattern=r"^[a-zA-Z0-9._-]{0,100}$", description="Put before every topic's name as it is."
+    )
+    partitions: int = Field(4, ge=1, le=10_000, description="Of every new topic; fixed for life.")
+    partitioner: Literal["murmur2", "crc32", "off"] = Field(
+        "murmur2",
+        description="How senders hash keys: as Java's clients, or as librdkafka by default; off is not checked.",
+    )
+    aggregates: str = Field(
+        "aggregates", pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$", description="The package with the aggregates."
+    )
+    state_dir: Path = Field(  # relative to the root; absolute once loaded
+        Path(".cqrs/state"),
+        description="Where shards rest, on a local disk; the default is in the project's root.",
+    )
+    dedup_window: Duration = Field(timedelta(hours=24), description="How long a command's id is remembered.")
+    commands_retention: Duration = Field(
+        timedelta(days=7), description="How long a new commands topic keeps them."
+    )
+    outcomes_retention: Retention = Field(
+        None,
+        description="The same for outcomes and dead letters: at least the commands' and two dedup windows.",
+    )
+    master: str = Field("local[*]", pattern=r"^[^\x00-\x1f]+$", description="Where Spark runs.")
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
 

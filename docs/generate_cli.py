@@ -24,7 +24,7 @@ Written by `python docs/generate_cli.py`; do not edit.
 
 Data goes to stdout, everything else to stderr. With `-o json` a one-shot command prints one JSON document, a stream
 (`tail`, `send --wait`) JSON Lines, and an error on stderr is `{"error":{"code":…,"message":…,"hint":…}}`. In text it
-is one line, `error: what; what to do`.
+is one line, `error: what; what to do`. What a flag can say a file can say, too: [settings.md](settings.md).
 """
 
 

@@ -1,5 +1,6 @@
 """Settings: who wins, where each came from, and what is said of a bad one."""
 
+import runpy
 from datetime import timedelta
 from pathlib import Path
 
@@ -237,3 +238,13 @@ def test_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
     assert rows["-X client.id"].value == "me"
     assert rows["-X sasl.password"].origin == str(tmp_path / "client.properties")
     assert "hunter2" not in repr(rows) + repr(settings)
+
+
+def test_the_settings_page_is_up_to_date() -> None:
+    generator = runpy.run_path(str(Path(__file__).parents[1] / "docs/generate_settings.py"))
+    written = generator["TARGET"].read_text(encoding="utf-8")
+    assert written == generator["reference"](), "run: python docs/generate_settings.py"
+
+
+def test_every_setting_is_described() -> None:
+    assert [n for n, field in Settings.model_fields.items() if n != "root" and not field.description] == []
