@@ -30,7 +30,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.layers import Layer
 from cqrs_cli.properties import is_name, is_secret
 
-_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::([0-9]{1,5}))?")
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
 #: Dots in the name of a client property; librdkafka's longest have seven.
 _MOST_DOTS = 20
@@ -54,7 +54,7 @@ def _retention(value: object) -> object:
 def _servers(value: str) -> str:
     for address in value.split(","):
         match = _ADDRESS.fullmatch(address.strip())
-        if match is None or not 0 < int(match[1] or 9092) < 65536:
+        if match is None or not 0 < int(match[1]) < 65536:
             raise ValueError(f"not HOST:PORT: {address[:80]!r}")
     return value
 

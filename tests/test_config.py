@@ -115,6 +115,8 @@ def test_keys_may_be_spelled_as_the_flags_are(tmp_path: Path) -> None:
         'partitioner = "random"',
         'bootstrap_server = "http://kafka:9092"',
         'bootstrap_server = "kafka:99999"',
+        'bootstrap_server = "kafka"',
+        'bootstrap_server = "[::1]"',
         'aggregates = "../elsewhere"',
         'properties = "client.id=me"',
     ],
