@@ -33,6 +33,14 @@ logging.getLogger("py4j").addHandler(logging.NullHandler())
 logging.getLogger("py4j").propagate = False
 
 
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
+# It says a few things, Ctrl-C with a traceback among them, through the root's logger instead of its own.
+logging.getLogger().addFilter(_is_not_py4js)
+
+
 @contextmanager
 def started(conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["ClientServer"]:
     """A gateway to a new JVM, which is ended with the block. Its output and its workers' go to `log`, emptied first.

@@ -39,6 +39,21 @@ with session("local[1]", {}, Path(sys.argv[2]), "hangs") as context:
     context.parallelize([Path(sys.argv[1])], 1).foreach(hang)
 """
 
+#: A driver that hears Ctrl-C while it waits for an answer of the JVM.
+INTERRUPTED = """
+import signal, sys, threading
+from pathlib import Path
+from cqrs_cli.jobs.spark import session
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    with session("local[1]", {}, Path(sys.argv[1]), "interrupted") as context:
+        threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,)).start()
+        context._jvm.java.lang.Thread.sleep(2_000)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
 SESSION = """
 import sys
 from pathlib import Path
@@ -197,3 +212,9 @@ def test_a_worker_that_dies_becomes_one_line_naming_the_log(spark: "SparkContext
 def test_a_signal_to_the_drivers_group_does_not_reach_the_jvm(spark: "SparkContext") -> None:
     jvm: int = spark._gateway.proc.pid  # type: ignore[union-attr]
     assert os.getsid(jvm) != os.getsid(0)
+
+
+@pytest.mark.spark
+def test_ctrl_c_while_the_jvm_is_asked_is_no_traceback(tmp_path: Path) -> None:
+    ended = python(INTERRUPTED, tmp_path / "spark.log")
+    assert (ended.stdout, ended.stderr) == ("interrupted\n", "")
