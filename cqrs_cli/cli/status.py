@@ -32,23 +32,31 @@ def status(
     """Show lag, owner, speed and state of every partition.
 
     The owner is who committed last; its speed is the average since its first commit. State is what this machine holds
-    of the partition: nothing, where another machine owns it.
+    of the partition: nothing, where another machine owns it. Aggregates without topics are left out, and named as
+    missing in JSON; without any that has them it ends with 3.
     """
     from cqrs_cli.jobs.overview import overview
 
     names = cli.chosen(aggregates)
     connection, seen = cli.connection(), {}
+    missing: dict[str, ConfigurationError] = {}
     for name in names:
         try:
             seen[name] = overview(connection, cli.topics(name), cli.settings.state_dir, with_digest)
         except ConfigurationError as error:
             if aggregates:
                 raise
-            cli.note(f"{name}: {error}")
-    cli.result(_document(seen, with_digest), partial(_table, seen, with_digest))
+            missing[name] = error
+    if not seen:
+        raise next(iter(missing.values()))
+    for name, why in missing.items():
+        cli.note(f"{name}: {why}")
+    cli.result(_document(seen, list(missing), with_digest), partial(_table, seen, with_digest))
 
 
-def _document(seen: Mapping[str, Sequence["Partition"]], with_digest: bool) -> dict[str, Any]:
+def _document(
+    seen: Mapping[str, Sequence["Partition"]], missing: Sequence[str], with_digest: bool
+) -> dict[str, Any]:
     written: dict[str, Any] = {"lag": sum(part.lag for parts in seen.values() for part in parts)}
     if with_digest:
         written["digest"] = _digest([part for parts in seen.values() for part in parts])
@@ -60,6 +68,7 @@ def _document(seen: Mapping[str, Sequence["Partition"]], with_digest: bool) -> d
         }
         for name, parts in seen.items()
     }
+    written["missing"] = missing
     return written
 
 

@@ -235,3 +235,10 @@ def shard_with(path: Path, topic_id: str) -> LmdbStore:
 def test_status_of_all_leaves_out_what_has_no_topics(decided: Cqrs) -> None:
     said = decided("status", "-o", "json")
     assert (said.status, list(said.document["aggregates"])) == (0, ["bank_account"])
+    assert said.document["missing"] == ["counter", "order", "sensor"]
+
+
+def test_status_without_any_topics_ends_with_3(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
+    said = cqrs("status", "-o", "json", "-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    assert (said.status, said.out) == (3, "")
+    assert json.loads(said.err)["error"]["message"] == f"topic {prefix}bank_account.commands does not exist"
