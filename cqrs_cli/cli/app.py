@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from typer.models import OptionInfo
 
 from cqrs_cli.version import __version__
 
@@ -42,29 +43,31 @@ def group(name: str, help: str) -> typer.Typer:
     return made
 
 
-def _help_when_bare(ctx: typer.Context) -> None:
-    if ctx.invoked_subcommand is None:
-        typer.echo(ctx.get_help())
-        raise typer.Exit
-
-
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"cqrs {__version__}")
         raise typer.Exit
 
 
-def _root(
-    ctx: typer.Context,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "-V", "--version", callback=_print_version, is_eager=True, metavar="", help="Print the version."
-        ),
-    ] = False,
-) -> None:
-    _help_when_bare(ctx)
+def version_option(panel: str | None = None) -> OptionInfo:
+    """`-V`, shown in this panel of the help."""
+    option: OptionInfo = typer.Option(
+        "-V",
+        "--version",
+        callback=_print_version,
+        is_eager=True,
+        metavar="",
+        help="Print the version.",
+        rich_help_panel=panel,
+    )
+    return option
+
+
+def _help_when_bare(ctx: typer.Context, version: Annotated[bool, version_option()] = False) -> None:
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit
 
 
 app = group("cqrs", "Commands decided exactly once, on Kafka and Spark.")
-app.callback(invoke_without_command=True, epilog=EPILOG)(_root)
+app.callback(invoke_without_command=True, epilog=EPILOG)(_help_when_bare)

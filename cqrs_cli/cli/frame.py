@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import typer
 from typer.models import OptionInfo
 
-from cqrs_cli.cli.app import PANELS
+from cqrs_cli.cli.app import PANELS, version_option
 from cqrs_cli.cli.app import app as root
 from cqrs_cli.cli.output import Output
 from cqrs_cli.errors import UnavailableError, UsageError
@@ -68,6 +68,7 @@ Quiet = Annotated[
 Verbose = Annotated[
     bool, typer.Option("-v", "--verbose", help="Tracebacks of errors.", rich_help_panel=COMMON)
 ]
+Version = Annotated[bool, version_option(COMMON)]
 
 
 class Cli(Output):
@@ -205,6 +206,7 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
         output: OutputFormat = "text",
         quiet: Quiet = False,
         verbose: Verbose = False,
+        version: Version = False,
         **arguments: Any,
     ) -> Call:
         flags = {

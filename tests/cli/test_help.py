@@ -60,8 +60,9 @@ def test_help_goes_to_stdout_and_ends_with_0(cqrs: Cqrs, arguments: list[str]) -
     assert "Usage: cqrs" in said.out
 
 
-def test_the_version_is_printed(cqrs: Cqrs) -> None:
-    assert cqrs("-V") == (0, f"cqrs {__version__}\n", "")
+@pytest.mark.parametrize("path", ["cqrs", "cqrs kafka", *(path for path, _ in LEAVES)])
+def test_the_version_is_printed_by_every_command(cqrs: Cqrs, path: str) -> None:
+    assert cqrs(*path.split()[1:], "-V") == (0, f"cqrs {__version__}\n", "")
 
 
 def test_help_loads_nothing_heavy() -> None:
