@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import re
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,9 @@ COMMANDS = (
     "doctor",
     "kafka",
 )
+
+#: `-o json` in all its spellings, also behind other short flags: `-qojson`.
+_JSON = re.compile(r"(?<!\S)(-[fhqvV]*o ?|--output[ =])json(?!\S)")
 
 SIGNAL = 128  # a process ended by signal n has exit status 128 + n, by convention of the shells
 
@@ -97,10 +101,7 @@ def _usage_error(error: typer.TyperException) -> UsageError:
 
 def _wants_json(arguments: Sequence[str]) -> bool:
     """Whether errors of a command line that cannot be read are to be JSON."""
-    spelled = " ".join(arguments)
-    return any(
-        form in f" {spelled} " for form in (" -o json ", " -ojson ", " --output json ", " --output=json ")
-    )
+    return _JSON.search(" ".join(arguments)) is not None
 
 
 @contextmanager

@@ -89,8 +89,11 @@ def test_wrong_usage_ends_with_2_and_says_why(cqrs: Cqrs, arguments: list[str], 
     assert said.err.startswith(complaint)
 
 
-def test_wrong_usage_is_json_when_json_is_wanted(cqrs: Cqrs) -> None:
-    assert json.loads(cqrs("show", "-o", "json").err)["error"]["code"] == "USAGE"
+@pytest.mark.parametrize(
+    "spelled", ["-o json", "-ojson", "-qo json", "-qvojson", "--output json", "--output=json"]
+)
+def test_wrong_usage_is_json_when_json_is_wanted(cqrs: Cqrs, spelled: str) -> None:
+    assert json.loads(cqrs("show", *spelled.split()).err)["error"]["code"] == "USAGE"
 
 
 def test_a_secret_is_not_taken_as_a_flag(cqrs: Cqrs) -> None:
