@@ -1,6 +1,8 @@
 """What every command shares: its common options, and the `Cli` it reads settings from and speaks through."""
 
 import inspect
+import re
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from typer.models import OptionInfo
 from cqrs_cli.cli.app import PANELS, version_option
 from cqrs_cli.cli.app import app as root
 from cqrs_cli.cli.output import Output
-from cqrs_cli.errors import UnavailableError, UsageError
+from cqrs_cli.errors import CqrsError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.config import Settings
@@ -22,6 +24,17 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.connection import Connection
     from cqrs_cli.kafka.embedded import Broker
     from cqrs_cli.kafka.topics import Topics
+
+#: The flags that say which cluster and topics a call is about, by setting.
+_PLACE = {
+    "bootstrap_server": "-b",
+    "command_config": "--command-config",
+    "properties": "-X",
+    "topic_prefix": "--topic-prefix",
+}
+
+#: A command in a hint: `create it: cqrs init`. The embedded broker's take no flags.
+_NAMED = re.compile(r": cqrs (?:init|run|tail|show|replay|verify|status|doctor)\b")
 
 #: A command: `Cli` first, then its own parameters; the value is the exit status, None for 0.
 Function = TypeVar("Function", bound=Callable[..., int | None])
@@ -146,6 +159,19 @@ class Cli(Output):
             raise UsageError(f"there are no aggregates in {place}", "make a project with one: cqrs new DIR")
         return {name: self.aggregate(name) for name in names}
 
+    def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
+        """As `Output.failure`; a command that the hint names is one of this call's cluster."""
+        super().failure(type(error)(error.message, self.with_flags(error.hint), error.more), cause)
+
+    def with_flags(self, hint: str) -> str:
+        """A hint whose command, behind a colon, has the flags that say which cluster and topics this call was about."""
+        given = "".join(
+            f" {flag} {shlex.quote(str(value))}"
+            for name, flag in _PLACE.items()
+            for value in _several(self.flags.get(name))
+        )
+        return _NAMED.sub(lambda named: named[0] + given, hint)
+
     def topics(self, name: str) -> "Topics":
         """The four topics of the aggregate of that name."""
         from cqrs_cli.kafka.topics import Topics
@@ -230,6 +256,13 @@ def _named(parameter: inspect.Parameter) -> inspect.Parameter:
         if isinstance(option, OptionInfo) and parameter.annotation.__origin__ is bool:
             option.metavar = ""
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def _several(value: object) -> list[object]:
+    """A flag's values: none if it was not given."""
+    if isinstance(value, (list, tuple)):
+        return list(value)
+    return [] if value is None else [value]
 
 
 def complete_aggregate(incomplete: str) -> list[str]:

@@ -50,7 +50,7 @@ def status(
     if not seen:
         raise next(iter(missing.values()))
     for name, why in missing.items():
-        cli.note(f"{name}: {why}")
+        cli.note(f"{name}: {cli.with_flags(str(why))}")
     cli.result(_document(seen, list(missing), with_digest), partial(_table, seen, with_digest))
 
 

@@ -166,10 +166,13 @@ def test_tail_follows_what_comes(decided: Cqrs, connection: Connection, prefix: 
 @pytest.mark.parametrize(
     "command", [("show", "counter", "c"), ("tail", "counter", "events"), ("status", "counter")]
 )
-def test_missing_topics_end_with_3(on_broker: Cqrs, command: tuple[str, ...]) -> None:
+def test_missing_topics_end_with_3_and_the_command_that_makes_these(
+    on_broker: Cqrs, command: tuple[str, ...], connection: Connection, prefix: str
+) -> None:
     said = on_broker(*command)
     assert (said.status, said.out) == (3, "")
-    assert said.err.endswith("does not exist; create it: cqrs init\n")
+    place = f"-b {connection.bootstrap_server} --topic-prefix {prefix}"
+    assert said.err.endswith(f"does not exist; create it: cqrs init {place}\n")
 
 
 def test_status_before_anything_is_decided(decided: Cqrs) -> None:

@@ -43,6 +43,13 @@ def test_every_error_ends_with_its_own_status(broken: Cqrs, error: type[CqrsErro
     assert broken(error("no")).status == error.exit_code
 
 
+def test_a_command_in_a_hint_has_the_flags_of_this_call(broken: Cqrs) -> None:
+    error = CqrsError("no", "let cqrs run work; look: cqrs tail counter events")
+    said = broken(error, "-b", "kafka:9092", "-X", "client.id=a b", "--topic-prefix", "p.")
+    place = "-b kafka:9092 -X 'client.id=a b' --topic-prefix p."
+    assert said.err == f"error: no; let cqrs run work; look: cqrs tail {place} counter events\n"
+
+
 def test_what_nobody_expected_is_one_line_too(broken: Cqrs) -> None:
     assert broken(KeyError("x")) == (1, "", "error: KeyError: 'x'; -v shows the traceback\n")
 

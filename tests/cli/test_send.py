@@ -48,11 +48,11 @@ def test_a_command_is_appended_where_its_key_belongs(
 
 
 def test_without_topics_it_says_what_to_do(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
-    said = cqrs(
-        "send", "counter", "c", "Increment", "-b", connection.bootstrap_server, "--topic-prefix", prefix
-    )
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    said = cqrs("send", "counter", "c", "Increment", *place)
     assert said.status == 3
-    assert said.err == f"error: topic {prefix}counter.commands does not exist; create it: cqrs init\n"
+    missing = f"topic {prefix}counter.commands does not exist"
+    assert said.err == f"error: {missing}; create it: cqrs init {' '.join(place)}\n"
 
 
 def test_an_unreachable_broker_ends_with_4(cqrs: Cqrs) -> None:
