@@ -245,7 +245,10 @@ def _refusal(error: ValidationError, ordered: list[Layer]) -> Exception:
     name = str(first["loc"][0])
     layer = next((layer for layer in ordered if name in layer.values), ordered[0])
     reason = str(first["msg"]).removeprefix("Value error, ")
-    return layer.error(f"{layer.origin(name)}: {name}: {reason}", "see cqrs doctor for the settings in force")
+    default = Settings.model_fields[name].default
+    shown = show_duration(default) if isinstance(default, timedelta) else default
+    hint = "change it there, or leave it out" + (f": the default is {shown}" if shown else "")
+    return layer.error(f"{layer.origin(name)}: {name}: {reason}", hint)
 
 
 def _server_of(command_config: Path) -> str | None:

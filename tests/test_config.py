@@ -127,6 +127,12 @@ def test_a_bad_value_names_its_place_and_setting(tmp_path: Path, line: str) -> N
     assert error.message.startswith(f"{tmp_path / 'cqrs.toml'}: {line.split(' ')[0]}: ")
 
 
+def test_a_bad_value_says_what_may_be_done(tmp_path: Path) -> None:
+    error = refused(project(tmp_path, "partitions = 0"))
+    assert error.hint == "change it there, or leave it out: the default is 4"
+    assert refused(project(tmp_path, 'dedup_window = "0s"')).hint.endswith("the default is 1d")
+
+
 def test_a_bad_variable_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_DEDUP_WINDOW", "soon")
     assert refused(tmp_path).message.startswith(

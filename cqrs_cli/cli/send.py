@@ -103,4 +103,4 @@ def _seconds(flag: str, text: str) -> float:
     try:
         return parse_duration(text).total_seconds()
     except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
+        raise UsageError(f"{flag}: {error}", f"write {flag} 30s") from None

@@ -1,10 +1,14 @@
 """What `cqrs doctor` looks at: checks as values. Nothing is started, and nothing is changed."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from cqrs_cli.errors import CqrsError
+
+#: The end of a hint that leads to `cqrs doctor`.
+_BACK = re.compile(r"(: |^see )cqrs doctor$")
 
 Status = Literal["ok", "warn", "fail"]
 
@@ -31,8 +35,11 @@ def warn(name: str, detail: str, hint: str) -> Check:
 
 
 def fail(name: str, error: CqrsError) -> Check:
-    """Something will end with this error."""
-    return Check(name, "fail", error.message, error.hint, error.exit_code)
+    """Something will end with this error. Its hint leads on, not back to here."""
+    hint = _BACK.sub("", error.hint)
+    if error.hint and not hint:
+        hint = "the log of the broker may say why"
+    return Check(name, "fail", error.message, hint, error.exit_code)
 
 
 def examined(name: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:

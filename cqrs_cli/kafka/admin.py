@@ -69,7 +69,10 @@ class Admin:
             if topic["error_code"] == _TOPIC_NOT_ALLOWED:
                 raise Need("Describe", "topic", topic["name"]).missing()
             if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
-                raise CqrsError(f"topic {topic['name']} cannot be described: error {topic['error_code']}")
+                raise CqrsError(
+                    f"topic {topic['name']} cannot be described: error {topic['error_code']}",
+                    "see cqrs doctor",
+                )
             if topic["error_code"] == 0:
                 found[topic["name"]] = topic
         configs = self._configs(found)
@@ -138,7 +141,7 @@ class Admin:
 
 
 class Made(NamedTuple):
-    """What became of one topic: `created`, `kept`, or in a dry run `missing`."""
+    """What became of one topic: `created`, `kept`, or in a dry run `missing`, or `unknown` where no broker runs."""
 
     topic: str
     result: str

@@ -110,6 +110,18 @@ def test_an_unreachable_broker_exits_4(doctor: Doctor) -> None:
     assert doctor.of("broker") == [("fail", "no answer from Kafka at 127.0.0.1:1 (connection refused)")]
 
 
+@pytest.mark.parametrize(
+    ("toml", "arguments"), [("partitions = 0", []), ("", ["-b", "127.0.0.1:1"]), ("partition = 3", [])]
+)
+def test_no_hint_of_the_doctor_leads_to_the_doctor(
+    doctor: Doctor, root: Path, toml: str, arguments: list[str]
+) -> None:
+    (root / "cqrs.toml").write_text(toml)
+    assert doctor(*arguments) in (3, 4)
+    hints = [check["hint"] for check in doctor.document["checks"] if check["status"] == "fail"]
+    assert hints and all(hint and "cqrs doctor" not in hint for hint in hints)
+
+
 @pytest.mark.kafka
 def test_missing_topics_exit_3_and_sound_ones_0(doctor: Doctor, connection: Connection, prefix: str) -> None:
     broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]

@@ -175,7 +175,10 @@ def test_what_was_sent_before_a_bad_line_is_waited_for(on_broker: Cqrs, owner: O
         (["bank_account", "a", "Open", "--file", "-"], "with --file the lines say everything"),
         (["--file", "nowhere"], "nowhere cannot be read"),
         (["bank_account", "a", "Opne"], "no command 'Opne'"),
-        (["bank_account", "a", "Close", "--expires", "30"], "--expires: not a duration"),
+        (
+            ["bank_account", "a", "Close", "--expires", "30"],
+            "--expires: not a duration: '30' (like 30s, 15m, 24h, 7d); write",
+        ),
         (["bank_account", "a", "Close", "--wait", "--timeout", "x"], "--timeout: not a duration"),
     ],
 )
