@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.app import app, group
 from cqrs_cli.cli.frame import Cli, command
-from cqrs_cli.errors import UnavailableError
+from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,8 +18,9 @@ app.add_typer(kafka)
 @command(kafka, examples=["cqrs kafka start", "cqrs kafka start -o json"])
 def start(cli: Cli) -> None:
     """Start the project's broker and wait until it serves. The first time ever it is downloaded: 43 MB."""
+    root = _root(cli)
     broker = cli.broker()
-    cli.result(_document(cli.settings.root, broker), _text(broker))
+    cli.result(_document(root, broker), _text(broker))
 
 
 @command(kafka, examples=["cqrs kafka stop"])
@@ -27,10 +28,11 @@ def stop(cli: Cli) -> None:
     """Stop the project's broker. Its topics stay, in .cqrs/kafka."""
     from cqrs_cli.kafka import embedded
 
+    root = _root(cli)
     with cli.working("stopping the embedded Kafka"):
-        stopped = embedded.stop(cli.settings.root)
+        stopped = embedded.stop(root)
     text = "stopped" if stopped else "the embedded Kafka was not running"
-    cli.result({**_document(cli.settings.root, None), "stopped": stopped}, text)
+    cli.result({**_document(root, None), "stopped": stopped}, text)
 
 
 @command(kafka, examples=["cqrs kafka status", "cqrs kafka status -o json"])
@@ -38,9 +40,17 @@ def status(cli: Cli) -> int:
     """Whether the project's broker runs, and where; exit 4 when it does not."""
     from cqrs_cli.kafka import embedded
 
-    broker = embedded.status(cli.settings.root)
-    cli.result(_document(cli.settings.root, broker), _text(broker))
+    root = _root(cli)
+    broker = embedded.status(root)
+    cli.result(_document(root, broker), _text(broker))
     return 0 if broker else UnavailableError.exit_code
+
+
+def _root(cli: Cli) -> "Path":
+    """The project's root; raises `UsageError` if another broker than the project's own is named."""
+    if cli.flags.get("bootstrap_server") is not None:
+        raise UsageError("cqrs kafka is about the embedded broker of this project", "leave out -b")
+    return cli.settings.root
 
 
 def _document(root: "Path", broker: "Broker | None") -> dict[str, Any]:

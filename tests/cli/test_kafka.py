@@ -28,6 +28,21 @@ def test_stopping_what_does_not_run_is_no_error(project: Path, capfd: pytest.Cap
     assert capfd.readouterr().out == "the embedded Kafka was not running\n"
 
 
+@pytest.mark.parametrize("command", ["start", "stop", "status"])
+def test_another_broker_is_refused(project: Path, command: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["kafka", command, "-b", "127.0.0.1:9092"]) == 2
+    assert capfd.readouterr().err.endswith("is about the embedded broker of this project; leave out -b\n")
+
+
+def test_with_settings_that_cannot_be_read_nothing_is_begun(
+    project: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (project / "cqrs.toml").write_text("partitions =")
+    assert main(["kafka", "stop"]) == 3
+    said = capfd.readouterr()
+    assert (said.out, said.err.startswith(f"error: {project / 'cqrs.toml'} cannot be read: ")) == ("", True)
+
+
 def test_without_java_a_start_exits_4_and_says_what_to_install(
     project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
