@@ -36,9 +36,9 @@ def replay(
         str | None, typer.Option("--out", metavar="DIR", help="Write id, version, time and state of each.")
     ] = None,
     format: Annotated[
-        Literal["parquet", "json"],
-        typer.Option("--format", metavar="parquet|json", help="Of what --out writes."),
-    ] = "parquet",
+        Literal["parquet", "json"] | None,
+        typer.Option("--format", metavar="parquet|json", help="Of what --out writes. Default: parquet."),
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Compare with the live shards.")] = False,
     master: Master = None,
     conf: Conf = None,
@@ -48,6 +48,9 @@ def replay(
     The digest sums up ids, versions and states; equal digests mean equal aggregates. At a time each aggregate is
     everything up to its last version whose time is not later. --check compares with the shards of `cqrs run` on this
     machine, each at its own position, and ends with 5 at the first difference.
+
+    --out writes one row for each: JSON Lines with the state as an object, or Parquet, where it is a string of
+    canonical JSON.
     """
     from cqrs_cli.jobs.replay import plan
     from cqrs_cli.jobs.replay import replay as drive
@@ -81,12 +84,15 @@ def _moment(until: str | None) -> str | None:
         raise UsageError(f"--until: {error}", "give a time with its offset") from None
 
 
-def _target(out: str | None, format: Literal["parquet", "json"]) -> "Target | None":
+def _target(out: str | None, format: Literal["parquet", "json"] | None) -> "Target | None":
     """Where to write; a full local folder is refused before Spark is started."""
     from cqrs_cli.jobs.replay_output import Target, refuse_full
 
     if out is None:
+        if format is not None:
+            raise UsageError("--format is of what --out writes", "name a folder: --out DIR")
         return None
+    format = format or "parquet"
     if "://" in out:
         return Target(out, format)
     folder = Path(out).expanduser().absolute()

@@ -63,7 +63,7 @@ def replay(
     if target is None:
         done = finish(context, shares, partial(_count, context, plan, shares), _watcher(plan, watch))
     else:
-        rows = partial(replay_output.rows, plan, shares)
+        rows = partial(replay_output.rows, plan, shares, target.format)
         with replay_output.staged(context, target) as write:
             done = finish(context, shares, partial(write, len(plan.bounds), rows), _watcher(plan, watch))
     return _together(done, time.monotonic() - began)

@@ -6,7 +6,11 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from msgspec import Raw
+
+from cqrs_cli.core.aggregate import encode
 from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.jobs.refold import Row
 from cqrs_cli.jobs.replay_task import Plan, fold_partition
 from cqrs_cli.jobs.spark import dataframes
 
@@ -14,7 +18,13 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark import SparkContext
 
-SCHEMA = "id string, version long, time string, state string"
+Format = Literal["parquet", "json"]
+
+#: What Spark is handed and how it writes that. JSON comes as whole lines: Spark's own would hold the state as text.
+WRITTEN = {
+    "parquet": ("id string, version long, time string, state string", "parquet"),
+    "json": ("line string", "text"),
+}
 
 #: Aggregates handed to Spark at once.
 BATCH = 10_000
@@ -27,7 +37,7 @@ class Target(NamedTuple):
     """A folder by an absolute path, or by a URL of a file system that Spark knows."""
 
     folder: str
-    format: Literal["parquet", "json"]
+    format: Format
 
 
 @contextmanager
@@ -50,6 +60,8 @@ def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
         raise _unwritable(target, error.java_exception.getMessage()) from error
     try:
         yield lambda partitions, rows: _write(context, str(stage), target.format, partitions, rows)
+        if target.format == "json":
+            _call_json(java, files, stage)
         files.delete(path, False)
         if not files.rename(stage, path):
             raise _unwritable(target, f"cannot rename {stage}")
@@ -66,36 +78,62 @@ def refuse_full(folder: str, holds_something: bool) -> None:
 
 
 def rows(
-    plan: Plan, shares: Any, numbers: "Iterator[pyarrow.RecordBatch]"
+    plan: Plan, shares: Any, format: Format, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """What Spark runs on a worker: partition numbers in, their aggregates out; the shares go to the accumulator."""
-    import pyarrow
-
+    columns = _columns if format == "parquet" else _lines
     for batch in numbers:
         for partition in batch.column(0).to_pylist():
             folding, share = fold_partition(plan, partition)
             shares.add({partition: share})
             remaining = folding.rows() if folding is not None else iter(())
             while some := list(islice(remaining, BATCH)):
-                ids, versions, times, states = zip(*some, strict=True)
-                columns = [
-                    pyarrow.array(ids, pyarrow.string()),
-                    pyarrow.array(versions, pyarrow.int64()),
-                    pyarrow.array(times, pyarrow.string()),
-                    pyarrow.array([state.decode() for state in states], pyarrow.string()),
-                ]
-                yield pyarrow.RecordBatch.from_arrays(columns, ["id", "version", "time", "state"])
+                yield columns(some)
+
+
+def _columns(some: list[Row]) -> "pyarrow.RecordBatch":
+    import pyarrow
+
+    ids, versions, times, states = zip(*some, strict=True)
+    columns = [
+        pyarrow.array(ids, pyarrow.string()),
+        pyarrow.array(versions, pyarrow.int64()),
+        pyarrow.array(times, pyarrow.string()),
+        pyarrow.array([state.decode() for state in states], pyarrow.string()),
+    ]
+    return pyarrow.RecordBatch.from_arrays(columns, ["id", "version", "time", "state"])
+
+
+def _lines(some: list[Row]) -> "pyarrow.RecordBatch":
+    import pyarrow
+
+    lines = [
+        encode({"id": id, "version": version, "time": time, "state": Raw(state)}).decode()
+        for id, version, time, state in some
+    ]
+    return pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])
 
 
 def _write(
     context: "SparkContext",
     folder: str,
-    format: str,
+    format: Format,
     partitions: int,
     rows: Callable[[Iterator[Any]], Iterator[Any]],
 ) -> None:
+    schema, writer = WRITTEN[format]
     numbers = dataframes(context).range(0, partitions, 1, partitions)
-    numbers.mapInArrow(rows, SCHEMA).write.mode("overwrite").format(format).save(folder)
+    numbers.mapInArrow(rows, schema).write.mode("overwrite").format(writer).save(folder)
+
+
+def _call_json(java: Any, files: Any, stage: Any) -> None:
+    """Spark's text has names that end in .txt."""
+    for status in files.listStatus(stage):
+        name = str(status.getPath().getName())
+        if name.endswith(".txt"):
+            files.rename(
+                status.getPath(), java.org.apache.hadoop.fs.Path(stage, f"{name.removesuffix('.txt')}.json")
+            )
 
 
 def _unwritable(target: Target, reason: str) -> ConfigurationError:

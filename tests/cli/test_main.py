@@ -87,6 +87,7 @@ def test_sigterm_is_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> 
         (["tail", "a", "b"], "error: invalid value for 'TOPIC': 'b' is not one of"),
         (["status", "-o", "yaml"], "error: invalid value for '-o' / '--output': 'yaml' is not one of"),
         (["status", "-X", "nonsense"], "error: -X"),
+        (["replay", "counter", "--format", "json"], "error: --format is of what --out writes; name a folder"),
         (["status", "nope"], "error: no aggregate 'nope'; known: bank_account, counter, order, sensor\n"),
     ],
 )

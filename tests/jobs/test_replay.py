@@ -92,9 +92,10 @@ def test_aggregates_are_written_one_a_row(
     log(1, counted("b", 1, time=LATER))
     done = fold(Target(str(tmp_path / "out"), format))
     assert done.total[:2] == (2, 2)
+    states: list[Any] = [{"value": 2}, {"value": 1}] if format == "json" else ['{"value":2}', '{"value":1}']
     assert read(tmp_path / "out", format) == [
-        {"id": "a", "version": 1, "time": NOON, "state": '{"value":2}'},
-        {"id": "b", "version": 1, "time": LATER, "state": '{"value":1}'},
+        {"id": "a", "version": 1, "time": NOON, "state": states[0]},
+        {"id": "b", "version": 1, "time": LATER, "state": states[1]},
     ]
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
