@@ -5,7 +5,6 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
-BENCHMARKS := startup backlog latency replay verify memory
 MINUTES := 10
 
 .DEFAULT_GOAL := help
@@ -35,8 +34,9 @@ check: $(READY) ## Lint, formatting, types
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-bench: java $(READY) ## Measure what the README says; long
-	@for name in $(BENCHMARKS); do $(BIN)/python -m benchmarks.$$name || exit; done
+bench: java $(READY) ## Run the README's commands under Figures, one after the other; long
+	@grep -o 'python -m benchmarks[^`]*' README.md | while read -r python arguments; do \
+	    echo "$$python $$arguments" >&2; $(BIN)/python $$arguments </dev/null || exit; done
 
 setup: $(READY) ## Only make .venv
 

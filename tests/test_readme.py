@@ -82,6 +82,16 @@ def test_every_figure_has_a_benchmark_that_exists() -> None:
     assert [name for name in named if not (ROOT / f"benchmarks/{name}.py").is_file()] == []
 
 
+def test_make_bench_runs_every_command_of_the_figures(tmp_path: Path) -> None:
+    (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "python").chmod(0o755)
+    make = ["make", "--old-file=java", "--silent", "bench", f"BIN={tmp_path}", "READY="]
+    said = subprocess.run(make, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    named = re.findall(r"`python (-m benchmarks[^`]*)`", TEXT)
+    assert said.splitlines() == named
+    assert "-m benchmarks.backlog --remembered 3000000 --ids random" in named
+
+
 @pytest.mark.parametrize("line", [*TOUR, *EXAMPLES])
 def test_every_command_is_understood(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)
