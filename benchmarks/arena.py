@@ -41,7 +41,7 @@ class Arena:
         return topics
 
     def cqrs(self, *arguments: str) -> dict[str, Any]:
-        """Run the installed command here; its JSON document."""
+        """Run the command here; its JSON document."""
         done = subprocess.run(
             [*command(*arguments), "-o", "json"], cwd=self.root, stdout=subprocess.PIPE, check=True
         )
@@ -67,7 +67,7 @@ def arena() -> Iterator[Arena]:
 
 
 def command(*arguments: str) -> list[str]:
-    """The installed `cqrs` with these arguments."""
+    """`cqrs` with these arguments, as this Python has it."""
     return [sys.executable, "-m", "cqrs_cli", *arguments]
 
 

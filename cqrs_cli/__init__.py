@@ -1,4 +1,4 @@
-"""What an aggregate imports; see `interface` in the docs. Loads no Spark, Kafka, LMDB or Typer."""
+"""What an aggregate imports; the README has one in ten lines. Loads no Spark, Kafka, LMDB or Typer."""
 
 from cqrs_cli.core.decider import Command, Decider, Event, Rejected, State, replace
 from cqrs_cli.version import __version__
