@@ -6,16 +6,19 @@ Progress does not come through Spark, whose accumulators arrive when a task ends
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs import jvm
 from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.claim import parse_claim
 from cqrs_cli.jobs.progress import Progress, Snapshot
 from cqrs_cli.jobs.retire import retire
 from cqrs_cli.jobs.spark import code_root
+from cqrs_cli.kafka.offsets import standing
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
@@ -35,6 +38,9 @@ FUTILE = 5
 
 #: Owners that were told to end need a moment to close their shards cleanly, in seconds.
 QUIET_END = 5.0
+
+#: A later run that takes over several aggregates claims all of them within so many seconds.
+ALL_CLAIMED = 3.0
 
 GROUP = "cqrs-run"
 
@@ -58,7 +64,9 @@ def run(
                 job = _Job(context, plan, tasks)
                 _watch(job, plan, progress, watch, note)
                 if job.error is None:
-                    return _settled(job.verdicts, progress, note)
+                    done = _settled(plan, job.verdicts, progress, note)
+                    retire(plan)
+                    return done
                 if jvm.is_gone(context, within=1.0):
                     raise job.error
                 futile = 0 if progress.claimed(plan.submission) else futile + 1
@@ -81,6 +89,8 @@ def run(
             ) from error
         except BaseException:
             _stop(context, plan)
+            with suppress(UnavailableError):
+                watch(progress.look())  # what was decided until the very end
             raise
 
 
@@ -172,15 +182,48 @@ def _watch(
             )
 
 
-def _settled(verdicts: list[Verdict], progress: Progress, note: Callable[[str], None]) -> Snapshot:
+def _settled(
+    plan: Plan, verdicts: list[Verdict], progress: Progress, note: Callable[[str], None]
+) -> Snapshot:
     """The end of a run whose tasks all came back: the gravest verdict is raised."""
     for verdict in verdicts:
         for text in verdict.notes:
             note(text)
     errors = [verdict.error for verdict in verdicts if verdict.error is not None]
     if errors:
-        raise max(errors, key=lambda error: error.exit_code)
+        gravest = max(errors, key=lambda error: error.exit_code)
+        raise _taken_over(plan, gravest) if isinstance(gravest, TakenOverError) else gravest
     return progress.final(verdicts)
+
+
+def _taken_over(plan: Plan, error: TakenOverError) -> TakenOverError:
+    """The same error; if a later run took only some of the aggregates, which, and how to go on for the others."""
+    deadline = time.monotonic() + ALL_CLAIMED
+    taken = _taken(plan)
+    while len(taken) < len(plan.grounds) and time.monotonic() < deadline:
+        time.sleep(0.1)
+        taken = _taken(plan)
+    left = sorted(set(plan.grounds) - set(taken))
+    if not taken or not left:
+        return error
+    return TakenOverError(
+        f"run {next(iter(taken.values()))} took over {', '.join(taken)}; nobody decides for {', '.join(left)} now",
+        f"let it work, and go on for what it left: cqrs run {' '.join(left)}",
+    )
+
+
+def _taken(plan: Plan) -> dict[str, str]:
+    """The aggregates that a later run has claimed something of, and that run."""
+    taken = {}
+    for name, ground in sorted(plan.grounds.items()):
+        try:
+            found = standing(plan.connection, ground.topics, range(ground.partitions))
+        except CqrsError:
+            continue
+        for claim in filter(None, (parse_claim(one.metadata) for one in found.values())):
+            if (claim.generation, claim.run) > (plan.generation, plan.run):
+                taken[name] = claim.run
+    return taken
 
 
 def _stop(context: "SparkContext", plan: Plan) -> None:

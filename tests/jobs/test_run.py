@@ -3,6 +3,7 @@
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from cqrs_cli.jobs.assignment import Plan, Verdict
 from cqrs_cli.jobs.claim import TERMINAL, Counts
 from cqrs_cli.jobs.progress import Progress, Snapshot
 from cqrs_cli.jobs.run_task import own
+from cqrs_cli.kafka.topics import Topics
 from tests.commands import increments
 from tests.domain import Domain
 
@@ -89,6 +91,13 @@ def test_what_was_decided_is_summed_up(counters: Domain) -> None:
     assert done.lag == 0
 
 
+def test_a_run_that_is_done_has_stopped(counters: Domain) -> None:
+    counters.send(*increments(3))
+    drive(Context(works), counters.plan())
+    _, claim = counters.standing()
+    assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3
+
+
 def test_a_lost_task_is_submitted_again_as_a_later_one(counters: Domain) -> None:
     counters.send(*increments(7))
     notes: list[str] = []
@@ -155,6 +164,22 @@ def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: D
     with pytest.raises(TakenOverError):
         drive(Context(disagree), counters.plan(), notes)
     assert notes == ["a note", "another"]
+
+
+def test_who_is_taken_over_in_part_says_what_is_left(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "ALL_CLAIMED", 0.0)
+    older = counters.plan()
+    other = replace(older.grounds["counter"], topics=Topics("other", counters.topics.prefix))
+    older = replace(older, grounds={**older.grounds, "other": other})
+    newer = counters.plan()
+    list(own(newer, 0, 1, 0))
+    taken = [Verdict(("counter", 0), Counts(), TakenOverError("taken"))]
+    with pytest.raises(TakenOverError) as raised:
+        drive(Context(lambda _: taken), older)
+    assert raised.value.message == f"run {newer.run} took over counter; nobody decides for other now"
+    assert raised.value.hint.endswith(": cqrs run other")
 
 
 def test_however_a_run_ends_its_partitions_are_fenced(counters: Domain) -> None:
