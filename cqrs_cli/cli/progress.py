@@ -22,7 +22,7 @@ class Display:
         self._cli = cli
         self._stack = ExitStack()
         self._port = metrics_port
-        self._before: Snapshot | None = None
+        self.last: Snapshot | None = None  # what was shown last
         self._shown = 0.0
         self._rate = 0.0
 
@@ -64,18 +64,18 @@ class Display:
         elif self._is_due(snapshot):
             self._cli.note(line(snapshot, self._rate))
             self._shown = time.monotonic()
-        self._before = snapshot
+        self.last = snapshot
 
     def _speed(self, now: "Snapshot") -> float:
         """Commands per second, smoothed over a few looks."""
-        if self._before is None or now.at <= self._before.at:
+        if self.last is None or now.at <= self.last.at:
             return 0.0
-        speed = (now.total("commands") - self._before.total("commands")) / (now.at - self._before.at)
+        speed = (now.total("commands") - self.last.total("commands")) / (now.at - self.last.at)
         return speed if self._rate == 0.0 else 0.6 * self._rate + 0.4 * max(0.0, speed)
 
     def _is_due(self, now: "Snapshot") -> bool:
         decided = now.total("commands")
-        moved = self._before is None or decided != self._before.total("commands")
+        moved = self.last is None or decided != self.last.total("commands")
         return decided > 0 and moved and time.monotonic() - self._shown >= PLAIN_EVERY
 
 

@@ -10,6 +10,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import Cli, command
 from cqrs_cli.cli.on_spark import Conf, Master, properties
+from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.progress import Snapshot
@@ -56,8 +57,9 @@ def run(
 ) -> None:
     """Decide commands, exactly once, until stopped.
 
-    Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6.
-    The first Ctrl-C (or SIGTERM) stops cleanly; everything committed is whole.
+    Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6,
+    also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. The first
+    Ctrl-C (or SIGTERM) stops cleanly; everything committed is whole.
     """
     from cqrs_cli.cli.progress import Display
     from cqrs_cli.jobs.prepare import prepare
@@ -79,10 +81,14 @@ def run(
             session = project_session(settings, "run", " ".join(known), spark)
             context = stack.enter_context(session)
             tasks = min(len(plan.units()), slots(context))
-        cli.note(
-            f"deciding for {', '.join(known)}: {len(plan.units())} partitions, {tasks} tasks; Ctrl-C stops"
-        )
-        done = drive(context, plan, tasks, display.show, display.note)
+        owned = f"{counted(len(plan.units()), 'partition')}, {counted(tasks, 'task')}"
+        cli.note(f"deciding for {', '.join(known)}: {owned}; Ctrl-C stops")
+        try:
+            done = drive(context, plan, tasks, display.show, display.note)
+        except KeyboardInterrupt:
+            if display.last is not None:
+                cli.note(f"stopped: {_sentence(display.last)}")
+            raise
     cli.result(done.summary(), _sentence(done))
 
 
@@ -91,6 +97,5 @@ def _sentence(done: "Snapshot") -> str:
 
     sums = done.summary()
     parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
-    return (
-        f"{sums['commands']:,} commands decided in {sums['seconds']:g} s: {parts}; {sums['events']:,} events"
-    )
+    decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
+    return f"{decided} decided in {sums['seconds']:g} s: {parts}; {events}"

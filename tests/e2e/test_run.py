@@ -108,6 +108,7 @@ def test_on_a_terminal_it_shows_where_it_is_and_ctrl_c_stops_it(project: Project
         child.expect(r"commands/s · lag 0 · accepted 20 · rejected 0 · duplicate 0 · failed 0")
         everybody = family(child.pid)
         child.sendintr()
+        child.expect(r"stopped: 20 commands decided in .* s: 20 accepted, .*; 20 events")
         child.expect(pexpect.EOF)
         child.wait()
         assert child.exitstatus == 130
