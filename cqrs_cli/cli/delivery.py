@@ -96,7 +96,7 @@ def _send_lines(cli: Cli, commands: Iterable[Composed], sender: Sender, topics: 
     sent = counts.total()
     cli.result(
         {"sent": sent, "seconds": seconds, "aggregates": dict(counts)},
-        f"sent {sent:,} commands in {seconds} s",
+        f"sent {counted(sent, 'command')} in {seconds} s",
     )
 
 

@@ -10,6 +10,7 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.frame import AggregateName, Cli, command
 from cqrs_cli.cli.on_spark import Conf, Master, existing_shards, properties
+from cqrs_cli.cli.output import counted
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ def _sentence(aggregate: str, done: "Replayed", target: "Target | None") -> str:
 
     total = done.total
     lines = [
-        f"{aggregate}: {total.aggregates:,} aggregates from {total.events:,} events in {done.seconds:.1f} s "
+        f"{aggregate}: {counted(total.aggregates, 'aggregate')} from {counted(total.events, 'event')} "
+        f"in {done.seconds:.1f} s "
         f"({total.events / max(done.seconds, 0.001):,.0f} a second)",
         f"digest {show(total.digest)}",
     ]
@@ -150,6 +152,6 @@ def _sentence(aggregate: str, done: "Replayed", target: "Target | None") -> str:
         agree = [found for found in done.compared.values() if not found.skipped]
         count = sum(found.aggregates for found in agree)
         lines.append(
-            f"{len(agree)} of {len(done.compared)} shards compared: {count:,} aggregates, no difference"
+            f"{len(agree)} of {len(done.compared)} shards compared: {counted(count, 'aggregate')}, no difference"
         )
     return "\n".join(lines)

@@ -140,6 +140,11 @@ def test_a_file_is_sent_and_counted(on_broker: Cqrs, tmp_path: Path) -> None:
     assert (sent["sent"], sent["aggregates"]) == (3000, {"bank_account": 3000})
 
 
+def test_one_command_is_no_commands(on_broker: Cqrs, tmp_path: Path) -> None:
+    (tmp_path / "one.ndjson").write_text(line("a", owner="x"))
+    assert on_broker("send", "--file", "one.ndjson").out.startswith("sent 1 command in ")
+
+
 def test_a_file_can_be_waited_for(on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
     (tmp_path / "many.ndjson").write_text(
         "".join(line(f"a{n}", owner="x") for n in range(3000)) + line("b", "Close")
