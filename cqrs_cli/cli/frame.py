@@ -1,8 +1,6 @@
 """What every command shares: its common options, and the `Cli` it reads settings from and speaks through."""
 
 import inspect
-import re
-import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +13,7 @@ from typer.models import OptionInfo
 
 from cqrs_cli.cli.app import PANELS, version_option
 from cqrs_cli.cli.app import app as root
+from cqrs_cli.cli.hints import with_flags
 from cqrs_cli.cli.output import Output
 from cqrs_cli.errors import CqrsError, UnavailableError, UsageError
 
@@ -24,17 +23,6 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.connection import Connection
     from cqrs_cli.kafka.embedded import Broker
     from cqrs_cli.kafka.topics import Topics
-
-#: The flags that say which cluster and topics a call is about, by setting.
-_PLACE = {
-    "bootstrap_server": "-b",
-    "command_config": "--command-config",
-    "properties": "-X",
-    "topic_prefix": "--topic-prefix",
-}
-
-#: A command in a hint: `create it: cqrs init`. The embedded broker's take no flags.
-_NAMED = re.compile(r": cqrs (?:init|run|tail|show|replay|verify|status|doctor)\b")
 
 #: A command: `Cli` first, then its own parameters; the value is the exit status, None for 0.
 Function = TypeVar("Function", bound=Callable[..., int | None])
@@ -165,12 +153,7 @@ class Cli(Output):
 
     def with_flags(self, hint: str) -> str:
         """A hint whose command, behind a colon, has the flags that say which cluster and topics this call was about."""
-        given = "".join(
-            f" {flag} {shlex.quote(str(value))}"
-            for name, flag in _PLACE.items()
-            for value in _several(self.flags.get(name))
-        )
-        return _NAMED.sub(lambda named: named[0] + given, hint)
+        return with_flags(hint, self.flags)
 
     def topics(self, name: str) -> "Topics":
         """The four topics of the aggregate of that name."""
@@ -256,13 +239,6 @@ def _named(parameter: inspect.Parameter) -> inspect.Parameter:
         if isinstance(option, OptionInfo) and parameter.annotation.__origin__ is bool:
             option.metavar = ""
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-
-
-def _several(value: object) -> list[object]:
-    """A flag's values: none if it was not given."""
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    return [] if value is None else [value]
 
 
 def complete_aggregate(incomplete: str) -> list[str]:
