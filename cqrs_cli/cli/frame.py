@@ -4,6 +4,7 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -239,6 +240,16 @@ def _named(parameter: inspect.Parameter) -> inspect.Parameter:
         if isinstance(option, OptionInfo) and parameter.annotation.__origin__ is bool:
             option.metavar = ""
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+
+
+def duration(flag: str, text: str) -> timedelta:
+    """What a flag says, like `30s`; raises `UsageError`."""
+    from cqrs_cli.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}", f"write {flag} 30s") from None
 
 
 def complete_aggregate(incomplete: str) -> list[str]:

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.frame import Cli, command, complete_aggregate
+from cqrs_cli.cli.frame import Cli, command, complete_aggregate, duration
+from cqrs_cli.durations import milliseconds
 from cqrs_cli.errors import UsageError
 
 
@@ -70,7 +71,7 @@ def send(
     from cqrs_cli.cli.delivery import send_file, send_one, send_one_and_wait
     from cqrs_cli.commands import compose
 
-    patience = _seconds("--timeout", timeout) if wait else None
+    patience = duration("--timeout", timeout).total_seconds() if wait else None
     single = (aggregate, id, command, fields, expect, command_id, correlation, expires)
     if file is not None:
         if any(single):
@@ -80,7 +81,7 @@ def send(
         return send_file(cli, file, patience)
     if aggregate is None or id is None or command is None:
         raise UsageError("AGGREGATE, ID and COMMAND are needed, or --file", "see cqrs send --help")
-    lifetime = None if expires is None else int(1000 * _seconds("--expires", expires))
+    lifetime = None if expires is None else milliseconds(duration("--expires", expires))
     expiry = None if lifetime is None else time.time_ns() // 1_000_000 + lifetime
     composed = compose(
         cli.aggregate(aggregate),
@@ -95,12 +96,3 @@ def send(
     if patience is None:
         return send_one(cli, composed)
     return send_one_and_wait(cli, composed, patience)
-
-
-def _seconds(flag: str, text: str) -> float:
-    from cqrs_cli.durations import parse_duration
-
-    try:
-        return parse_duration(text).total_seconds()
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", f"write {flag} 30s") from None

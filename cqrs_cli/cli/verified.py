@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from cqrs_cli.cli.output import counted
+
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify import Verified
     from cqrs_cli.jobs.verify_state import Compared
@@ -51,7 +53,7 @@ def lines(aggregate: str, done: "Verified") -> list[str]:
     if (more := done.violation_count - len(said)) > 0:
         said.append(f"and {more:,} more")
     seen = [
-        _many(done.total(name), noun)
+        counted(done.total(name), noun)
         for name, noun in (
             ("commands", "command"),
             ("outcomes", "outcome"),
@@ -60,10 +62,10 @@ def lines(aggregate: str, done: "Verified") -> list[str]:
             ("aggregates", "aggregate"),
         )
     ]
-    speed = _many(round(commands / max(done.seconds, 0.001)), "command")
+    speed = counted(round(commands / max(done.seconds, 0.001)), "command")
     said.append(f"{aggregate}: {', '.join(seen)} in {done.seconds:.1f} s ({speed} a second)")
     deleted: dict[Kind, str] = {"commands": "command", "outcomes": "outcome", "dead-letters": "dead letter"}
-    gone = [_many(count, noun) for kind, noun in deleted.items() if (count := done.deleted(kind))]
+    gone = [counted(count, noun) for kind, noun in deleted.items() if (count := done.deleted(kind))]
     if gone:
         said.append(f"deleted by retention: {', '.join(gone)}")
     if accepted := done.total("accepted"):
@@ -71,23 +73,19 @@ def lines(aggregate: str, done: "Verified") -> list[str]:
     if done.compared:
         whole = [found for found in done.compared.values() if not (found.skipped or found.behind)]
         count = sum(found.aggregates for found in whole)
-        shards = _many(len(done.compared), "shard")
-        said.append(f"{len(whole)} of {shards} compared: {_many(count, 'aggregate')}")
+        shards = counted(len(done.compared), "shard")
+        said.append(f"{len(whole)} of {shards} compared: {counted(count, 'aggregate')}")
     for partition, found in done.compared.items():
         if found.behind is not None:
             offset, end = found.behind
             said.append(f"{partition}: behind, compared up to offset {offset:,} of {end:,}")
-    said.append(counted(done))
+    said.append(violations(done))
     return said
 
 
-def counted(done: "Verified") -> str:
-    """The violations, in words."""
-    return _many(done.violation_count, "violation") if done.violation_count else "no violation"
-
-
-def _many(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'s' * (count != 1)}"
+def violations(done: "Verified") -> str:
+    """How many there are, in words."""
+    return counted(done.violation_count, "violation") if done.violation_count else "no violation"
 
 
 def nothing_compared(done: "Verified") -> bool:

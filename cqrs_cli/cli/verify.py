@@ -1,17 +1,15 @@
 """`cqrs verify`: prove that an aggregate's topics keep every promise."""
 
 from contextlib import ExitStack
-from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.frame import AggregateName, Cli, command
+from cqrs_cli.cli.frame import AggregateName, Cli, command, duration
 from cqrs_cli.cli.on_spark import Conf, Master, existing_shards, properties
-from cqrs_cli.cli.verified import counted, document, lines, nothing_compared
-from cqrs_cli.durations import parse_duration
-from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.cli.verified import document, lines, nothing_compared, violations
+from cqrs_cli.errors import ConfigurationError, ContradictionError
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify import Verified
@@ -54,7 +52,7 @@ def verify(
 
     spark = properties(conf or ())
     cli.flags.update(master=master)
-    longest = _duration("--longest-window", longest_window) if longest_window else None
+    longest = duration("--longest-window", longest_window) if longest_window else None
     settings = cli.settings
     cli.aggregate(aggregate)
     connection = cli.connection()
@@ -71,20 +69,14 @@ def verify(
     _judge(aggregate, done)
 
 
-def _duration(flag: str, text: str) -> timedelta:
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}") from None
-
-
 def _judge(aggregate: str, done: "Verified") -> None:
     """Raise what the exit code says."""
     if done.violation_count:
         first = done.violations[0]
         raise ContradictionError(
-            f"{counted(done)} in the topics of {aggregate}",
-            f"look at the first: cqrs tail {aggregate} {first.kind} --from {first.offset} -n 1",
+            f"{violations(done)} in the topics of {aggregate}",
+            f"look at the first: cqrs tail {aggregate} {first.kind} --partition {first.partition} "
+            f"--from {first.offset} -n 1",
         )
     if nothing_compared(done):
         raise ConfigurationError("no shard could be compared", "let cqrs run rebuild them, then verify again")

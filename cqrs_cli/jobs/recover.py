@@ -64,7 +64,7 @@ def _folded(
         except (FoldError, ValueError) as error:
             raise ContradictionError(
                 f"{topics.events} partition {partition} offset {record.offset}: {error}",
-                f"look at it: cqrs tail {aggregate.name} events --from {record.offset} -n 1",
+                f"look at it: cqrs tail {aggregate.name} events --partition {partition} --from {record.offset} -n 1",
             ) from error
         if after is not before:
             states[event.subject] = after
@@ -147,7 +147,8 @@ def outcome_of(topics: Topics, partition: int, record: Record) -> OutcomeEnvelop
     except ValueError as error:
         raise ContradictionError(
             f"{topics.outcomes} partition {partition} offset {record.offset} is no outcome: {error}",
-            f"only cqrs may write there: cqrs tail {topics.aggregate} outcomes --from {record.offset} -n 1",
+            f"only cqrs may write there: cqrs tail {topics.aggregate} outcomes --partition {partition} "
+            f"--from {record.offset} -n 1",
         ) from error
 
 

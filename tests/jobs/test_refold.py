@@ -62,7 +62,7 @@ def test_until_reaches_to_the_last_version_that_is_not_later_though_one_before_i
         ),
         ([counted("a", 0)], "offset 0: 'a' is at version 0 and has another event of version 0"),
         ([counted("a", 1, type="Exploded")], "offset 0: the code knows no event counter.Exploded"),
-        ([counted("a", 1, type="WasReset")], "offset 0: counter.WasReset 0/0/0 does not fit its class"),
+        ([counted("a", 1, type="WasReset")], "offset 0: counter.WasReset 0/1/0 does not fit its class"),
         ([b"{"], "offset 0: "),
         ([b"[" * 100_000], "offset 0: "),
         ([None], "offset 0: a null value is no event"),

@@ -470,7 +470,7 @@ def test_the_command_names_each_violation_and_ends_with_5(decided: Domain) -> No
     assert done.stdout.splitlines()[-1] == "1 violation"
     assert done.stderr == (
         "error: 1 violation in the topics of bank_account; "
-        f"look at the first: cqrs tail bank_account outcomes --from {at} -n 1\n"
+        f"look at the first: cqrs tail bank_account outcomes --partition 0 --from {at} -n 1\n"
     )
 
 
