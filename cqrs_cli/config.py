@@ -168,11 +168,6 @@ class Settings(BaseSettings):
                 )
         return retention
 
-    @property
-    def kafka_dir(self) -> Path:
-        """Where the embedded broker of this project lives."""
-        return self.root / ".cqrs" / "kafka"
-
     def client_properties(self) -> dict[str, str]:
         """Kafka's client properties by their Java names: those of `command_config`, and over them `properties`."""
         held = layers.command_config(self.command_config) if self.command_config else {}

@@ -35,7 +35,7 @@ def kafka_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The project root of the run's broker, which is stopped when the run ends, however it ends."""
     root = tmp_path_factory.mktemp("project")
     try:
-        embedded.ensure(root, print)
+        embedded.start(root, print)
         yield root
     finally:
         embedded.stop(root)
@@ -48,7 +48,7 @@ def connection(request: pytest.FixtureRequest) -> "Connection":
 
     if server := os.environ.get(BOOTSTRAP_SERVER):
         return Connection(server)
-    return Connection(embedded.ensure(request.getfixturevalue("kafka_root")))
+    return Connection(embedded.start(request.getfixturevalue("kafka_root")).bootstrap_server)
 
 
 @pytest.fixture(scope="session")

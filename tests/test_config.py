@@ -35,7 +35,6 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
     settings = load({}, tmp_path)
     assert (settings.root, settings.bootstrap_server, settings.partitions) == (tmp_path, None, 4)
     assert settings.state_dir == tmp_path / ".cqrs/state"
-    assert settings.kafka_dir == tmp_path / ".cqrs/kafka"
     assert (settings.dedup_window, settings.outcomes_retention) == (timedelta(hours=24), None)
     assert set(origins(settings).values()) == {"default"}
 

@@ -38,8 +38,7 @@ def doctor(
     """Check Java, Python, Spark, the broker, topics, transactions and ACLs. Starts and changes nothing.
 
     What the user is not allowed is a failure, too, where the cluster has an authorizer: of what send and run need, or
-    with --for of that alone; read stands for show, tail, replay, verify and
-    status.
+    with --for of that alone; read stands for show, tail, replay, verify and status.
 
     Ends with 0 when nothing failed, else with the exit code of the first failure: 4 for Java or the broker, 3 for
     settings, topics or folders.

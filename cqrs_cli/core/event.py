@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-#: The headers of every record we write.
+#: The headers of every event and outcome.
 HEADERS: list[tuple[str, bytes]] = [("content-type", b"application/cloudevents+json")]
 
 

@@ -13,17 +13,6 @@ from cqrs_cli.kafka.topic_rules import TopicInfo, TopicSet, missing, mistakes, t
 from cqrs_cli.kafka.topics import KINDS, MAX_MESSAGE_BYTES, Kind, Plan, Topics
 from cqrs_cli.kafka.transactions import OpenTransaction
 
-__all__ = [
-    "Admin",
-    "Made",
-    "OpenTransaction",
-    "Plan",
-    "TopicInfo",
-    "TopicSet",
-    "check_topics",
-    "ensure_topics",
-]
-
 _UNKNOWN_TOPIC = 3
 _TOPIC_NOT_ALLOWED = 29
 
@@ -88,7 +77,7 @@ class Admin:
                 self._client.create_topics({name: wanted})
             except TopicAlreadyExistsError:
                 pass
-            self._client.wait_for_topics([name], timeout_ms=admin_client.REQUEST_TIMEOUT)
+            self._client.wait_for_topics([name], timeout_ms=admin_client.REQUEST_TIMEOUT_MS)
 
     def open_transactions(self, topic: str, partition: int) -> list[OpenTransaction]:
         """Transactions that hold back this partition's read_committed readers."""
@@ -178,7 +167,7 @@ def ensure_topics(admin: Admin, topics: Topics, plan: Plan, dry_run: bool = Fals
 
 def _once_known(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
     """Topics just made, asked for until they are there: one broker of several may lag behind the others."""
-    deadline = time.monotonic() + admin_client.REQUEST_TIMEOUT / 1000
+    deadline = time.monotonic() + admin_client.REQUEST_TIMEOUT_MS / 1000
     while len(found := find_topics(admin, topics)) < len(KINDS) and time.monotonic() < deadline:
         time.sleep(0.05)
     return found

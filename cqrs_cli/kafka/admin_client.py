@@ -12,7 +12,7 @@ from cqrs_cli.kafka.greeting import CHECK, Refusal, greet
 
 #: How long the first answer may take, and any later one, in milliseconds.
 CONNECT_TIMEOUT = 5_000
-REQUEST_TIMEOUT = 8_000
+REQUEST_TIMEOUT_MS = 8_000
 
 
 _LOGIN = "check sasl.mechanism and sasl.jaas.config in the file that --command-config names"
@@ -66,7 +66,7 @@ def connect(connection: Connection) -> Any:
     if no is not None:
         raise _refused(connection, no)
     configuration = {
-        "request_timeout_ms": REQUEST_TIMEOUT,
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
         **configuration,
         "bootstrap_servers": [answering],
         "bootstrap_timeout_ms": CONNECT_TIMEOUT,

@@ -37,11 +37,6 @@ class Broker:
     started: bool = False
 
 
-def ensure(root: Path, note: Note = lambda _: None, progress: Note | None = None) -> str:
-    """The bootstrap server of the project's broker, started when it does not run; see `start`."""
-    return start(root, note, progress).bootstrap_server
-
-
 def start(root: Path, note: Note = lambda _: None, progress: Note | None = None) -> Broker:
     """The project's broker, serving. `note` and `progress` tell of the one download, as `jars.ensure` says.
 

@@ -1,4 +1,4 @@
-"""A partition in a dict: for tests and tours, and to show what a store must do."""
+"""A partition in a dict: for tests, and to show what a store must do."""
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext

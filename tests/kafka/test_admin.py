@@ -14,8 +14,9 @@ from confluent_kafka import Producer
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import admin as making
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.admin import Admin, TopicInfo, check_topics, ensure_topics
+from cqrs_cli.kafka.admin import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.topic_rules import TopicInfo
 from cqrs_cli.kafka.topics import ENVELOPE_ROOM, KINDS, MAX_MESSAGE_BYTES, Kind, Plan, Topics
 from tests.waiting import eventually
 

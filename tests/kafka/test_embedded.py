@@ -37,7 +37,7 @@ def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture
 def root(shared_root: Path) -> Path:
     """The project, its broker running."""
-    embedded.ensure(shared_root)
+    embedded.start(shared_root)
     return shared_root
 
 
@@ -69,7 +69,7 @@ def test_a_second_start_finds_the_first_ones_broker(root: Path) -> None:
     first, second = embedded.start(root), embedded.start(root)
     assert second == first
     assert not second.started
-    assert embedded.ensure(root) == first.bootstrap_server
+    assert embedded.start(root).bootstrap_server == first.bootstrap_server
 
 
 def test_topics_survive_a_killed_broker_which_comes_back_at_the_same_port(root: Path) -> None:
