@@ -66,6 +66,7 @@ def mistakes(topics: Topics, found: Mapping[Kind, TopicInfo], plan: Plan) -> lis
         *_timestamps(topics, found),
         *_outcomes_retention(topics, found, plan.dedup_window),
         *_sizes(topics, found),
+        *_copies(topics, found),
     ]
 
 
@@ -134,6 +135,14 @@ def _sizes(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Configur
         if info is not None and (size := info.number("max.message.bytes", 0)) < least:
             why = "a command of the largest size must fit in with its reason"
             yield _wrong(topics.name(kind), "max.message.bytes", str(size), f"at least {least}", why)
+
+
+def _copies(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+    """Of three replicas two must have a record before it counts as written."""
+    for kind, info in found.items():
+        if info.replication >= 3 and (least := info.number("min.insync.replicas", 1)) < 2:
+            why = "what was acknowledged would be lost with one broker"
+            yield _wrong(topics.name(kind), "min.insync.replicas", str(least), "at least 2", why)
 
 
 def _wrong(topic: str, name: str, value: str, wanted: str, why: str) -> ConfigurationError:

@@ -38,6 +38,18 @@ def test_three_brokers_get_three_replicas_of_which_two_must_have_it() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_of_three_replicas_two_must_have_what_is_acknowledged(kind: Kind) -> None:
+    tripled = {one: replace(info, replication=3) for one, info in sound().items()}
+    careful = {
+        one: replace(info, configs={**info.configs, "min.insync.replicas": "2"})
+        for one, info in tripled.items()
+    }
+    assert said(careful) == []
+    (message,) = said({**careful, kind: tripled[kind]})
+    assert message.startswith(f"topic p.bank.{kind} has min.insync.replicas=1, needs at least 2")
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_no_topic_may_be_compacted(kind: Kind, policy: str) -> None:
     (message,) = said(changed(kind, cleanup_policy=policy))
