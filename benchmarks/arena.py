@@ -20,7 +20,7 @@ from cqrs_cli.kafka import embedded
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.sender import Sender
-from cqrs_cli.kafka.topics import Plan, Topics
+from cqrs_cli.kafka.topics import TopicPlan, Topics
 
 AGGREGATES = Path(__file__).parent.parent / "aggregates"
 
@@ -37,7 +37,7 @@ class Arena:
         """The aggregate's topics, made if they are missing."""
         topics = Topics(name, prefix)
         with Admin(self.connection) as admin:
-            ensure_topics(admin, topics, Plan(partitions=partitions))
+            ensure_topics(admin, topics, TopicPlan(partitions=partitions))
         return topics
 
     def cqrs(self, *arguments: str) -> dict[str, Any]:

@@ -34,8 +34,7 @@ from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.partitioner import target
-from cqrs_cli.kafka.topics import Kind, Topics
-from cqrs_cli.kafka.topics import Plan as TopicPlan
+from cqrs_cli.kafka.topics import Kind, TopicPlan, Topics
 from cqrs_cli.state.mark import MARK_FILE
 from cqrs_cli.state.shard import open_readonly
 from tests.commands import Sent

@@ -12,7 +12,7 @@ from pkgutil import resolve_name
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.assignment import Ending, Plan
 from cqrs_cli.jobs.retire import retire
 from cqrs_cli.jobs.run_task import own
 from tests.waiting import eventually
@@ -27,12 +27,12 @@ class Running:
 
     def __init__(self, plan: Plan, attempt: int) -> None:
         self.plan = plan
-        self.verdicts: list[Verdict] = []
+        self.endings: list[Ending] = []
         self._thread = threading.Thread(target=self._run, args=(attempt,), daemon=True)
         self._thread.start()
 
     def _run(self, attempt: int) -> None:
-        self.verdicts = list(own(self.plan, 0, 1, attempt))
+        self.endings = list(own(self.plan, 0, 1, attempt))
 
     def ended(self) -> bool:
         return not self._thread.is_alive()
@@ -47,11 +47,11 @@ class Running:
         """Wait for the end: what it ended with."""
         self._thread.join(60)
         assert self.ended()
-        return next((verdict.error for verdict in self.verdicts if verdict.error), None)
+        return next((ending.error for ending in self.endings if ending.error), None)
 
     def notes(self) -> list[str]:
         """What it said on the way, once it has ended."""
-        return [note for verdict in self.verdicts for note in verdict.notes]
+        return [note for ending in self.endings for note in ending.notes]
 
 
 @contextmanager
@@ -117,9 +117,9 @@ class Process:
     def error(self) -> CqrsError | None:
         """Wait for the end: what it ended with."""
         assert self._ours.poll(60)
-        verdicts: list[Verdict] = self._ours.recv()
+        endings: list[Ending] = self._ours.recv()
         self._process.join(60)
-        return next((verdict.error for verdict in verdicts if verdict.error), None)
+        return next((ending.error for ending in endings if ending.error), None)
 
 
 def _serve(

@@ -21,7 +21,7 @@ from cqrs_cli.core.outcome import read_outcome
 from cqrs_cli.kafka import jars, java, readers
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.partitioner import home
-from cqrs_cli.kafka.topics import Plan, Topics
+from cqrs_cli.kafka.topics import TopicPlan, Topics
 from cqrs_cli.scaffold import create
 from tests.readme import ROOT, TEXT, blocks, commands, rows
 
@@ -118,7 +118,7 @@ def test_the_tour_of_that_project_can_be_walked(shop: Path, connection: "Connect
 def bank(connection: "Connection", prefix: str) -> Topics:
     topics = Topics("bank_account", prefix)
     with Admin(connection) as admin:
-        ensure_topics(admin, topics, Plan())
+        ensure_topics(admin, topics, TopicPlan())
     return topics
 
 

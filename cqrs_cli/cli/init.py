@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cqrs_cli.kafka.admin import Made
     from cqrs_cli.kafka.connection import Connection
-    from cqrs_cli.kafka.topics import Plan, Topics
+    from cqrs_cli.kafka.topics import TopicPlan, Topics
 
 
 @command(app, examples=["cqrs init", "cqrs init bank_account --partitions 12", "cqrs init --dry-run -o json"])
@@ -54,11 +54,11 @@ def _connection(cli: Cli, dry_run: bool) -> "Connection | None":
     return cli.connection(start=not dry_run)
 
 
-def _plan(cli: Cli, insist: bool) -> "Plan":
-    from cqrs_cli.kafka.topics import Plan
+def _plan(cli: Cli, insist: bool) -> "TopicPlan":
+    from cqrs_cli.kafka.topics import TopicPlan
 
     settings = cli.settings
-    return Plan(
+    return TopicPlan(
         partitions=settings.partitions,
         insist=insist,
         commands_retention=settings.commands_retention,
@@ -68,7 +68,7 @@ def _plan(cli: Cli, insist: bool) -> "Plan":
 
 
 def _ensure(
-    connection: "Connection", topics: "Iterable[Topics]", plan: "Plan", dry_run: bool
+    connection: "Connection", topics: "Iterable[Topics]", plan: "TopicPlan", dry_run: bool
 ) -> "list[Made]":
     from cqrs_cli.kafka.admin import Admin, ensure_topics
 
@@ -76,7 +76,7 @@ def _ensure(
         return [made for each in topics for made in ensure_topics(admin, each, plan, dry_run)]
 
 
-def _unknown(topics: "Iterable[Topics]", plan: "Plan") -> "list[Made]":
+def _unknown(topics: "Iterable[Topics]", plan: "TopicPlan") -> "list[Made]":
     from cqrs_cli.kafka.admin import Made
     from cqrs_cli.kafka.topics import KINDS
 

@@ -18,8 +18,7 @@ from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read
 from cqrs_cli.kafka.sender import Sender
-from cqrs_cli.kafka.topics import Plan as TopicPlan
-from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.kafka.topics import TopicPlan, Topics
 from cqrs_cli.queries import Shown
 
 if TYPE_CHECKING:

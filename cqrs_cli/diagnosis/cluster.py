@@ -11,7 +11,7 @@ from cqrs_cli.kafka.acls import Role, needs
 from cqrs_cli.kafka.admin import Admin, find_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topic_rules import TopicInfo, missing, mistakes
-from cqrs_cli.kafka.topics import Plan, Topics
+from cqrs_cli.kafka.topics import TopicPlan, Topics
 from cqrs_cli.kafka.transactions import OpenTransaction, now_ms
 
 #: Judged unless somebody says which.
@@ -72,14 +72,14 @@ def _topics(
     """One aggregate's topics; adds those there are to `found`."""
     there = find_topics(admin, topics)
     found |= {topics.name(kind): info for kind, info in there.items()}
-    wrong = mistakes(topics, there, Plan(dedup_window=window))
+    wrong = mistakes(topics, there, TopicPlan(dedup_window=window))
     if (error := missing(topics, there)) is not None:
         wrong.insert(0, error)
     yield from (fail("topics", error) for error in wrong)
     if wrong:
         return
     copies = min(info.replication for info in there.values())
-    if copies < Plan.replication(brokers):
+    if copies < TopicPlan.replication(brokers):
         yield warn(
             "topics",
             f"{topics.aggregate}: {copies} of 3 possible replicas: a lost broker loses data",

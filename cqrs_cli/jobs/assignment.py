@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError
@@ -10,6 +11,13 @@ from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.partitioner import Partitioner
 from cqrs_cli.kafka.topics import Kind, Topics
 from cqrs_cli.state.shard import Identity
+
+
+class Unit(NamedTuple):
+    """What has one owner: a partition of an aggregate's topics."""
+
+    aggregate: str
+    partition: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +45,23 @@ class Plan:
     generation: int
     run: str
     submission: int = 0
-    targets: dict[tuple[str, int], int] | None = None  # where `--once` ends: commands offset by partition
-    accept_loss: dict[tuple[str, int], int] = field(default_factory=dict)
-    refused: dict[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+    targets: dict[Unit, int] | None = None  # where `--once` ends: commands offset by partition
+    accept_loss: dict[Unit, int] = field(default_factory=dict)
+    refused: dict[Unit, frozenset[int]] = field(default_factory=dict)
 
-    def units(self) -> list[tuple[str, int]]:
+    def units(self) -> list[Unit]:
         """Every (aggregate, partition) of the run."""
-        return [(name, p) for name, ground in sorted(self.grounds.items()) for p in range(ground.partitions)]
+        return [
+            Unit(name, p) for name, ground in sorted(self.grounds.items()) for p in range(ground.partitions)
+        ]
 
-    def share(self, task: int, tasks: int) -> list[tuple[str, int]]:
+    def share(self, task: int, tasks: int) -> list[Unit]:
         """What one of `tasks` tasks owns."""
         return self.units()[task::tasks]
 
-    def claim(self, unit: tuple[str, int], attempt: int) -> Claim:
+    def claim(self, unit: Unit, attempt: int) -> Claim:
         """The claim of a task's attempt, before it has seen the one that stands."""
-        ground = self.grounds[unit[0]]
+        ground = self.grounds[unit.aggregate]
         return Claim(
             self.generation,
             self.run,
@@ -62,17 +72,17 @@ class Plan:
             ground.partitions,
         )
 
-    def shard(self, unit: tuple[str, int]) -> Path:
+    def shard(self, unit: Unit) -> Path:
         """The folder of a partition's shard."""
-        return shard_folder(self.state_dir, self.grounds[unit[0]].topics) / str(unit[1])
+        return shard_folder(self.state_dir, self.grounds[unit.aggregate].topics) / str(unit.partition)
 
-    def identity(self, unit: tuple[str, int], aggregate: Aggregate) -> Identity:
+    def identity(self, unit: Unit, aggregate: Aggregate) -> Identity:
         """What the shard of a partition is a cache of."""
-        ground = self.grounds[unit[0]]
+        ground = self.grounds[unit.aggregate]
         return Identity(
             cluster_id=ground.cluster_id,
             topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
-            partition=unit[1],
+            partition=unit.partition,
             partitions=ground.partitions,
             schema=aggregate.schema,
             revision=aggregate.decider.revision,
@@ -86,10 +96,10 @@ def shard_folder(state_dir: Path, topics: Topics) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Ending:
     """How an owner ended: quietly (`error` None), or with the error that ends the run."""
 
-    unit: tuple[str, int]
+    unit: Unit
     counts: Counts
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()

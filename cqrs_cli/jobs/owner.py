@@ -15,7 +15,7 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
-from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.assignment import Ending, Plan, Unit
 from cqrs_cli.jobs.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.jobs.denied import denied
 from cqrs_cli.jobs.endings import LostError, StandDown, TooMuchError
@@ -52,7 +52,7 @@ class Owner:
     """One partition, through as many tenures as errors make necessary."""
 
     def __init__(
-        self, plan: Plan, unit: tuple[str, int], aggregate: Aggregate, attempt: int, stopping: threading.Event
+        self, plan: Plan, unit: Unit, aggregate: Aggregate, attempt: int, stopping: threading.Event
     ) -> None:
         self.plan = plan
         self.unit = unit
@@ -65,7 +65,7 @@ class Owner:
         self.tenure: Tenure | None = None
         self.store: Store | None = None
         self.missed = (0.0, 0.0)  # when a partition was first not found, and when last
-        self.verdict = Verdict(unit, self.mine.counts)
+        self.ending = Ending(unit, self.mine.counts)
         self._looked = self._woke = time.monotonic()
 
     def end_if_stuck(self) -> None:
@@ -96,10 +96,10 @@ class Owner:
     @property
     def failed(self) -> bool:
         """Whether it ended in a way that ends the run."""
-        return self.verdict.error is not None
+        return self.ending.error is not None
 
     def run(self) -> None:
-        """The thread: everything it can end with becomes a verdict."""
+        """The thread: everything it can end with becomes an ending."""
         error: CqrsError | None
         try:
             error = self._serve()
@@ -112,7 +112,7 @@ class Owner:
             error = CqrsError(
                 f"{_where(self.unit)}: {type(bug).__name__}: {bug}", "see the log for the traceback"
             )
-        self.verdict = Verdict(self.unit, self.mine.counts, error, tuple(self.notes))
+        self.ending = Ending(self.unit, self.mine.counts, error, tuple(self.notes))
 
     def _serve(self) -> CqrsError | None:
         identity = self.plan.identity(self.unit, self.aggregate)
@@ -131,9 +131,9 @@ class Owner:
         warm(self.plan, self.unit, self.aggregate, store)
         if store.code() not in ("", self.aggregate.code):
             self.notes.append(
-                f"the code of {self.unit[0]} changed but not its revision: if `evolve` means something else "
+                f"the code of {self.unit.aggregate} changed but not its revision: if `evolve` means something else "
                 f"now, raise it, Decider(…, revision={self.aggregate.decider.revision + 1}); check with: "
-                f"cqrs replay {self.unit[0]} --check"
+                f"cqrs replay {self.unit.aggregate} --check"
             )
         return self._hold(store)
 
@@ -193,16 +193,16 @@ class Owner:
         if not error.undecidable or error.offset in self.refused:
             return False
         self.refused |= {error.offset}
-        topic = self.plan.grounds[self.unit[0]].topics.commands
+        topic = self.plan.grounds[self.unit.aggregate].topics.commands
         self.notes.append(
-            f"{topic} partition {self.unit[1]} offset {error.offset} failed, and its dead letter has none of its "
-            f"bytes: {error}"
+            f"{topic} partition {self.unit.partition} offset {error.offset} failed, and its dead letter has none of "
+            f"its bytes: {error}"
         )
         return True
 
     def _judge_again(self) -> None:
         """6: read the claim without waiting for pending commits; raises `StandDown` if it is a later one."""
-        topics, partition = self.plan.grounds[self.unit[0]].topics, self.unit[1]
+        topics, partition = self.plan.grounds[self.unit.aggregate].topics, self.unit.partition
         try:
             claim = parse_claim(standing(self.plan.connection, topics, [partition])[partition].metadata)
         except UnavailableError:
@@ -235,7 +235,7 @@ def _stood_down(end: StandDown) -> CqrsError | None:
     )
 
 
-def _undecided(unit: tuple[str, int], topic: str, error: TooMuchError) -> CqrsError:
+def _undecided(unit: Unit, topic: str, error: TooMuchError) -> CqrsError:
     name, partition = unit
     return CqrsError(
         f"{topic} partition {partition} offset {error.offset} cannot be decided: {error}",
@@ -243,5 +243,5 @@ def _undecided(unit: tuple[str, int], topic: str, error: TooMuchError) -> CqrsEr
     )
 
 
-def _where(unit: tuple[str, int]) -> str:
-    return f"{unit[0]} partition {unit[1]}"
+def _where(unit: Unit) -> str:
+    return f"{unit.aggregate} partition {unit.partition}"

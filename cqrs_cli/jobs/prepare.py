@@ -7,20 +7,17 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import UsageError
-from cqrs_cli.jobs.assignment import Ground, Plan
+from cqrs_cli.jobs.assignment import Ground, Plan, Unit
 from cqrs_cli.jobs.claim import next_generation, parse_claim
 from cqrs_cli.kafka.acls import needs, refusal
 from cqrs_cli.kafka.admin import Admin, check_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.kafka.readers import bounds
-from cqrs_cli.kafka.topics import Plan as TopicPlan
-from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.kafka.topics import TopicPlan, Topics
 
 if TYPE_CHECKING:
     from cqrs_cli.config import Settings
-
-Unit = tuple[str, int]
 
 
 def prepare(
@@ -91,10 +88,10 @@ def _check_offsets(
     refused: Mapping[Unit, frozenset[int]],
 ) -> None:
     """Before anybody is fenced: a slip must not end the run that works."""
-    for name, partition in sorted({*losses, *refused}):
-        topic = grounds[name].topics.commands
+    for unit in sorted({*losses, *refused}):
+        topic, partition = grounds[unit.aggregate].topics.commands, unit.partition
         start, end = bounds(connection, topic, [partition], "read_uncommitted")[partition]
-        onward, failed = losses.get((name, partition)), refused.get((name, partition), frozenset())
+        onward, failed = losses.get(unit), refused.get(unit, frozenset())
         if onward is not None and not start <= onward <= end:
             raise UsageError(
                 f"{topic} partition {partition} has no offset {onward} to go on from",
@@ -109,7 +106,7 @@ def _check_offsets(
 def _targets(connection: Connection, grounds: Mapping[str, Ground]) -> dict[Unit, int]:
     """Where `--once` ends: the commands' last stable offsets as they are now."""
     return {
-        (name, partition): end
+        Unit(name, partition): end
         for name, ground in grounds.items()
         for partition, (_, end) in bounds(
             connection, ground.topics.commands, range(ground.partitions)
@@ -130,4 +127,4 @@ def _places(texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Unit, 
             raise UsageError(
                 f"{name!r} is not among the aggregates of this run", f"they are: {', '.join(known)}"
             )
-        yield (name, int(partition)), int(offset)
+        yield Unit(name, int(partition)), int(offset)

@@ -7,7 +7,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.assignment import Ending, Plan, Unit
 from cqrs_cli.jobs.claim import Claim, Counts, parse_claim
 from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import committed
@@ -21,13 +21,13 @@ class Snapshot:
     """What a run has decided so far; `lag` counts commands below the last stable offset and not decided."""
 
     at: float  # monotonic seconds
-    counts: dict[tuple[str, int], Counts] = field(default_factory=dict)
+    counts: dict[Unit, Counts] = field(default_factory=dict)
     lag: int = 0
     cpu: float = 0.0  # seconds that the tasks took, known at the end
 
     def total(self, name: str, aggregate: str | None = None) -> int:
         """A count summed over the partitions, of one aggregate or all."""
-        return sum(getattr(c, name) for unit, c in self.counts.items() if aggregate in (None, unit[0]))
+        return sum(getattr(c, name) for unit, c in self.counts.items() if aggregate in (None, unit.aggregate))
 
     def summary(self) -> dict[str, Any]:
         """The document that `run --once` prints."""
@@ -36,7 +36,7 @@ class Snapshot:
         return {**sums, "aggregates": {name: self._sums(name) for name in names}}
 
     def _sums(self, aggregate: str | None) -> dict[str, Any]:
-        counts = [c for unit, c in self.counts.items() if aggregate in (None, unit[0]) and c.commands]
+        counts = [c for unit, c in self.counts.items() if aggregate in (None, unit.aggregate) and c.commands]
         first, last = min((c.first for c in counts), default=0), max((c.last for c in counts), default=0)
         sums = {name: self.total(name, aggregate) for name in ("commands", *STATUSES, "events")}
         return {**sums, "seconds": round((last - first) / 1000, 3)}
@@ -48,7 +48,7 @@ class Progress:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._clients: dict[str, Consumer] = {}
-        self._claims: dict[tuple[str, int], Claim] = {}
+        self._claims: dict[Unit, Claim] = {}
         self._connect()
 
     def __enter__(self) -> "Progress":
@@ -75,7 +75,7 @@ class Progress:
                 for partition, found in committed(client, topic, range(ground.partitions)).items():
                     claim = parse_claim(found.metadata)
                     if claim is not None and self._is_ours(claim):
-                        self._claims[name, partition] = claim
+                        self._claims[Unit(name, partition)] = claim
                     start, end = watermarks(client, topic, partition)
                     lag += max(0, end - max(start, found.offset or 0))
         except (KafkaException, MissingError) as error:
@@ -94,7 +94,7 @@ class Progress:
         """Whether this submission has claimed anything."""
         return any(claim.submission >= submission for claim in self._claims.values())
 
-    def unclaimed(self, submission: int) -> list[tuple[str, int]]:
+    def unclaimed(self, submission: int) -> list[Unit]:
         """The partitions that nobody of this submission has claimed."""
         return [
             unit
@@ -102,11 +102,11 @@ class Progress:
             if unit not in self._claims or self._claims[unit].submission < submission
         ]
 
-    def final(self, verdicts: list[Verdict]) -> Snapshot:
+    def final(self, endings: list[Ending]) -> Snapshot:
         """What the owners say they decided, once all have come back."""
         try:
             lag = self.look().lag
         except UnavailableError:
             lag = 0
-        counts = {verdict.unit: verdict.counts for verdict in verdicts}
-        return Snapshot(time.monotonic(), counts, lag, sum(verdict.cpu for verdict in verdicts))
+        counts = {ending.unit: ending.counts for ending in endings}
+        return Snapshot(time.monotonic(), counts, lag, sum(ending.cpu for ending in endings))

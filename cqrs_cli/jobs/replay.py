@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.jobs import replay_output
 from cqrs_cli.jobs.refold import NOTHING, Total
-from cqrs_cli.jobs.replay_task import Plan, Share, fold_partition
+from cqrs_cli.jobs.replay_task import ReplayPlan, Share, fold_partition
 from cqrs_cli.jobs.shard_check import Compared, Shards
 from cqrs_cli.jobs.shares import collector, finish
 from cqrs_cli.kafka import readers
@@ -40,16 +40,16 @@ def plan(
     root: Path,
     until: str | None = None,
     shards: Shards | None = None,
-) -> Plan:
+) -> ReplayPlan:
     """A replay of what is committed now. Raises `ConfigurationError` when there is no events topic."""
     count = readers.partitions(connection, topics.events)
     bounds = readers.bounds(connection, topics.events, range(count))
-    return Plan(connection, topics, package, root, bounds, until, shards)
+    return ReplayPlan(connection, topics, package, root, bounds, until, shards)
 
 
 def replay(
     context: "SparkContext",
-    plan: Plan,
+    plan: ReplayPlan,
     target: replay_output.Target | None = None,
     watch: Callable[[float], None] = lambda part: None,
 ) -> Replayed:
@@ -69,17 +69,17 @@ def replay(
     return _together(done, time.monotonic() - began)
 
 
-def _count(context: "SparkContext", plan: Plan, shares: "Shares") -> None:
+def _count(context: "SparkContext", plan: ReplayPlan, shares: "Shares") -> None:
     numbers = context.parallelize(range(len(plan.bounds)), len(plan.bounds))
     numbers.foreach(partial(_share, plan, shares))
 
 
-def _share(plan: Plan, shares: "Shares", partition: int) -> None:
+def _share(plan: ReplayPlan, shares: "Shares", partition: int) -> None:
     """What Spark runs on a worker when nothing is to be written."""
     shares.add({partition: fold_partition(plan, partition)[1]})
 
 
-def _watcher(plan: Plan, watch: Callable[[float], None]) -> Callable[[dict[int, Share]], None]:
+def _watcher(plan: ReplayPlan, watch: Callable[[float], None]) -> Callable[[dict[int, Share]], None]:
     spans = {partition: end - start for partition, (start, end) in plan.bounds.items()}
     return lambda done: watch(sum(spans[partition] for partition in done) / max(1, sum(spans.values())))
 

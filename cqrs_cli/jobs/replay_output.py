@@ -11,7 +11,7 @@ from msgspec import Raw
 from cqrs_cli.core.aggregate import encode
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.refold import Row
-from cqrs_cli.jobs.replay_task import Plan, fold_partition
+from cqrs_cli.jobs.replay_task import ReplayPlan, fold_partition
 from cqrs_cli.jobs.spark import dataframes
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def refuse_full(folder: str, holds_something: bool) -> None:
 
 
 def rows(
-    plan: Plan, shares: Any, format: Format, numbers: "Iterator[pyarrow.RecordBatch]"
+    plan: ReplayPlan, shares: Any, format: Format, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """What Spark runs on a worker: partition numbers in, their aggregates out; the shares go to the accumulator."""
     columns = _columns if format == "parquet" else _lines

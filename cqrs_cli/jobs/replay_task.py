@@ -21,7 +21,7 @@ from cqrs_cli.registry import load
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReplayPlan:
     """What every task is told."""
 
     connection: Connection
@@ -43,7 +43,7 @@ class Share:
     error: CqrsError | None = None
 
 
-def fold_partition(plan: Plan, partition: int) -> tuple[Refold | None, Share]:
+def fold_partition(plan: ReplayPlan, partition: int) -> tuple[Refold | None, Share]:
     """All aggregates of a partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
     done: list[Refold] = []
 
@@ -64,7 +64,7 @@ class _Stretch:
     """A partition on its way from the log's start to its end, in as many parts as comparing takes."""
 
     def __init__(
-        self, plan: Plan, partition: int, reader: Consumer, aggregate: Aggregate, folding: Refold
+        self, plan: ReplayPlan, partition: int, reader: Consumer, aggregate: Aggregate, folding: Refold
     ) -> None:
         self.plan = plan
         self.partition = partition

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 
 from confluent_kafka import KafkaException
 
-from cqrs_cli.jobs.assignment import Plan
+from cqrs_cli.jobs.assignment import Plan, Unit
 from cqrs_cli.jobs.claim import parse_claim, terminal
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.offsets import committed
@@ -25,7 +25,7 @@ PATIENCE = 2 * TRANSACTION_TIMEOUT
 
 def retire(plan: Plan) -> None:
     """Retire every partition of the plan; what cannot be reached is left to the transaction timeout."""
-    units: SimpleQueue[tuple[str, int]] = SimpleQueue()
+    units: SimpleQueue[Unit] = SimpleQueue()
     for unit in plan.units():
         units.put(unit)
     workers = [threading.Thread(target=_work, args=(plan, units), daemon=True) for _ in range(WORKERS)]
@@ -36,7 +36,7 @@ def retire(plan: Plan) -> None:
         worker.join(max(0.0, deadline - time.monotonic()))
 
 
-def _work(plan: Plan, units: "SimpleQueue[tuple[str, int]]") -> None:
+def _work(plan: Plan, units: "SimpleQueue[Unit]") -> None:
     while True:
         try:
             unit = units.get_nowait()
@@ -45,8 +45,8 @@ def _work(plan: Plan, units: "SimpleQueue[tuple[str, int]]") -> None:
         _retire_one(plan, unit)
 
 
-def _retire_one(plan: Plan, unit: tuple[str, int]) -> None:
-    ground, partition = plan.grounds[unit[0]], unit[1]
+def _retire_one(plan: Plan, unit: Unit) -> None:
+    ground, partition = plan.grounds[unit.aggregate], unit.partition
     topic = ground.topics.commands
     watcher = consumer(plan.connection, group=ground.topics.group, isolation="read_uncommitted")
     group = consumer(plan.connection, group=ground.topics.group)

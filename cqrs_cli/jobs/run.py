@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs import jvm
-from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.assignment import Ending, Plan
 from cqrs_cli.jobs.claim import parse_claim
 from cqrs_cli.jobs.progress import Progress, Snapshot
 from cqrs_cli.jobs.retire import retire
@@ -54,7 +54,7 @@ def run(
 ) -> Snapshot:
     """Own every partition of the plan until `--once` is done, or for ever; what was decided is returned.
 
-    Raises what ended the run: an owner's verdict, or `UnavailableError` for partitions that nobody owns. However it
+    Raises what ended the run: an owner's ending, or `UnavailableError` for partitions that nobody owns. However it
     ends, every partition that is still this run's has been fenced.
     """
     backoff, futile = FIRST_BACKOFF, 0
@@ -64,7 +64,7 @@ def run(
                 job = _Job(context, plan, tasks)
                 _watch(job, plan, progress, watch, note)
                 if job.error is None:
-                    done = _settled(plan, job.verdicts, progress, note)
+                    done = _settled(plan, job.endings, progress, note)
                     retire(plan)
                     return done
                 if jvm.is_gone(context, within=1.0):
@@ -99,7 +99,7 @@ class _Job(threading.Thread):
 
     def __init__(self, context: "SparkContext", plan: Plan, tasks: int) -> None:
         super().__init__(name=f"submission {plan.submission}", daemon=True)
-        self.verdicts: list[Verdict] = []
+        self.endings: list[Ending] = []
         self.error: Exception | None = None
         self._context = context
         self._plan = plan
@@ -113,7 +113,7 @@ class _Job(threading.Thread):
                 GROUP, f"cqrs run, submission {self._plan.submission}", interruptOnCancel=True
             )
             numbers = context.parallelize(range(tasks), tasks)
-            self.verdicts = numbers.mapPartitionsWithIndex(partial(_task, self._plan, tasks)).collect()
+            self.endings = numbers.mapPartitionsWithIndex(partial(_task, self._plan, tasks)).collect()
         except Exception as error:  # py4j wraps whatever Spark says: a lost task, a cancelled job
             self.error = error
 
@@ -137,7 +137,7 @@ class _Job(threading.Thread):
                     yield known
 
 
-def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Verdict]:
+def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Ending]:
     """What Spark runs on a worker."""
     from pyspark import TaskContext
 
@@ -182,18 +182,16 @@ def _watch(
             )
 
 
-def _settled(
-    plan: Plan, verdicts: list[Verdict], progress: Progress, note: Callable[[str], None]
-) -> Snapshot:
-    """The end of a run whose tasks all came back: the gravest verdict is raised."""
-    for verdict in verdicts:
-        for text in verdict.notes:
+def _settled(plan: Plan, endings: list[Ending], progress: Progress, note: Callable[[str], None]) -> Snapshot:
+    """The end of a run whose tasks all came back: the gravest ending is raised."""
+    for ending in endings:
+        for text in ending.notes:
             note(text)
-    errors = [verdict.error for verdict in verdicts if verdict.error is not None]
+    errors = [ending.error for ending in endings if ending.error is not None]
     if errors:
         gravest = max(errors, key=lambda error: error.exit_code)
         raise _taken_over(plan, gravest) if isinstance(gravest, TakenOverError) else gravest
-    return progress.final(verdicts)
+    return progress.final(endings)
 
 
 def _taken_over(plan: Plan, error: TakenOverError) -> TakenOverError:

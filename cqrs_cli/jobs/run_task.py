@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cqrs_cli import failpoints
-from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.assignment import Ending, Plan
 from cqrs_cli.jobs.owner import Owner
 from cqrs_cli.registry import load
 
@@ -20,10 +20,10 @@ ORPHANED = 10.0
 GARBAGE = 300_000
 
 
-def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
+def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Ending]:
     """Own this task's share of the partitions until all of them have ended; yields how each did.
 
-    An orphan, whose parent is gone, ends without a word: its verdicts are nobody's, and what still waits for them must
+    An orphan, whose parent is gone, ends without a word: its endings are nobody's, and what still waits for them must
     take the task for lost.
     """
     failpoints.arm()
@@ -31,7 +31,7 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
     stopping = threading.Event()
     units = plan.share(task, tasks)
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in units}}
-    owners = [Owner(plan, unit, aggregates[unit[0]], attempt, stopping) for unit in units]
+    owners = [Owner(plan, unit, aggregates[unit.aggregate], attempt, stopping) for unit in units]
     threads = [threading.Thread(target=owner.run, name=str(owner.unit), daemon=True) for owner in owners]
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
@@ -53,6 +53,6 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Verdict]:
     if orphaned:
         os._exit(os.EX_SOFTWARE)
     gc.enable()
-    first, *others = [owner.verdict for owner in owners]
+    first, *others = [owner.ending for owner in owners]
     yield replace(first, cpu=time.process_time() - began)
     yield from others

@@ -14,8 +14,7 @@ from cqrs_cli.jobs.assignment import shard_folder
 from cqrs_cli.jobs.refold import Refold
 from cqrs_cli.kafka.admin import Admin, check_topics
 from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.topics import Plan as TopicPlan
-from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.kafka.topics import TopicPlan, Topics
 from cqrs_cli.state.layout import CODEC
 from cqrs_cli.state.shard import Identity, open_readonly
 

@@ -15,7 +15,7 @@ from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.batch import Context, Decisions, decide_batch
 from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.jobs.assignment import Plan
+from cqrs_cli.jobs.assignment import Plan, Unit
 from cqrs_cli.jobs.blocked import named
 from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim, succeed
 from cqrs_cli.jobs.endings import LostError, StandDown, TooMuchError
@@ -55,7 +55,7 @@ class Tenure:
     def __init__(
         self,
         plan: Plan,
-        unit: tuple[str, int],
+        unit: Unit,
         aggregate: Aggregate,
         store: Store,
         mine: Claim,
@@ -69,9 +69,9 @@ class Tenure:
         self.mine = mine
         self.most = most  # commands in a batch
         self.refused = refused
-        self.ground = plan.grounds[unit[0]]
+        self.ground = plan.grounds[unit.aggregate]
         self.topics = self.ground.topics
-        self.partition = unit[1]
+        self.partition = unit.partition
         self.counts = mine.counts
         self.group: Consumer = bulk_consumer(
             plan.connection, group=self.topics.group, fetch_wait_max_ms=500, fetch_min_bytes=1
@@ -237,7 +237,7 @@ class Tenure:
             )
         except TopicMadeAgainError as error:
             what = f"{error} partition {self.partition} was deleted and created again while it was written to"
-            place = f"{self.unit[0]}:{self.partition}@{records[0].offset}"
+            place = f"{self.unit.aggregate}:{self.partition}@{records[0].offset}"
             raise ContradictionError(
                 what, f"find out why; to go on without what it held: cqrs run --accept-loss {place}"
             ) from error

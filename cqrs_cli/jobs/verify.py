@@ -12,12 +12,11 @@ from cqrs_cli.jobs.shard_check import Shards
 from cqrs_cli.jobs.shares import collector, finish
 from cqrs_cli.jobs.spark import code_root
 from cqrs_cli.jobs.verify_state import Compared
-from cqrs_cli.jobs.verify_task import Plan, Share, prove_partition
+from cqrs_cli.jobs.verify_task import ProofPlan, Share, prove_partition
 from cqrs_cli.kafka.acls import needs, refusal
 from cqrs_cli.kafka.admin import Admin, check_topics
 from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.topics import Kind, Topics
-from cqrs_cli.kafka.topics import Plan as TopicPlan
+from cqrs_cli.kafka.topics import Kind, TopicPlan, Topics
 from cqrs_cli.proof.partition import Report
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ def plan(
     settings: "Settings",
     shards: Shards | None = None,
     longest_window: timedelta | None = None,
-) -> Plan:
+) -> ProofPlan:
     """A proof of what is committed, and of `shards` if they are given. Where `dedup_window` was changed, the settings
     say the shortest there ever was, and `longest_window` the longest.
 
@@ -74,7 +73,7 @@ def plan(
         if missing := admin.missing(needs("read", topics)):
             raise refusal(missing, "read")
         found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
-    return Plan(
+    return ProofPlan(
         connection,
         topics,
         settings.aggregates,
@@ -89,7 +88,7 @@ def plan(
 
 
 def verify(
-    context: "SparkContext", plan: Plan, watch: Callable[[float], None] = lambda part: None
+    context: "SparkContext", plan: ProofPlan, watch: Callable[[float], None] = lambda part: None
 ) -> Verified:
     """Prove every partition; `watch` hears which part of them is done. Raises the gravest error of the tasks."""
     shares = collector(context, Share)
@@ -103,7 +102,7 @@ def verify(
     return _together(plan, done.values(), time.monotonic() - began)
 
 
-def verify_here(plan: Plan) -> Verified:
+def verify_here(plan: ProofPlan) -> Verified:
     """The same without Spark, one partition after the other, in this process: for tests and small topics.
 
     `verify_here(plan(connection, topics, settings)).violations` is empty when all is well.
@@ -116,13 +115,13 @@ def verify_here(plan: Plan) -> Verified:
     return _together(plan, shares, time.monotonic() - began)
 
 
-def _share(plan: Plan, shares: "Accumulator[dict[int, Share]]", partition: int) -> None:
+def _share(plan: ProofPlan, shares: "Accumulator[dict[int, Share]]", partition: int) -> None:
     """What Spark runs on a worker."""
     plan = replace(plan, root=code_root(plan.package, plan.root))
     shares.add({partition: prove_partition(plan, partition)})
 
 
-def _together(plan: Plan, shares: Iterable[Share], seconds: float) -> Verified:
+def _together(plan: ProofPlan, shares: Iterable[Share], seconds: float) -> Verified:
     shares = list(shares)
     violations = [
         Found(plan.topics.name(kind), kind, share.partition, offset, what)

@@ -43,7 +43,7 @@ PATIENCE = 40.0
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProofPlan:
     """What every task is told."""
 
     connection: Connection
@@ -67,7 +67,7 @@ class Share(NamedTuple):
     error: CqrsError | None = None
 
 
-def prove_partition(plan: Plan, partition: int) -> Share:
+def prove_partition(plan: ProofPlan, partition: int) -> Share:
     """Prove one partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
     where = f"{plan.topics.commands} partition {partition}"
     return guarded(
@@ -81,7 +81,7 @@ def prove_partition(plan: Plan, partition: int) -> Share:
 class _Partition:
     """One partition under way."""
 
-    def __init__(self, plan: Plan, partition: int) -> None:
+    def __init__(self, plan: ProofPlan, partition: int) -> None:
         self.plan = plan
         self.topics = plan.topics
         self.partition = partition

@@ -2,7 +2,7 @@
 
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.assignment import Plan
+from cqrs_cli.jobs.assignment import Plan, Unit
 from cqrs_cli.jobs.claim import may_warm, parse_claim
 from cqrs_cli.jobs.ledger import Ledger
 from cqrs_cli.jobs.recover import fold_events, fold_outcomes
@@ -12,7 +12,7 @@ from cqrs_cli.state.folder import CorruptError
 from cqrs_cli.state.store import NotOwnerError, Store
 
 
-def warm(plan: Plan, unit: tuple[str, int], aggregate: Aggregate, store: Store) -> None:
+def warm(plan: Plan, unit: Unit, aggregate: Aggregate, store: Store) -> None:
     """Fold what is visible into the shard; a living owner's is left alone. Raises `CorruptError` and nothing else."""
     name, partition = unit
     topics, connection = plan.grounds[name].topics, plan.connection

@@ -10,7 +10,7 @@ from cqrs_cli.kafka import admin_client, allowed, transactions
 from cqrs_cli.kafka.acls import Need
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topic_rules import TopicInfo, TopicSet, missing, mistakes, topic_set
-from cqrs_cli.kafka.topics import KINDS, MAX_MESSAGE_BYTES, Kind, Plan, Topics
+from cqrs_cli.kafka.topics import KINDS, MAX_MESSAGE_BYTES, Kind, TopicPlan, Topics
 from cqrs_cli.kafka.transactions import OpenTransaction
 
 _UNKNOWN_TOPIC = 3
@@ -143,7 +143,7 @@ def find_topics(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
     return {kind: found[topics.name(kind)] for kind in KINDS if topics.name(kind) in found}
 
 
-def ensure_topics(admin: Admin, topics: Topics, plan: Plan, dry_run: bool = False) -> list[Made]:
+def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[Made]:
     """Make what is missing, like what exists; idempotent. Raises `ConfigurationError` before anything is made."""
     found = find_topics(admin, topics)
     if wrong := mistakes(topics, found, plan):
@@ -173,7 +173,7 @@ def _once_known(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
     return found
 
 
-def check_topics(admin: Admin, topics: Topics, plan: Plan = Plan()) -> TopicSet:  # noqa: B008  (frozen)
+def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) -> TopicSet:  # noqa: B008  (frozen)
     """The aggregate's four topics, all there and set up right; raises `ConfigurationError` saying what is not.
 
     Of `plan` only the dedup window counts.
@@ -183,7 +183,7 @@ def check_topics(admin: Admin, topics: Topics, plan: Plan = Plan()) -> TopicSet:
     return topic_set(admin.cluster_id(), found)
 
 
-def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], plan: Plan) -> None:
+def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> None:
     error = missing(topics, found) or next(iter(mistakes(topics, found, plan)), None)
     if error is not None:
         raise error

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from cqrs_cli.durations import milliseconds, show_duration
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.topics import ENVELOPE_ROOM, KINDS, Kind, Plan, Topics
+from cqrs_cli.kafka.topics import ENVELOPE_ROOM, KINDS, Kind, TopicPlan, Topics
 
 UNLIMITED = -1
 _PERMANENT: tuple[Kind, ...] = ("events", "outcomes", "dead-letters")
@@ -58,7 +58,7 @@ def missing(topics: Topics, found: Mapping[Kind, TopicInfo]) -> ConfigurationErr
     return ConfigurationError(what, f"create what is missing: cqrs init {topics.aggregate}")
 
 
-def mistakes(topics: Topics, found: Mapping[Kind, TopicInfo], plan: Plan) -> list[ConfigurationError]:
+def mistakes(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> list[ConfigurationError]:
     """Everything wrong with the topics that exist, gravest first."""
     return [
         *_partitions(topics, found, plan),
@@ -70,7 +70,9 @@ def mistakes(topics: Topics, found: Mapping[Kind, TopicInfo], plan: Plan) -> lis
     ]
 
 
-def _partitions(topics: Topics, found: Mapping[Kind, TopicInfo], plan: Plan) -> Iterable[ConfigurationError]:
+def _partitions(
+    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan
+) -> Iterable[ConfigurationError]:
     counts = {topics.name(kind): info.partitions for kind, info in found.items()}
     if len(set(counts.values())) > 1:
         told = ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -17,7 +17,7 @@ MAX_MESSAGE_BYTES = 1_048_588
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TopicPlan:
     """How new topics are made. `insist`: this number of partitions was asked for, another one is a mistake."""
 
     partitions: int = 4

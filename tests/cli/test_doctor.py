@@ -9,7 +9,7 @@ from cqrs_cli.cli.main import main
 from cqrs_cli.kafka import clients, embedded
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.topics import Plan, Topics
+from cqrs_cli.kafka.topics import TopicPlan, Topics
 
 COUNTER = Path(__file__).parents[2] / "aggregates" / "counter.py"
 
@@ -150,7 +150,7 @@ def test_an_open_transaction_that_still_may_end_is_no_failure(
 ) -> None:
     topics = Topics("counter", prefix)
     with Admin(connection) as admin:
-        ensure_topics(admin, topics, Plan())
+        ensure_topics(admin, topics, TopicPlan())
     producer = clients.producer(connection, transactional_id=topics.transactional_id(0))
     producer.init_transactions(20)
     producer.begin_transaction()

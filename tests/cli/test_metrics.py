@@ -7,6 +7,7 @@ import pytest
 
 from cqrs_cli.cli.metrics import Metrics
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.assignment import Unit
 from cqrs_cli.jobs.claim import Counts
 from cqrs_cli.jobs.progress import Snapshot
 from tests.listening import anywhere, listening, open_to_others
@@ -24,7 +25,7 @@ def test_the_port_for_metrics_is_open_to_this_machine_only() -> None:
     try:
         added = {port: at for port, at in listening(os.getpid()).items() if port not in before}
         assert [str(address) for address in added.values()] == ["127.0.0.1"]
-        metrics.update(Snapshot(0.0, {("counter", 1): Counts(accepted=3, events=3)}, lag=7))
+        metrics.update(Snapshot(0.0, {Unit("counter", 1): Counts(accepted=3, events=3)}, lag=7))
         (port,) = added
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             said = answer.read().decode()

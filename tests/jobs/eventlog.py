@@ -9,7 +9,7 @@ from cqrs_cli.core.record import Record
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.topics import Plan, Topics
+from cqrs_cli.kafka.topics import TopicPlan, Topics
 
 ROOT = Path(__file__).parents[2]
 NOON = "2026-11-21T12:00:00.000Z"
@@ -44,7 +44,7 @@ def record(offset: int, value: bytes | None) -> Record:
 def create(connection: Connection, topics: Topics, partitions: int) -> None:
     """The four topics of an aggregate."""
     with Admin(connection) as admin:
-        ensure_topics(admin, topics, Plan(partitions=partitions))
+        ensure_topics(admin, topics, TopicPlan(partitions=partitions))
 
 
 def append(connection: Connection, topic: str, partition: int, values: Iterable[bytes]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.jobs.assignment import Plan
+from cqrs_cli.jobs.assignment import Plan, Unit
 from cqrs_cli.jobs.tenure import Tenure
 from cqrs_cli.kafka import clients, embedded, writer
 from cqrs_cli.kafka.connection import Connection
@@ -110,7 +110,7 @@ def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_p
     bank: Domain, slowly: Plan
 ) -> None:
     bank.send(*mixture(2000))
-    plan = replace(slowly, targets={("bank_account", 0): bank.end("commands")})
+    plan = replace(slowly, targets={Unit("bank_account", 0): bank.end("commands")})
     assert Process(plan, most=2000, apply_every=1000, constants=HASTE).error() is None
     bank.check()
 

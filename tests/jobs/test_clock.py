@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.core.event import HEADERS
-from cqrs_cli.jobs.assignment import Plan
+from cqrs_cli.jobs.assignment import Plan, Unit
 from cqrs_cli.kafka.clients import producer
 from tests.commands import Sent, command
 from tests.domain import Domain
@@ -57,7 +57,7 @@ def test_a_repeated_id_gets_the_same_answer(counters: Domain, plan: Plan, how: s
     client, topic = producer(counters.connection), counters.topics.commands
 
     def run(number: int) -> None:
-        targets = {("counter", 0): counters.end("commands")}
+        targets = {Unit("counter", 0): counters.end("commands")}
         quietly(replace(plan, generation=plan.generation + number, targets=targets))
 
     for number, (id, after, _) in enumerate(STEPS):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.errors import TakenOverError
+from cqrs_cli.jobs.assignment import Unit
 from cqrs_cli.jobs.tenure import Tenure
 from cqrs_cli.jobs.warm import warm
 from cqrs_cli.kafka.clients import producer
@@ -68,5 +69,5 @@ def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
         return found
 
     monkeypatch.setattr("cqrs_cli.jobs.warm.standing", late)
-    warm(plan, ("counter", 0), counters.aggregate, store)
+    warm(plan, Unit("counter", 0), counters.aggregate, store)
     assert store.positions() == Positions()

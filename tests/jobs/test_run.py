@@ -1,4 +1,4 @@
-"""The driver: it submits again, notices who is missing, and ends with the gravest verdict."""
+"""The driver: it submits again, notices who is missing, and ends with the gravest ending."""
 
 import subprocess
 import threading
@@ -11,7 +11,7 @@ import pytest
 
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs import run as driver
-from cqrs_cli.jobs.assignment import Plan, Verdict
+from cqrs_cli.jobs.assignment import Ending, Plan, Unit
 from cqrs_cli.jobs.claim import TERMINAL, Counts
 from cqrs_cli.jobs.progress import Progress, Snapshot
 from cqrs_cli.jobs.run_task import own
@@ -21,7 +21,7 @@ from tests.domain import Domain
 
 pytestmark = pytest.mark.kafka
 
-Task = Callable[[Plan], Iterable[Verdict]]
+Task = Callable[[Plan], Iterable[Ending]]
 
 
 class Context:
@@ -71,15 +71,15 @@ def drive(context: Context, plan: Plan, notes: list[str] | None = None) -> Snaps
     return driver.run(cast(Any, context), plan, 1, lambda _: None, note)
 
 
-def works(plan: Plan) -> Iterator[Verdict]:
+def works(plan: Plan) -> Iterator[Ending]:
     return own(plan, 0, 1, 0)
 
 
-def is_lost(_: Plan) -> Iterator[Verdict]:
+def is_lost(_: Plan) -> Iterator[Ending]:
     raise RuntimeError("the worker is gone\nand its log says why")
 
 
-def is_lost_after_work(plan: Plan) -> Iterator[Verdict]:
+def is_lost_after_work(plan: Plan) -> Iterator[Ending]:
     list(own(plan, 0, 1, 0))
     raise RuntimeError("the worker is gone")
 
@@ -120,7 +120,7 @@ def test_partitions_that_nobody_owns_end_the_run(counters: Domain, monkeypatch: 
     monkeypatch.setattr(driver, "CLAIM_DEADLINE", 0.2)
     never = threading.Event()
 
-    def waits(_: Plan) -> list[Verdict]:
+    def waits(_: Plan) -> list[Ending]:
         never.wait(30)
         return []
 
@@ -144,7 +144,7 @@ def test_while_no_broker_answers_nobody_is_expected_to_claim(
 
     monkeypatch.setattr(Progress, "look", answers_late)
 
-    def waits(_: Plan) -> list[Verdict]:
+    def waits(_: Plan) -> list[Ending]:
         assert back.wait(60)
         return []
 
@@ -154,10 +154,10 @@ def test_while_no_broker_answers_nobody_is_expected_to_claim(
 
 
 def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: Domain) -> None:
-    def disagree(plan: Plan) -> list[Verdict]:
+    def disagree(plan: Plan) -> list[Ending]:
         return [
-            Verdict(("counter", 0), Counts(), UnavailableError("gone"), ("a note",)),
-            Verdict(("counter", 1), Counts(), TakenOverError("taken"), ("another",)),
+            Ending(Unit("counter", 0), Counts(), UnavailableError("gone"), ("a note",)),
+            Ending(Unit("counter", 1), Counts(), TakenOverError("taken"), ("another",)),
         ]
 
     notes: list[str] = []
@@ -175,7 +175,7 @@ def test_who_is_taken_over_in_part_says_what_is_left(
     older = replace(older, grounds={**older.grounds, "other": other})
     newer = counters.plan()
     list(own(newer, 0, 1, 0))
-    taken = [Verdict(("counter", 0), Counts(), TakenOverError("taken"))]
+    taken = [Ending(Unit("counter", 0), Counts(), TakenOverError("taken"))]
     with pytest.raises(TakenOverError) as raised:
         drive(Context(lambda _: taken), older)
     assert raised.value.message == f"run {newer.run} took over counter; nobody decides for other now"
@@ -183,9 +183,9 @@ def test_who_is_taken_over_in_part_says_what_is_left(
 
 
 def test_however_a_run_ends_its_partitions_are_fenced(counters: Domain) -> None:
-    def stops(plan: Plan) -> list[Verdict]:
-        verdicts = list(own(plan, 0, 1, 0))
-        return [Verdict(verdicts[0].unit, verdicts[0].counts, CqrsError("enough"))]
+    def stops(plan: Plan) -> list[Ending]:
+        endings = list(own(plan, 0, 1, 0))
+        return [Ending(endings[0].unit, endings[0].counts, CqrsError("enough"))]
 
     counters.send(*increments(3))
     with pytest.raises(CqrsError, match="enough"):

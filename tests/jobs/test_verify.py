@@ -23,6 +23,7 @@ from cqrs_cli.core.memory import Saved
 from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.jobs import verify_task
+from cqrs_cli.jobs.assignment import Unit
 from cqrs_cli.jobs.shard_check import live_shards
 from cqrs_cli.jobs.verify import Verified, plan, verify, verify_here
 from cqrs_cli.jobs.verify_state import Compared
@@ -265,7 +266,7 @@ def test_what_an_open_transaction_hides_is_waited_for(
 @contextmanager
 def shard(domain: Domain) -> Iterator[LmdbStore]:
     """The shard of partition 0, for whoever may write there."""
-    identity = domain.plan().identity((domain.topics.aggregate, 0), domain.aggregate)
+    identity = domain.plan().identity(Unit(domain.topics.aggregate, 0), domain.aggregate)
     opened = open_shard(domain.shard_path(), identity)
     assert not opened.fresh
     with closing(opened.store) as store:
@@ -278,7 +279,7 @@ def adopt(domain: Domain) -> None:
     assert looked is not None
     with closing(looked):
         before = msgspec.json.decode(looked.identity(), type=Identity)
-    now = domain.plan().identity((domain.topics.aggregate, 0), domain.aggregate)
+    now = domain.plan().identity(Unit(domain.topics.aggregate, 0), domain.aggregate)
     with closing(open_shard(domain.shard_path(), before).store) as store:
         store.note_identity(encode(now))
         start = store.positions()
@@ -344,7 +345,7 @@ class TestState:
     def test_what_a_shard_at_work_has_not_applied_yet_is_not_behind(self, decided: Domain) -> None:
         decided.send(*mixture(100, seed=3))
         quietly(decided.plan(machine="another"))
-        identity = decided.plan().identity((decided.topics.aggregate, 0), decided.aggregate)
+        identity = decided.plan().identity(Unit(decided.topics.aggregate, 0), decided.aggregate)
         open_shard(decided.shard_path(), identity).store.abandon()
         assert decided.mark() == "working"
         assert verified(decided, "state").compared[0].behind is None
@@ -352,7 +353,7 @@ class TestState:
     def test_events_beyond_an_empty_shard_are_folded_all_the_same(self, decided: Domain) -> None:
         rewrite(decided, "events", change(5, type="bank_account.Burnt"))
         shutil.rmtree(decided.shard_path())
-        identity = decided.plan().identity((decided.topics.aggregate, 0), decided.aggregate)
+        identity = decided.plan().identity(Unit(decided.topics.aggregate, 0), decided.aggregate)
         open_shard(decided.shard_path(), identity).store.close()
         done = verified(decided, "state")
         (said,) = map(str, done.violations)

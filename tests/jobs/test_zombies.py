@@ -14,6 +14,7 @@ from typing import cast
 import pytest
 
 from cqrs_cli.errors import TakenOverError
+from cqrs_cli.jobs.assignment import Unit
 from cqrs_cli.jobs.owner import STUCK, Owner
 from cqrs_cli.jobs.run_task import own
 from cqrs_cli.kafka.connection import Connection
@@ -83,7 +84,7 @@ def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_t
     clock, ends = [1000.0], list[int]()
     monkeypatch.setattr("cqrs_cli.jobs.owner.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("os._exit", ends.append)
-    owner = Owner(bank.plan(), ("bank_account", 0), bank.aggregate, 0, threading.Event())
+    owner = Owner(bank.plan(), Unit("bank_account", 0), bank.aggregate, 0, threading.Event())
     owner.store = cast(Store, SimpleNamespace(waiting=STUCK + 1))
 
     def looks_for(seconds: float) -> None:

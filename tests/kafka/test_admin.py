@@ -17,7 +17,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topic_rules import TopicInfo
-from cqrs_cli.kafka.topics import ENVELOPE_ROOM, KINDS, MAX_MESSAGE_BYTES, Kind, Plan, Topics
+from cqrs_cli.kafka.topics import ENVELOPE_ROOM, KINDS, MAX_MESSAGE_BYTES, Kind, TopicPlan, Topics
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -34,13 +34,13 @@ def topics(prefix: str) -> Topics:
     return Topics("bank", prefix)
 
 
-def results(admin: Admin, topics: Topics, plan: Plan) -> list[str]:
+def results(admin: Admin, topics: Topics, plan: TopicPlan) -> list[str]:
     return [made.result for made in ensure_topics(admin, topics, plan)]
 
 
 def test_topics_are_created_once_and_kept_afterwards(admin: Admin, topics: Topics) -> None:
-    assert results(admin, topics, Plan()) == ["created"] * 4
-    assert results(admin, topics, Plan()) == ["kept"] * 4
+    assert results(admin, topics, TopicPlan()) == ["created"] * 4
+    assert results(admin, topics, TopicPlan()) == ["kept"] * 4
 
 
 def test_a_broker_that_does_not_know_them_yet_is_asked_again(
@@ -52,18 +52,18 @@ def test_a_broker_that_does_not_know_them_yet_is_asked_again(
         return find(*asked) if next(late, True) else {}
 
     monkeypatch.setattr(making, "find_topics", finds)
-    assert results(admin, topics, Plan()) == ["created"] * 4
+    assert results(admin, topics, TopicPlan()) == ["created"] * 4
     assert next(late, None) is None
 
 
 def test_a_dry_run_creates_nothing(admin: Admin, topics: Topics) -> None:
-    made = ensure_topics(admin, topics, Plan(), dry_run=True)
+    made = ensure_topics(admin, topics, TopicPlan(), dry_run=True)
     assert [one.result for one in made] == ["missing"] * 4
     assert admin.describe([topics.name(kind) for kind in KINDS]) == {}
 
 
 def test_created_topics_are_a_sound_set_with_identities_and_sizes(admin: Admin, topics: Topics) -> None:
-    ensure_topics(admin, topics, Plan(partitions=3))
+    ensure_topics(admin, topics, TopicPlan(partitions=3))
     found = check_topics(admin, topics)
     assert (found.cluster_id, found.partitions) == (admin.cluster_id(), 3)
     assert len(set(found.ids.values())) == 4
@@ -72,15 +72,15 @@ def test_created_topics_are_a_sound_set_with_identities_and_sizes(admin: Admin, 
 
 
 def test_a_recreated_topic_has_another_id(admin: Admin, topics: Topics) -> None:
-    ensure_topics(admin, topics, Plan())
+    ensure_topics(admin, topics, TopicPlan())
     before = check_topics(admin, topics).ids["commands"]
     admin._client.delete_topics([topics.commands])
-    ensure_topics(admin, topics, Plan())
+    ensure_topics(admin, topics, TopicPlan())
     assert check_topics(admin, topics).ids["commands"] != before
 
 
 def test_commands_are_stamped_by_the_broker_and_events_kept_for_good(admin: Admin, topics: Topics) -> None:
-    ensure_topics(admin, topics, Plan())
+    ensure_topics(admin, topics, TopicPlan())
     found = admin.describe([topics.commands, topics.events])
     assert found[topics.commands].configs["message.timestamp.type"] == "LogAppendTime"
     assert found[topics.commands].configs["retention.ms"] == str(7 * 86_400_000)
@@ -89,24 +89,24 @@ def test_commands_are_stamped_by_the_broker_and_events_kept_for_good(admin: Admi
 
 
 def test_what_is_missing_takes_the_partitions_and_size_of_what_exists(admin: Admin, topics: Topics) -> None:
-    admin.create(topics.commands, 2, 1, Plan().configs("commands", 5_000_000))
-    assert results(admin, topics, Plan(partitions=4)) == ["kept", "created", "created", "created"]
+    admin.create(topics.commands, 2, 1, TopicPlan().configs("commands", 5_000_000))
+    assert results(admin, topics, TopicPlan(partitions=4)) == ["kept", "created", "created", "created"]
     found = check_topics(admin, topics)
     assert found.partitions == 2
     assert found.max_bytes["outcomes"] == 5_000_000 + ENVELOPE_ROOM
 
 
 def test_partitions_are_not_grown(admin: Admin, topics: Topics) -> None:
-    ensure_topics(admin, topics, Plan(partitions=4))
+    ensure_topics(admin, topics, TopicPlan(partitions=4))
     with pytest.raises(ConfigurationError, match="have 4 partitions, not 8: their number is fixed"):
-        ensure_topics(admin, topics, Plan(partitions=8, insist=True))
+        ensure_topics(admin, topics, TopicPlan(partitions=8, insist=True))
     assert check_topics(admin, topics).partitions == 4
 
 
 def test_nothing_is_made_beside_a_topic_that_is_wrong(admin: Admin, topics: Topics) -> None:
     admin.create(topics.commands, 4, 1, {"message.timestamp.type": "CreateTime"})
     with pytest.raises(ConfigurationError, match=r"message\.timestamp\.type=CreateTime, needs LogAppendTime"):
-        ensure_topics(admin, topics, Plan())
+        ensure_topics(admin, topics, TopicPlan())
     assert list(admin.describe([topics.commands, topics.events])) == [topics.commands]
 
 
@@ -125,7 +125,7 @@ def test_a_topic_of_an_impossible_name_is_an_error(admin: Admin) -> None:
 def test_an_open_transaction_is_found_with_its_owner(
     admin: Admin, connection: Connection, topics: Topics
 ) -> None:
-    ensure_topics(admin, topics, Plan())
+    ensure_topics(admin, topics, TopicPlan())
     producer = clients.producer(connection, transactional_id=topics.transactional_id(1))
     producer.init_transactions(20)
     assert admin.open_transactions(topics.events, 1) == []
@@ -146,7 +146,7 @@ def test_an_open_transaction_is_found_with_its_owner(
 def test_transactions_that_come_and_go_do_not_seem_to_hang(
     admin: Admin, connection: Connection, topics: Topics
 ) -> None:
-    ensure_topics(admin, topics, Plan(partitions=1))
+    ensure_topics(admin, topics, TopicPlan(partitions=1))
     producer = clients.producer(connection, transactional_id=topics.transactional_id(0), retry_backoff_ms=1)
     producer.init_transactions(20)
     enough = threading.Event()

@@ -6,13 +6,13 @@ from datetime import timedelta
 import pytest
 
 from cqrs_cli.kafka.topic_rules import TopicInfo, missing, mistakes, topic_set
-from cqrs_cli.kafka.topics import KINDS, Kind, Plan, Topics
+from cqrs_cli.kafka.topics import KINDS, Kind, TopicPlan, Topics
 
 TOPICS = Topics("bank", "p.")
 DAY = 86_400_000
 
 
-def sound(plan: Plan = Plan()) -> dict[Kind, TopicInfo]:  # noqa: B008  (frozen)
+def sound(plan: TopicPlan = TopicPlan()) -> dict[Kind, TopicInfo]:  # noqa: B008  (frozen)
     return {kind: TopicInfo(f"id-{kind}", 4, 1, plan.configs(kind)) for kind in KINDS}
 
 
@@ -22,19 +22,19 @@ def changed(kind: Kind, **configs: str) -> dict[Kind, TopicInfo]:
     return {**found, kind: replace(found[kind], configs={**found[kind].configs, **names})}
 
 
-def said(found: dict[Kind, TopicInfo], plan: Plan = Plan()) -> list[str]:  # noqa: B008  (frozen)
+def said(found: dict[Kind, TopicInfo], plan: TopicPlan = TopicPlan()) -> list[str]:  # noqa: B008  (frozen)
     return [error.message for error in mistakes(TOPICS, found, plan)]
 
 
-@pytest.mark.parametrize("plan", [Plan(), Plan(outcomes_retention=timedelta(days=9))])
-def test_what_a_plan_makes_is_sound(plan: Plan) -> None:
+@pytest.mark.parametrize("plan", [TopicPlan(), TopicPlan(outcomes_retention=timedelta(days=9))])
+def test_what_a_plan_makes_is_sound(plan: TopicPlan) -> None:
     assert said(sound(plan), plan) == []
 
 
 def test_three_brokers_get_three_replicas_of_which_two_must_have_it() -> None:
-    assert [Plan.replication(brokers) for brokers in (1, 2, 3, 5)] == [1, 1, 3, 3]
-    assert Plan().configs("events", brokers=3)["min.insync.replicas"] == "2"
-    assert Plan().configs("events", brokers=2)["min.insync.replicas"] == "1"
+    assert [TopicPlan.replication(brokers) for brokers in (1, 2, 3, 5)] == [1, 1, 3, 3]
+    assert TopicPlan().configs("events", brokers=3)["min.insync.replicas"] == "2"
+    assert TopicPlan().configs("events", brokers=2)["min.insync.replicas"] == "1"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -71,7 +71,7 @@ def test_no_topic_may_be_compacted(kind: Kind, policy: str) -> None:
     ],
 )
 def test_a_wrong_configuration_is_named_with_what_to_do(kind: Kind, name: str, value: str) -> None:
-    (error,) = mistakes(TOPICS, changed(kind, **{name.replace(".", "_"): value}), Plan())
+    (error,) = mistakes(TOPICS, changed(kind, **{name.replace(".", "_"): value}), TopicPlan())
     assert error.message.startswith(f"topic p.bank.{kind} has {name}={value}, needs ")
     assert error.hint.startswith(
         f"set it: kafka-configs.sh --alter --topic p.bank.{kind} --add-config {name}="
@@ -85,7 +85,8 @@ def test_commands_may_be_limited_in_size() -> None:
 def test_outcomes_are_kept_for_the_commands_and_two_windows() -> None:
     assert said(changed("outcomes", retention_ms=str(9 * DAY))) == []
     assert (
-        len(said(changed("outcomes", retention_ms=str(9 * DAY)), Plan(dedup_window=timedelta(hours=25)))) == 1
+        len(said(changed("outcomes", retention_ms=str(9 * DAY)), TopicPlan(dedup_window=timedelta(hours=25))))
+        == 1
     )
 
 
@@ -107,9 +108,9 @@ def test_differing_numbers_of_partitions_are_told_apart() -> None:
 
 
 def test_another_number_of_partitions_is_a_mistake_only_if_it_was_asked_for() -> None:
-    assert said(sound(), Plan(partitions=8)) == []
-    assert len(said(sound(), Plan(partitions=8, insist=True))) == 1
-    assert said({}, Plan(partitions=8, insist=True)) == []
+    assert said(sound(), TopicPlan(partitions=8)) == []
+    assert len(said(sound(), TopicPlan(partitions=8, insist=True))) == 1
+    assert said({}, TopicPlan(partitions=8, insist=True)) == []
 
 
 def test_what_is_missing_is_named() -> None:

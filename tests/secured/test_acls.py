@@ -14,7 +14,7 @@ from cqrs_cli.jobs.verify import plan, verify_here
 from cqrs_cli.kafka.acls import ROLES, Need, Role, needs
 from cqrs_cli.kafka.admin import Admin, ensure_topics
 from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.topics import Plan, Topics
+from cqrs_cli.kafka.topics import TopicPlan, Topics
 from tests.cli.conftest import Cqrs
 from tests.commands import increments
 from tests.domain import Domain
@@ -75,7 +75,7 @@ Users = Callable[[str, Topics, Role], User]
 def topics(secured: Secured) -> Topics:
     made = Topics("counter", f"{secured.folder.name}.acls.")
     with Admin(secured.administrator) as admin:
-        ensure_topics(admin, made, Plan(partitions=1))
+        ensure_topics(admin, made, TopicPlan(partitions=1))
     return made
 
 
@@ -119,7 +119,7 @@ def test_init_may_be_asked_before_there_are_topics(secured: Secured, users: User
     topics = Topics("counter", f"{secured.folder.name}.new.")
     operator = users("operator", topics, "init")
     with Admin(operator.connection) as admin:
-        assert {made.result for made in ensure_topics(admin, topics, Plan())} == {"created"}
+        assert {made.result for made in ensure_topics(admin, topics, TopicPlan())} == {"created"}
 
 
 @pytest.mark.kafka
