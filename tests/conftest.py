@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.connection import Connection
     from tests.secured.broker import Secured
 
+# What its checks compare is told when they fail.
+pytest.register_assert_rewrite("tests.domain")
+
 #: Names a broker for the tests to use, in the environment.
 BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"
 

@@ -168,7 +168,7 @@ def test_a_foreign_event_stops_it_and_is_named(
     assert (
         says in error.message and f"events partition 0 offset {counters.end('events') - 1}" in error.message
     )
-    assert "cqrs tail counter events --from" in error.hint
+    assert "cqrs tail counter events --partition 0 --from" in error.hint
     assert len(counters.outcomes()) == 2
 
 
