@@ -130,7 +130,9 @@ class Domain:
 
     def standing(self, partition: int = 0) -> tuple[int | None, Claim | None]:
         """The committed offset and the claim that rides with it."""
-        found = offsets.standing(self.connection, self.topics, [partition])[partition]
+        group = clients.consumer(self.connection, group=self.topics.group)
+        found = offsets.committed(group, self.topics.commands, [partition])[partition]
+        group.close()
         return found.offset, parse_claim(found.metadata)
 
     def transaction(self, partition: int = 0) -> str:

@@ -155,7 +155,7 @@ def test_an_open_transaction_that_still_may_end_is_no_failure(
     producer.init_transactions(20)
     producer.begin_transaction()
     producer.produce(topics.events, b"x", partition=0)
-    producer.flush(20)
+    assert producer.flush(20) == 0
     assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 0
     assert doctor.of("transactions") == [("ok", "none hanging, 1 open")]
     producer.abort_transaction(20)

@@ -14,6 +14,7 @@ from cqrs_cli.kafka.topics import Kind
 from tests.commands import Sent, command, increments
 from tests.domain import Domain
 from tests.kafka.raw import raw
+from tests.kafka.stretch import settled
 from tests.owners import owned, quietly, running
 from tests.waiting import eventually
 
@@ -229,13 +230,14 @@ def test_a_foreign_transaction_that_may_hide_an_outcome_stops_it(
     foreign.init_transactions(10)
     foreign.begin_transaction()
     foreign.produce(decided.topics.outcomes, b"?", partition=0)
-    foreign.flush(10)
+    assert foreign.flush(10) == 0
     error = owned(decided.plan())
     assert isinstance(error, UnavailableError) and error.exit_code == 4
     assert f"open transaction {decided.topics.prefix}foreign" in error.message
     assert "kafka-transactions.sh" in error.hint
     assert decided.end("outcomes") == 6  # five and a marker
     foreign.abort_transaction(10)
+    settled(decided.connection, decided.topics.outcomes)
     quietly(decided.plan())
     decided.check()
 

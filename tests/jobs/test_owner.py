@@ -16,6 +16,7 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.writer import FencedWriter
 from tests.commands import increments, mixture
 from tests.domain import Domain
+from tests.kafka.stretch import settled
 from tests.owners import Running, owned, quietly, running
 from tests.waiting import eventually
 
@@ -154,7 +155,7 @@ def test_an_open_transaction_of_the_owner_before_is_settled_at_once(counters: Do
     lost.init_transactions(10)
     lost.begin_transaction()
     lost.produce(counters.topics.outcomes, b"never committed", partition=0)
-    lost.flush(10)
+    assert lost.flush(10) == 0
     quietly(counters.plan())
     counters.check()
 
@@ -210,8 +211,9 @@ def test_an_aborted_command_is_never_decided(counters: Domain) -> None:
     client.init_transactions(10)
     client.begin_transaction()
     client.produce(counters.topics.commands, b"aborted", b"a", 0)
-    client.flush(10)
+    assert client.flush(10) == 0
     client.abort_transaction(10)
+    settled(counters.connection, counters.topics.commands)
     counters.send(*increments(2))
     quietly(counters.plan())
     assert [outcome.data.offset for outcome in counters.outcomes()] == [2, 3]

@@ -254,7 +254,7 @@ def test_what_an_open_transaction_hides_is_waited_for(
     foreign.init_transactions(10)
     foreign.begin_transaction()
     foreign.produce(decided.topics.outcomes, b"?", partition=0)
-    foreign.flush(10)
+    assert foreign.flush(10) == 0
     with monkeypatch.context() as impatient:
         impatient.setattr(verify_task, "PATIENCE", 3.0)
         with pytest.raises(UnavailableError, match=f"open transaction {decided.topics.prefix}foreign"):

@@ -7,6 +7,8 @@ from confluent_kafka import Producer
 from cqrs_cli.kafka.admin import Admin
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.readers import bounds
+from tests.waiting import eventually
 
 
 class Stretch:
@@ -36,6 +38,16 @@ class Stretch:
 
     def commit(self, values: Iterable[bytes]) -> None:
         self.begin(values).commit_transaction(10)
+        settled(self.connection, self.topic)
 
     def abort(self, values: Iterable[bytes]) -> None:
         self.begin(values).abort_transaction(10)
+        settled(self.connection, self.topic)
+
+
+def settled(connection: Connection, topic: str) -> None:
+    """Wait for the marker of a transaction that has just ended in partition 0.
+
+    The coordinator answers as soon as it has noted the end, and writes the markers after that.
+    """
+    eventually(lambda: bounds(connection, topic, [0]) == bounds(connection, topic, [0], "read_uncommitted"))

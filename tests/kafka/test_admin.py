@@ -131,7 +131,7 @@ def test_an_open_transaction_is_found_with_its_owner(
     assert admin.open_transactions(topics.events, 1) == []
     producer.begin_transaction()
     producer.produce(topics.events, b"held back", partition=1)
-    producer.flush(20)
+    assert producer.flush(20) == 0
     (found,) = admin.open_transactions(topics.events, 1)
     assert found.transactional_id == topics.transactional_id(1)
     assert str(found).startswith(

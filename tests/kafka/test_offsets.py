@@ -31,8 +31,8 @@ def test_offset_and_text_come_back_as_they_were_committed(connection: Connection
     writer.fence()
     for offset, text in ((0, '{"é":1}'), (7, "x" * 4000)):
         writer.commit_position(group, offset, text)
-        assert standing(connection, topics, [0]) == {0: Committed(offset, text)}
         assert committed(group, topics.commands, [0]) == {0: Committed(offset, text)}
+        assert standing(connection, topics, [0]) == {0: Committed(offset, text)}
     group.close()
 
 
@@ -43,6 +43,7 @@ def test_what_stands_is_read_without_waiting_for_a_commit_under_way(
     writer = FencedWriter(connection, topics, 0, 1_000_000)
     writer.fence()
     writer.commit_position(group, 3, "before")
+    assert committed(group, topics.commands, [0]) == {0: Committed(3, "before")}
     client = writer._producer
     client.begin_transaction()
     place = TopicPartition(topics.commands, 0, 9, "under way")
