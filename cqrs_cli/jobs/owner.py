@@ -44,7 +44,12 @@ PAUSED = 5.0
 #: one that has just come back denies for some time what the others have.
 MISSING = 20.0
 
-#: Not having found it so long ago, in seconds, does not count any more.
+#: What contradicts itself in the logs as they are read, steps 3 and 4, and does so tenure after tenure for so long, in
+#: seconds, is a contradiction: a broker that has just joined its cluster again may believe for a moment that it still
+#: leads, and show less of a log than there is.
+CONTRADICTED = 5.0
+
+#: What was seen so long ago, in seconds, does not count any more.
 FORGOTTEN = 30.0
 
 
@@ -64,7 +69,7 @@ class Owner:
         self.notes: list[str] = []
         self.tenure: Tenure | None = None
         self.store: Store | None = None
-        self.missed = (0.0, 0.0)  # when a partition was first not found, and when last
+        self.missing, self.contradicted = _Lasting(), _Lasting()
         self.ending = Ending(unit, self.mine.counts)
         self._looked = self._woke = time.monotonic()
 
@@ -159,10 +164,13 @@ class Owner:
                     pause = FIRST_PAUSE if error.size > 1 else pause
                     self._tell(error)
                 except ContradictionError as error:
-                    if self._is_believable(tenure):
+                    if self._is_believable(tenure) and (
+                        tenure.recovered or self.contradicted.lasts(CONTRADICTED)
+                    ):
                         return error
+                    self._tell(error)
                 except MissingError as error:
-                    if self._is_gone():
+                    if self.missing.lasts(MISSING):
                         return error
                     self._tell(error)
                 except StalledError as error:
@@ -174,7 +182,8 @@ class Owner:
                 finally:
                     self.mine, self.most = tenure.present_claim(), tenure.most
                 if tenure.useful:
-                    pause, self.missed = FIRST_PAUSE, (0.0, 0.0)
+                    pause = FIRST_PAUSE
+                    self.missing, self.contradicted = _Lasting(), _Lasting()
             self.stopping.wait(pause * random.uniform(0.5, 1.5))
             pause = min(pause * 2, LONGEST_PAUSE)
             try:
@@ -211,19 +220,26 @@ class Owner:
         if judgement.ends:
             raise StandDown(judgement, claim)
 
-    def _is_gone(self) -> bool:
-        """Whether a partition that was just not found is not there."""
-        now = time.monotonic()
-        first, last = self.missed
-        self.missed = (first if now - last < FORGOTTEN else now, now)
-        return now - self.missed[0] > MISSING
-
     def _is_believable(self, tenure: Tenure) -> bool:
         """Whether a contradiction is one, rather than a successor at work."""
         try:
             return believable(tenure.mine, tenure.claimed, tenure.standing_now())
         except KafkaException:
             return False
+
+
+class _Lasting:
+    """Something that may pass: when it was first seen, and when last."""
+
+    def __init__(self) -> None:
+        self._first = self._last = -FORGOTTEN
+
+    def lasts(self, seconds: float) -> bool:
+        """It is seen now: whether it has been for so long."""
+        now, last, self._last = time.monotonic(), self._last, time.monotonic()
+        if now - last >= FORGOTTEN:
+            self._first = now
+        return now - self._first >= seconds
 
 
 def _stood_down(end: StandDown) -> CqrsError | None:

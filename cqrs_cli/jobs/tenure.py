@@ -83,6 +83,7 @@ class Tenure:
         self.writer = FencedWriter(plan.connection, self.topics, self.partition, least)
         self.committed: int | None = None
         self.claimed = False
+        self.recovered = False  # whether the shard is level with the log
         self.useful = False  # whether it has decided anything
         self.at = 0
         self.rested = 0.0  # when the next batch may begin, monotonic
@@ -164,6 +165,7 @@ class Tenure:
             )
         self.ledger.fold(self.ledger.positions._replace(commands=self.at))
         self.store.note_code(self.aggregate.code, self.mine.token)
+        self.recovered = True
         failpoints.reached("recover.after")
 
     def loop(self, stopping: Callable[[], bool]) -> None:

@@ -35,9 +35,18 @@ def group_coordinator(brokers: Brokers, service: Service) -> int:
 
 
 def check(service: Service) -> None:
-    """Exactly one outcome for each command, events as if decided in one go, and the same in the shards."""
-    service.catches_up()
-    service.domain.check()
+    """Exactly one outcome for each command, events as if decided in one go, and the same in the shards.
+
+    A broker that has just joined again may believe for a moment that it still leads, and show less than there is.
+    """
+    for last in (False, False, True):
+        service.catches_up()
+        try:
+            service.domain.check()
+            return
+        except AssertionError:
+            if last:
+                raise
 
 
 def test_everything_is_kept_three_times_and_written_at_least_twice(

@@ -24,3 +24,9 @@ def bank(connection: Connection, prefix: str, tmp_path: Path) -> Domain:
 def idle_owners_look_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that no test waits for one to notice that it was fenced."""
     monkeypatch.setattr("cqrs_cli.jobs.tenure.IDLE_LOOK", 0.1)
+
+
+@pytest.fixture(autouse=True)
+def contradictions_are_believed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no test waits for one to last."""
+    monkeypatch.setattr("cqrs_cli.jobs.owner.CONTRADICTED", 0.0)

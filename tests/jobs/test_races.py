@@ -55,6 +55,25 @@ def test_a_contradiction_seen_while_another_run_makes_the_first_claim_is_a_takeo
     counters.check("other")
 
 
+def test_a_log_that_ends_too_early_for_a_moment_is_no_contradiction(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    counters.send(*increments(5, first=5))
+    uncommitted, stale = Tenure._uncommitted, iter([True, True])
+
+    def shown(tenure: Tenure, topic: str) -> tuple[int, int]:
+        start, end = uncommitted(tenure, topic)
+        return start, start if topic == counters.topics.outcomes and next(stale, False) else end
+
+    monkeypatch.setattr(Tenure, "_uncommitted", shown)
+    monkeypatch.setattr("cqrs_cli.jobs.owner.CONTRADICTED", 60.0)
+    quietly(counters.plan())
+    assert next(stale, None) is None
+    counters.check()
+
+
 def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
     counters: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,8 +103,11 @@ def test_commands_made_again_under_an_owner_at_work_stop_it(counters: Domain, re
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
 def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
-    counters: Domain, remake: Remake, kind: Kind, count: int
+    counters: Domain, remake: Remake, kind: Kind, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(
+        "cqrs_cli.jobs.owner.CONTRADICTED", 600.0
+    )  # a delivery report is no look that may be stale
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(offsets(counters)) == 5)
@@ -112,6 +115,7 @@ def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
         counters.send(*increments(count, first=5))
         assert isinstance(owner.error(), ContradictionError)
     assert counters.records(kind) == []
+    monkeypatch.setattr("cqrs_cli.jobs.owner.CONTRADICTED", 0.0)
     assert isinstance(owned(counters.plan()), ContradictionError)
 
 
