@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,13 @@ def broker(counters: Domain) -> Iterator[Raw]:
         broker.configure_broker("transaction.partition.verification.enable", "true")
 
 
-@pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
-    monkeypatch.setattr(readers.last_record, "__defaults__", (0.5,))
+@contextmanager
+def impatience() -> Iterator[None]:
+    """Readers soon give up on what they cannot read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
+        patch.setattr(readers.last_record, "__defaults__", (0.5,))
+        yield
 
 
 def hang(domain: Domain, broker: Raw, kind: Kind) -> Producer:
@@ -77,7 +81,6 @@ def test_it_stops_the_next_owner_is_shown_by_doctor_and_gone_once_aborted(
     counters: Domain,
     broker: Raw,
     kind: Kind,
-    impatient: None,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
@@ -87,7 +90,8 @@ def test_it_stops_the_next_owner_is_shown_by_doctor_and_gone_once_aborted(
     hanging = hang(counters, broker, kind)
     counters.send(*increments(5, first=5))
     at, topic = counters.end(kind), counters.topics.name(kind)
-    error: Any = owned(counters.plan())
+    with impatience():
+        error: Any = owned(counters.plan())
     assert isinstance(error, UnavailableError) and error.exit_code == 4
     assert f"open transaction of an unknown id (producer id {hanging.id})" in error.message
     how = f"abort --topic {topic} --partition 0 --start-offset {at}"

@@ -225,13 +225,14 @@ def test_a_topic_that_was_grown_is_refused(decided: Domain, admin: AdminClient) 
 def test_a_foreign_transaction_that_may_hide_an_outcome_stops_it(
     decided: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers.last_record, "__defaults__", (0.5,))  # its patience
     foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
     foreign.init_transactions(10)
     foreign.begin_transaction()
     foreign.produce(decided.topics.outcomes, b"?", partition=0)
     assert foreign.flush(10) == 0
-    error = owned(decided.plan())
+    with monkeypatch.context() as impatient:
+        impatient.setattr(readers.last_record, "__defaults__", (0.5,))
+        error = owned(decided.plan())
     assert isinstance(error, UnavailableError) and error.exit_code == 4
     assert f"open transaction {decided.topics.prefix}foreign" in error.message
     assert "kafka-transactions.sh" in error.hint

@@ -135,7 +135,7 @@ def test_an_owner_whose_shard_is_never_let_go_ends_its_task_and_the_next_one_set
     bank: Domain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
-    owner = Process(bank.plan(once=False), constants={"cqrs_cli.jobs.owner:STUCK": 1.0})
+    owner = Process(bank.plan(once=False), constants={"cqrs_cli.jobs.owner:STUCK": 3.0})
     eventually(lambda: len(bank.outcomes()) == 700)
     with in_a_change(bank.shard_path()):
         bank.send(*list(mixture(800))[700:])
