@@ -69,9 +69,8 @@ def _messages(function: Callable[..., Any], parameter: str, base: type) -> list[
 
 
 def _members(annotation: Any) -> tuple[Any, ...]:
-    annotation = getattr(
-        annotation, "__value__", annotation
-    )  # `type Commands = Open | Close`, from Python 3.12
+    # `type Commands = Open | Close`, from Python 3.12.
+    annotation = getattr(annotation, "__value__", annotation)
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
         return tuple(part for member in typing.get_args(annotation) for part in _members(member))
     return (annotation,)

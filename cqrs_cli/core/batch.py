@@ -96,9 +96,8 @@ class _Batch:
         verdict = Verdict(status="failed", partition=self.context.partition, offset=record.offset)
         try:
             if record.offset in self.context.refused:
-                record = Record(
-                    record.offset, record.timestamp, record.key
-                )  # its bytes may be what is refused
+                # Without its bytes, which may be what is refused.
+                record = Record(record.offset, record.timestamp, record.key)
                 raise UndecidableError(
                     "TOO_LARGE", "its dead letter would be too large, or an operator gave it up: run --fail"
                 )

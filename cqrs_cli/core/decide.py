@@ -35,8 +35,8 @@ def decide_one(
     """The events of one command and the state they lead to, None if there are none.
 
     Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
-    then decoded. Raises `Rejected` as `decide`
-    does, and `UndecidableError` for HANDLER_ERROR and TOO_LARGE, in which case none of the events counts.
+    then decoded. Raises `Rejected` as `decide` does, and `UndecidableError` for HANDLER_ERROR and TOO_LARGE, in which
+    case none of the events counts.
     """
     decide, evolve = aggregate.decider.decide, aggregate.decider.evolve
     if before is None:

@@ -103,9 +103,8 @@ def _is_binary(headers: Headers) -> bool:
 
 
 def _read_structured(value: bytes) -> CommandEnvelope:
-    long = (
-        len(value) > MAX_ATTRIBUTE
-    )  # in a shorter document no attribute is longer, nor can it nest too deeply
+    # In a shorter document no attribute is longer, nor can it nest too deeply.
+    long = len(value) > MAX_ATTRIBUTE
     try:
         if not value.isascii():
             value.decode()  # msgspec does not look into what it skips

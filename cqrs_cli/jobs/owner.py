@@ -110,9 +110,8 @@ class Owner:
             error = self._serve()
         except CqrsError as raised:
             error = raised
-        except (
-            BaseException
-        ) as bug:  # whatever ends the thread unsaid would leave the partition without an owner
+        # Whatever ended the thread unsaid would leave the partition without an owner.
+        except BaseException as bug:
             traceback.print_exc()
             error = CqrsError(
                 f"{_where(self.unit)}: {type(bug).__name__}: {bug}", "see the log for the traceback"

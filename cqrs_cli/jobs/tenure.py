@@ -119,9 +119,8 @@ class Tenure:
 
     def position(self) -> None:
         """3: where to go on, judged from the log; the topic and its partitions are checked only now."""
-        bounds = {
-            kind: self._uncommitted(self.topics.name(kind)) for kind in KINDS
-        }  # all of them must be there
+        # All of them must be there.
+        bounds = {kind: self._uncommitted(self.topics.name(kind)) for kind in KINDS}
         accept, connection = self.plan.accept_loss.get(self.unit), self.plan.connection
         with self._reading():
             log, self.last = look(
@@ -149,9 +148,8 @@ class Tenure:
         """4: bring the shard up to the log and make it mine."""
         self.store.take(self.mine.token, self.store.token())
         failpoints.reached("recover.taken")
-        self.ledger = Ledger(
-            self.aggregate, self.store, self.mine.token
-        )  # reads the positions before the log's end
+        # It reads the positions, before the log's end is asked for.
+        self.ledger = Ledger(self.aggregate, self.store, self.mine.token)
         outcomes = self._uncommitted(self.topics.outcomes)
         events = self._uncommitted(self.topics.events)
         self.writer.expect(events[1], outcomes[1])

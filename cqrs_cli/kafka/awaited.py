@@ -104,9 +104,8 @@ class Awaited:
             _, end = readers.watermarks(self._reader, topic, partition)
             self._reader.incremental_assign([TopicPartition(topic, partition, end)])
         except readers.MissingError:
-            readers.partitions(
-                self._connection, topic
-            )  # knows better whether it is missing or hidden from us
+            # This knows better whether it is missing or hidden from us.
+            readers.partitions(self._connection, topic)
             raise
         except KafkaException as error:
             raise readers.failure(self._connection, topic, partition, clients.kafka_error(error)) from error

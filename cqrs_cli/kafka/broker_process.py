@@ -51,9 +51,8 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
     fresh = f"{broker_files.DATA}.new"
     shutil.rmtree(folder / fresh, ignore_errors=True)
     broker_files.write_settings(folder, port=_PORTS[0], controller_port=_PORTS[1], data=fresh)
-    name = (
-        base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-    )  # \0: no leading dash
+    # \0: no leading dash
+    name = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
     tool = ["kafka.tools.StorageTool", "format", "--cluster-id", name, "--config", broker_files.SERVER]
     done = subprocess.run(
         _command(java, jars, ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", _JVM[-1]], tool),
@@ -136,9 +135,8 @@ def choose_ports(before: State | None) -> tuple[int, int]:
 
 def _free(port: int) -> bool:
     with socket.socket() as listener:
-        listener.setsockopt(
-            socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
-        )  # as the broker: waiting connections do not count
+        # As the broker does: waiting connections do not count.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((probe.HOST, port))
         except OSError:

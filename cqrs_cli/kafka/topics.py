@@ -34,9 +34,8 @@ class TopicPlan:
         Time and size limits are said outright: a broker's own defaults must not delete events.
         """
         retention = {"commands": self.commands_retention, "events": None}.get(kind, self.outcomes_retention)
-        stamped_by_broker = (
-            kind == "commands"
-        )  # clients' clocks decide nothing; the others carry the command's time
+        # Clients' clocks decide nothing; the other topics carry the command's time.
+        stamped_by_broker = kind == "commands"
         room = ENVELOPE_ROOM if kind in ("outcomes", "dead-letters") else 0
         return {
             "cleanup.policy": "delete",

@@ -105,9 +105,8 @@ def test_commands_made_again_under_an_owner_at_work_stop_it(counters: Domain, re
 def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
     counters: Domain, remake: Remake, kind: Kind, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "cqrs_cli.jobs.owner.CONTRADICTED", 600.0
-    )  # a delivery report is no look that may be stale
+    # A delivery report is no look that may be stale: it is believed at once.
+    monkeypatch.setattr("cqrs_cli.jobs.owner.CONTRADICTED", 600.0)
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(offsets(counters)) == 5)

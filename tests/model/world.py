@@ -68,9 +68,8 @@ class World(NamedTuple):
     owners: tuple[Owner, ...]
     driver: Driver
     faults: int  # so much may still go wrong
-    claimed: frozenset[tuple[int, int]] = (
-        frozenset()
-    )  # (run, submission) of every claim that was ever committed
+    #: (run, submission) of every claim that was ever committed.
+    claimed: frozenset[tuple[int, int]] = frozenset()
 
     def with_owner(self, number: int, owner: Owner) -> "World":
         return self._replace(owners=(*self.owners[:number], owner, *self.owners[number + 1 :]))
