@@ -10,11 +10,12 @@ MAX_DEPTH = 100
 #: The most levels in a whole command: with less a reader high up its stack would give up, which one below reads on.
 MAX_ENVELOPE_DEPTH = 250
 
-_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]|[\]}]', re.DOTALL)
+# A string that is not closed goes to the end: looked for again at each of its quotes, it would take time by its square.
+_BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def check_depth(data: bytes, most: int = MAX_DEPTH) -> None:
-    """Refuse valid JSON of more than so many levels; raises `ValueError`."""
+    """Refuse JSON of more than so many levels, in time by its length whatever it is; raises `ValueError`."""
     if data.count(b"[") + data.count(b"{") <= most:
         return
     depth = 0

@@ -133,3 +133,11 @@ def test_brackets_in_strings_do_not_count(value: Any) -> None:
     check_depth(json.dumps([value, '[{"\\' * 60, "]" * 60]).encode())
     with pytest.raises(ValueError, match="levels deep"):
         check_depth(json.dumps([value, '"[]\\']).encode()[:-1] + b"," + nested(MAX_DEPTH) + b"]")
+
+
+@pytest.mark.parametrize("end", [b"", b"\\"])
+def test_a_string_that_is_never_closed_takes_no_time_by_its_square(end: bytes) -> None:
+    value = b'{"a":[' + b"[]," * 300 + b'"' + b'\\"' * 500_000 + end  # that would be an hour
+    check_depth(value)
+    with pytest.raises(UndecidableError):
+        read_command(Record(0, 0, b"a", value, STRUCTURED))
