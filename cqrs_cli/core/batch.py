@@ -13,7 +13,7 @@ from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.decide import MAX_BYTES, decide_one
 from cqrs_cli.core.decider import Command, Rejected
 from cqrs_cli.core.depth import check_depth
-from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError, read_command
+from cqrs_cli.core.envelope import MAX_ATTRIBUTE, CommandEnvelope, UndecidableError, read_command
 from cqrs_cli.core.expected import parse_expected
 from cqrs_cli.core.fingerprint import fingerprint
 from cqrs_cli.core.fold import Folded
@@ -96,8 +96,9 @@ class _Batch:
         verdict = Verdict(status="failed", partition=self.context.partition, offset=record.offset)
         try:
             if record.offset in self.context.refused:
-                # Without its bytes, which may be what is refused.
-                record = Record(record.offset, record.timestamp, record.key)
+                # Without its bytes, which may be what is refused, those of a key that can be no subject among them.
+                short = record.key is not None and len(record.key) <= MAX_ATTRIBUTE
+                record = Record(record.offset, record.timestamp, record.key if short else None)
                 raise UndecidableError(
                     "TOO_LARGE", "its dead letter would be too large, or an operator gave it up: run --fail"
                 )

@@ -3,13 +3,16 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from cqrs_cli.core.envelope import CommandEnvelope, UndecidableError, read_command
+from cqrs_cli.core.envelope import MAX_ATTRIBUTE, CommandEnvelope, UndecidableError, read_command
 from cqrs_cli.core.fingerprint import fingerprint
 from cqrs_cli.core.moments import parse_moment, rfc3339
 from cqrs_cli.core.record import Record
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Told, key_of
-from cqrs_cli.proof.verdict import BLIND
+from cqrs_cli.proof.verdict import BLIND, VERSION_REASONS
+
+#: A command that has expired is rejected for that, and not for one of these.
+AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
 
 
 def given_up(told: Told) -> bool:
@@ -21,7 +24,8 @@ def faults(scope: Scope, record: Record, told: Told) -> Iterator[str]:
     """Everything in which an outcome contradicts its command."""
     if told.timestamp != record.timestamp:
         yield "does not have the timestamp of its command"
-    if told.key != key_of(record):
+    key = key_of(record)
+    if told.key != key and not (given_up(told) and told.key is None and len(key or b"") > MAX_ATTRIBUTE):
         yield f"has the key {told.key!r}, its command {record.key!r}"
     if given_up(told):
         return
@@ -69,9 +73,9 @@ def _readable(
 def _expiry(record: Record, expires: datetime | None, told: Told) -> Iterator[str]:
     """Expired is what an owner came to after its time, by the later of the record's timestamp and its own clock."""
     if told.reason != "EXPIRED":
-        decided = told.status in ("accepted", "unchanged")
+        decided = told.status in ("accepted", "unchanged") or told.reason in AFTER_EXPIRY
         if decided and expires is not None and record.timestamp > expires.timestamp() * 1000:
-            yield f"is {told.status}, and its command had expired at {expires.isoformat()}"
+            yield f"is {told.reason or told.status}, and its command had expired at {expires.isoformat()}"
         return
     if expires is None:
         yield "is EXPIRED, and its command has no expirytime"

@@ -285,7 +285,14 @@ def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(cou
     assert counters.violations() == []
 
 
-def test_a_record_that_unpacks_to_more_than_any_broker_takes_fails_alone(counters: Domain) -> None:
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"a", bytes(65 * 1024 * 1024)), (bytes(65 * 1024 * 1024), b"x"), (bulky(1_900_000).encode(), b"x")],
+    ids=["value", "key", "key that packs badly"],
+)
+def test_a_record_that_unpacks_to_more_than_any_broker_takes_fails_alone(
+    counters: Domain, key: bytes, value: bytes
+) -> None:
     counters.send(*increments(2))
     packing = producer(
         counters.connection,
@@ -293,7 +300,7 @@ def test_a_record_that_unpacks_to_more_than_any_broker_takes_fails_alone(counter
         message_max_bytes=2**27,
         queue_buffering_max_kbytes=2**17,
     )
-    packing.produce(counters.topics.commands, bytes(65 * 1024 * 1024), b"a", 0)
+    packing.produce(counters.topics.commands, value, key, 0)
     assert packing.flush(30) == 0
     counters.send(*increments(2, first=2))
     quietly(counters.plan())
