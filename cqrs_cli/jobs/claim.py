@@ -42,6 +42,16 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
         return Counts(**sums, first=self.first or began, last=now)
 
 
+class Accepted(Struct, frozen=True):
+    """What an operator accepted as lost (`run --accept-loss`): where the commands go on, and how far the logs reached
+    then. What lies before that may contradict itself.
+    """
+
+    at: int  # of the commands
+    events: tuple[int, int]  # start and end
+    outcomes: int  # end
+
+
 class Claim(Struct, frozen=True, omit_defaults=True):
     """`n` rises with every claim of the partition, across runs."""
 
@@ -53,7 +63,7 @@ class Claim(Struct, frozen=True, omit_defaults=True):
     topic_id: str
     partitions: int
     counts: Counts = Counts()
-    accepted_loss: int | None = None  # the position an operator told the run to go on from
+    accepted: Accepted | None = None
     other_ids: tuple[str, str] = UNKNOWN_OTHERS  # of the events and the outcomes topic
 
     def metadata(self) -> str:
@@ -110,13 +120,13 @@ def succeed(mine: Claim, standing: Claim | None, token: str) -> Claim:
     """
     n = 1 + max(mine.n, _number(token), standing.n if standing else 0)
     if standing is None:
-        return replace(mine, n=n, topic_id=UNKNOWN_TOPIC, accepted_loss=None, other_ids=UNKNOWN_OTHERS)
+        return replace(mine, n=n, topic_id=UNKNOWN_TOPIC, accepted=None, other_ids=UNKNOWN_OTHERS)
     return replace(
         mine,
         n=n,
         topic_id=standing.topic_id,
         partitions=standing.partitions,
-        accepted_loss=standing.accepted_loss,
+        accepted=standing.accepted,
         other_ids=standing.other_ids,
     )
 

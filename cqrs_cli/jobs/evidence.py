@@ -1,6 +1,8 @@
 """What step 3 of the owner protocol looks up in the logs, and what it makes of records where none should be."""
 
 from collections.abc import Mapping
+from itertools import chain
+from typing import NamedTuple
 
 from cqrs_cli.core.event import read_event
 from cqrs_cli.core.record import Record
@@ -28,10 +30,11 @@ def look(
     topics, (start, end) = ground.topics, bounds["commands"]
     last = last_record(connection, topics.outcomes, partition, *bounds["outcomes"])
     event = last_record(connection, topics.events, partition, *bounds["events"])
-    decided, lies = None, False
-    if last is not None:
-        decided = outcome_of(topics, partition, last).data.offset
-        lies = start <= decided < end and _lies(connection, topics, partition, decided, last)
+    accepted = claim.accepted if claim is not None else None
+    decided = None if last is None else outcome_of(topics, partition, last).data.offset
+    made = cause_of(event) if accepted is None or (event and event.offset >= accepted.events[1]) else None
+    commands = _Commands(connection, topics, partition, start, end)
+    lies = commands.hold(decided, last)
     log = Log(
         aggregate=topics.aggregate,
         topic=topics.commands,
@@ -45,7 +48,9 @@ def look(
         lies=lies,
         outcomes_start=bounds["outcomes"][0],
         has_events=event is not None,
-        last_event=cause_of(event),
+        last_event=made,
+        event_lies=lies if made == decided else commands.hold(made, event),
+        is_new=decided is not None and decided >= end and commands.are_later_than(last),
         committed=committed,
         claim=claim,
     )
@@ -81,8 +86,30 @@ def check_gap(connection: Connection, log: Log, at: int) -> int:
     return end
 
 
-def _lies(connection: Connection, topics: Topics, partition: int, offset: int, outcome: Record) -> bool:
-    """Whether the command at `offset` is the one of the `outcome`: a topic made again holds others, or none."""
-    for records in read(connection, topics.commands, partition, offset, offset + 1):
-        return (records[0].timestamp, records[0].key) == (outcome.timestamp, outcome.key)
-    return False
+class _Commands(NamedTuple):
+    """The commands of a partition."""
+
+    connection: Connection
+    topics: Topics
+    partition: int
+    start: int
+    end: int
+
+    def first(self, start: int, end: int) -> Record | None:
+        """The first one in a stretch."""
+        found = read(self.connection, self.topics.commands, self.partition, start, end)
+        return next(chain.from_iterable(found), None)
+
+    def hold(self, offset: int | None, of: Record | None) -> bool:
+        """Whether the command at `offset` is the one that an outcome or event is `of`: a topic made again holds others,
+        or none. The outcome of a command that was given up may lack its key.
+        """
+        if offset is None or of is None or not self.start <= offset < self.end:
+            return False
+        there = self.first(offset, offset + 1)
+        return there is not None and there.timestamp == of.timestamp and of.key in (there.key, None)
+
+    def are_later_than(self, outcome: Record | None) -> bool:
+        """Whether even the first is: none of these was ever decided."""
+        first = self.first(self.start, self.end)
+        return first is not None and outcome is not None and first.timestamp > outcome.timestamp

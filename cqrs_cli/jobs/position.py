@@ -21,7 +21,11 @@ class Log(NamedTuple):
     lies: bool  # whether the command it speaks of lies there, rather than none, or another
     outcomes_start: int  # of the outcomes log: above 0 once its retention has deleted some
     has_events: bool
-    last_event: int | None  # the input offset of the last visible event; None also if it does not say
+    last_event: (
+        int | None
+    )  # the input offset of the last visible event; None also if that is accepted, or unreadable
+    event_lies: bool  # as `lies`, of the last event
+    is_new: bool  # whether all commands are later than the last outcome
     committed: int | None  # the group's offset; None if it has none, or it expired
     claim: Claim | None  # what rides with it
 
@@ -38,35 +42,37 @@ def position(log: Log, accept_loss: int | None = None) -> int:
             f"{log.topic} had {log.claim.partitions} partitions and now has {log.partitions}",
             "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
         )
-    accepted = log.claim.accepted_loss if log.claim is not None else None
-    if accept_loss is not None and accept_loss != accepted and not _is_decided(log, accept_loss):
+    accepted = log.claim.accepted.at if log.claim is not None and log.claim.accepted is not None else None
+    spent = accept_loss == accepted != log.committed
+    if accept_loss is not None and not spent and accept_loss >= _decided(log):
         if not log.start <= accept_loss <= log.end:
             raise UsageError(
                 f"{log.topic} partition {log.partition} has no offset {accept_loss} to go on from",
                 f"name one from {log.start} to {log.end}",
             )
         return accept_loss
-    if accepted is not None and accepted == log.committed:
-        return accepted  # nothing was decided since: the operator's word stands
     if log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id):
         raise contradiction(log, "the topic was deleted and created again", log.start)
     at = 0 if log.last_outcome is None else log.last_outcome + 1
     if (other := _made_again(log)) is not None:
         what = f"the topic of its {other} was deleted and created again"
         raise contradiction(log, what, max(at, log.committed or 0))
+    if accepted is not None and accepted == log.committed and accepted >= _decided(log):
+        return accepted  # nothing was decided since: the operator's word stands
     if log.last_outcome is None and log.outcomes_start > 0 and _is_ours(log):
         at = log.committed or 0  # its retention has deleted the last of them
     elif log.last_outcome is None and log.has_events:
         raise contradiction(
             log, "there are events but no outcome, so nothing says what was decided", log.start
         )
-    if accepted is None and log.last_event is not None and log.last_event >= at:
+    if log.last_event is not None and log.last_event >= at:
         what = f"command {log.last_event} has events but no outcome"
         raise contradiction(log, what, log.last_event + 1)
     if log.committed is not None and log.committed < at:
         raise contradiction(log, f"offset {log.committed} is committed but {at - 1} is decided", at)
     if at > log.end:
-        raise contradiction(log, f"offset {at - 1} is decided but the log ends at {log.end}", log.end)
+        what = f"offset {at - 1} is decided but the log ends at {log.end}"
+        raise contradiction(log, what, log.start if log.is_new else log.end)
     if at < log.start and not _nothing_lost(log, at):
         raise contradiction(
             log, f"commands {at} to {log.start - 1} were deleted before they were decided", log.start
@@ -82,8 +88,8 @@ def gap(log: Log, at: int) -> tuple[int, int]:
 
 
 def contradiction(log: Log, what: str, onward: int) -> CqrsError:
-    """Exit 5, naming the operator's way out: `onward`, or what of the log is nearest to it."""
-    onward = min(max(onward, log.start), log.end)
+    """Exit 5, naming the operator's way out: `onward`, or what of the log is nearest to it and not decided."""
+    onward = min(max(onward, log.start, _decided(log)), log.end)
     place = f"{log.aggregate}:{log.partition}@{onward}"
     return ContradictionError(
         f"{log.topic} partition {log.partition}: {what}",
@@ -102,10 +108,12 @@ def _is_ours(log: Log) -> bool:
     return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
 
 
-def _is_decided(log: Log, offset: int) -> bool:
-    """Whether the command there, or one behind it, was decided in this very log."""
-    known = log.claim is None or log.claim.topic_id in (UNKNOWN_TOPIC, log.topic_id)
-    return known and log.lies and log.last_outcome is not None and offset <= log.last_outcome < log.end
+def _decided(log: Log) -> int:
+    """Below which offset of this very log everything is decided, as far as outcomes and events show."""
+    if log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id):
+        return 0
+    traces = ((log.last_outcome, log.lies), (log.last_event, log.event_lies))
+    return max((last + 1 for last, lies in traces if last is not None and lies and last < log.end), default=0)
 
 
 def _made_again(log: Log) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import UsageError
 from cqrs_cli.jobs.assignment import Ground, Plan, Unit
-from cqrs_cli.jobs.claim import next_generation, parse_claim
+from cqrs_cli.jobs.claim import Claim, next_generation, parse_claim
 from cqrs_cli.kafka.acls import needs, refusal
 from cqrs_cli.kafka.admin import Admin, check_topics
 from cqrs_cli.kafka.connection import Connection
@@ -38,12 +38,12 @@ def prepare(
         refused[unit] = refused.get(unit, frozenset()) | {offset}
     grounds = _grounds(settings, connection, aggregates)
     _check_partitions(grounds, [*losses, *refused])
-    _check_offsets(connection, grounds, losses, refused)
-    seen = [
-        parse_claim(found.metadata)
-        for ground in grounds.values()
-        for found in standing(connection, ground.topics, range(ground.partitions)).values()
-    ]
+    seen = {
+        Unit(name, partition): parse_claim(found.metadata)
+        for name, ground in grounds.items()
+        for partition, found in standing(connection, ground.topics, range(ground.partitions)).items()
+    }
+    _check_offsets(connection, grounds, losses, refused, seen)
     return Plan(
         connection,
         grounds,
@@ -52,7 +52,7 @@ def prepare(
         settings.partitioner,
         int(settings.dedup_window.total_seconds() * 1000),
         settings.state_dir,
-        next_generation(time.time_ns() // 1_000_000, seen),
+        next_generation(time.time_ns() // 1_000_000, list(seen.values())),
         uuid.uuid4().hex[:12],
         targets=_targets(connection, grounds) if once else None,
         accept_loss=losses,
@@ -86,13 +86,18 @@ def _check_offsets(
     grounds: Mapping[str, Ground],
     losses: Mapping[Unit, int],
     refused: Mapping[Unit, frozenset[int]],
+    seen: Mapping[Unit, Claim | None],
 ) -> None:
-    """Before anybody is fenced: a slip must not end the run that works."""
+    """Before anybody is fenced: a slip must not end the run that works. A loss accepted before is none, even where the
+    offset is deleted now.
+    """
     for unit in sorted({*losses, *refused}):
         topic, partition = grounds[unit.aggregate].topics.commands, unit.partition
         start, end = bounds(connection, topic, [partition], "read_uncommitted")[partition]
         onward, failed = losses.get(unit), refused.get(unit, frozenset())
-        if onward is not None and not start <= onward <= end:
+        claim = seen[unit]
+        spent = claim is not None and claim.accepted is not None and claim.accepted.at == onward
+        if onward is not None and not spent and not start <= onward <= end:
             raise UsageError(
                 f"{topic} partition {partition} has no offset {onward} to go on from",
                 f"name one from {start} to {end}",

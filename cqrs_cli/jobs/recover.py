@@ -12,6 +12,7 @@ from cqrs_cli.core.memory import Remembered
 from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.claim import Accepted
 from cqrs_cli.jobs.ledger import Ledger
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.readers import offset_at, read
@@ -28,10 +29,10 @@ def fold_events(
     partition: int,
     ledger: Ledger,
     bounds: tuple[int, int],
-    accepted: int | None = None,
+    accepted: Accepted | None = None,
 ) -> None:
     """Fold the events of the log that has these bounds; raises `ContradictionError` naming the record that cannot
-    follow, and where events were deleted, unless an operator `accepted` a loss.
+    follow, and where events were deleted, unless an operator `accepted` that loss.
     """
     at, (start, end) = ledger.positions.events, bounds
     if at > end:
@@ -39,7 +40,7 @@ def fold_events(
             f"{topics.events} partition {partition} ends at {end}, before the {at} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
-    if at < start and accepted is None:
+    if at < start and (accepted is None or start > accepted.events[0]):
         raise ContradictionError(
             f"{topics.events} partition {partition} begins at {start}: events from {at} on were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
@@ -79,13 +80,14 @@ def fold_outcomes(
     bounds: tuple[int, int],
     last: Record | None,
     window: int,
-    accepted: int | None = None,
+    onward: int | None = None,
+    accepted: Accepted | None = None,
 ) -> None:
     """Remember the decisions in the log that has these bounds: into an empty shard those of one window back from the
     `last` outcome. What its retention has deleted is older than that.
 
-    The events must be folded: raises `ContradictionError` if they do not reach what was decided. Of commands below the
-    offset `accepted` they need not: an operator accepted that loss.
+    The events must be folded: raises `ContradictionError` if they do not reach what was decided, naming the command to
+    go `onward` from. Of what was decided when an operator `accepted` a loss they need not.
     """
     at, (start, end) = ledger.positions.outcomes, bounds
     if at > end:
@@ -105,9 +107,11 @@ def fold_outcomes(
             outcome = outcome_of(topics, partition, record)
             decided = outcome.data.offset + 1
             remember(remembered, outcome, record.timestamp)
-            if outcome.subject is not None and outcome.data.status != "failed" and decided > (accepted or 0):
+            if accepted is not None and record.offset < accepted.outcomes:
+                continue
+            if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
-        _check_events(topics, partition, ledger, latest, last)
+        _check_events(topics, partition, ledger, latest, decided if onward is None else onward)
         ledger.fold(
             positions._replace(commands=decided, outcomes=records[-1].offset + 1, clock=clock),
             None,
@@ -118,7 +122,7 @@ def fold_outcomes(
 
 
 def _check_events(
-    topics: Topics, partition: int, ledger: Ledger, latest: Mapping[str, OutcomeEnvelope], last: Record | None
+    topics: Topics, partition: int, ledger: Ledger, latest: Mapping[str, OutcomeEnvelope], onward: int
 ) -> None:
     """Where events were lost, aggregates would be decided on as they once were."""
     with ledger.looking():
@@ -126,12 +130,11 @@ def _check_events(
             state, verdict = ledger.state(subject), outcome.data
             if falls_short(state, outcome):
                 version = state.version if state else 0
-                decided = (outcome_of(topics, partition, last) if last else outcome).data.offset
                 raise ContradictionError(
                     f"{topics.events} partition {partition} leaves {subject!r} at version {version}, "
                     f"though command {verdict.offset} left it at {verdict.version}: events were lost",
                     "restore the topic; to go on without them: "
-                    f"cqrs run --accept-loss {topics.aggregate}:{partition}@{decided + 1}",
+                    f"cqrs run --accept-loss {topics.aggregate}:{partition}@{onward}",
                 )
 
 

@@ -17,7 +17,7 @@ from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.assignment import Plan, Unit
 from cqrs_cli.jobs.blocked import named
-from cqrs_cli.jobs.claim import Claim, Judgement, judge, parse_claim, succeed
+from cqrs_cli.jobs.claim import Accepted, Claim, Judgement, judge, parse_claim, succeed
 from cqrs_cli.jobs.endings import LostError, StandDown, TooMuchError
 from cqrs_cli.jobs.evidence import check_gap, check_last_decided, look
 from cqrs_cli.jobs.ledger import APPLY_EVERY, Ledger
@@ -127,19 +127,22 @@ class Tenure:
                 connection, self.ground, self.partition, bounds, self.committed, self.standing
             )
             self.at = position(log, accept)
-            if self.at not in (accept, log.claim.accepted_loss if log.claim else None):
+            if self.at not in (accept, log.claim.accepted.at if log.claim and log.claim.accepted else None):
                 check_last_decided(log)
             if self.at != accept:
                 self.at = check_gap(connection, log, self.at)
+        claimed, accepted = self.mine, self.mine.accepted
+        if self.at == accept:
+            accepted = Accepted(self.at, bounds["events"], bounds["outcomes"][1])
         self.mine = replace(
             self.mine,
             topic_id=log.topic_id,
             other_ids=log.other_ids,
             partitions=log.partitions,
-            accepted_loss=accept if self.at == accept else self.mine.accepted_loss,
+            accepted=accepted,
         )
         failpoints.reached("position.before")
-        if not self.claimed or self.at != self.committed:
+        if not self.claimed or self.at != self.committed or self.mine != claimed:
             self._commit_position(self.at)
             self.claimed = True
         failpoints.reached("position.after")
@@ -155,11 +158,19 @@ class Tenure:
         self.writer.expect(events[1], outcomes[1])
         connection, partition = self.plan.connection, self.partition
         with self._reading():
-            accepted, window = self.mine.accepted_loss, self.plan.window
+            accepted, window = self.mine.accepted, self.plan.window
             fold_events(connection, self.aggregate, self.topics, partition, self.ledger, events, accepted)
             failpoints.reached("recover.events")
             fold_outcomes(
-                connection, self.topics, partition, self.ledger, outcomes, self.last, window, accepted
+                connection,
+                self.topics,
+                partition,
+                self.ledger,
+                outcomes,
+                self.last,
+                window,
+                self.at,
+                accepted,
             )
         self.ledger.fold(self.ledger.positions._replace(commands=self.at))
         self.store.note_code(self.aggregate.code, self.mine.token)

@@ -30,7 +30,7 @@ from cqrs_cli.kafka.partitioner import Partitioner, home
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics import KINDS, Kind, Topics
 from cqrs_cli.proof.partition import Proof, Report, Scratch
-from cqrs_cli.proof.scope import Scope
+from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.registry import load
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.trace_index import TraceIndex
@@ -136,13 +136,7 @@ class _Partition:
         return Share(self.partition, proof.report(), compared)
 
     def _scope(self, claim: Claim | None, bounds: Mapping[Kind, tuple[int, int]]) -> Scope:
-        plan, resumed = self.plan, None
-        accepted = claim.accepted_loss if claim is not None else None
-        if accepted is not None:
-            topic, partition = self.topics.commands, self.partition
-            start, end = readers.bounds(plan.connection, topic, [partition])[partition]
-            there = chain.from_iterable(self._read("commands", min(max(start, accepted), end), end))
-            resumed = next((record.offset for record in there), None)
+        plan, accepted = self.plan, claim.accepted if claim is not None else None
         return Scope(
             self.topics.aggregate,
             self.topics.commands,
@@ -150,8 +144,7 @@ class _Partition:
             {kind: start for kind, (start, _) in bounds.items()},
             plan.window,
             lambda key: home(plan.partitioner, key, plan.partitions),
-            accepted,
-            resumed,
+            None if accepted is None else Loss(accepted.at, accepted.events[1], accepted.outcomes),
             self._command_at,
             plan.longest_window,
         )

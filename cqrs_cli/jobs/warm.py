@@ -25,9 +25,9 @@ def warm(plan: Plan, unit: Unit, aggregate: Aggregate, store: Store) -> None:
         outcomes = bounds(connection, topics.outcomes, [partition])[partition]
         events = bounds(connection, topics.events, [partition])[partition]  # at least those of the outcomes
         last = last_record(connection, topics.outcomes, partition, *outcomes)
-        accepted = claim.accepted_loss if claim else None
+        accepted = claim.accepted if claim else None
         fold_events(connection, aggregate, topics, partition, ledger, events, accepted)
-        fold_outcomes(connection, topics, partition, ledger, outcomes, last, plan.window, accepted)
+        fold_outcomes(connection, topics, partition, ledger, outcomes, last, plan.window, accepted=accepted)
     except CorruptError:
         raise
     except (CqrsError, NotOwnerError):

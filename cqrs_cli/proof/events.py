@@ -40,9 +40,8 @@ class Events:
     def end(self) -> None:
         """The last one has been read."""
         if self._open is not None:
-            command, resumed = self._command, self._scope.resumed
-            after_loss = self._outcomes.began_again and resumed is not None and command >= resumed
-            self._traces.keep(command, self._open.at, self._open, after_loss=after_loss)
+            after_loss = self._outcomes.began_again and self._is_after_loss(self._open.at)
+            self._traces.keep(self._command, self._open.at, self._open, after_loss=after_loss)
             self._open = None
 
     def _faults(self, record: Record, event: EventEnvelope, partition: int, index: int) -> Iterator[str]:
@@ -66,7 +65,8 @@ class Events:
 
     def _take(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
         known = self._open
-        if known is None or command != self._command:
+        parted = known is not None and self._is_after_loss(record.offset) > self._is_after_loss(known.at)
+        if known is None or command != self._command or parted:
             self.end()
             self._open = known = _written(record, event, index)
             self._command = command
@@ -80,6 +80,9 @@ class Events:
             what = f"says otherwise than the first event of command {command}"
             self._findings.add("events", record.offset, what)
         known.reach = index + 1
+
+    def _is_after_loss(self, at: int) -> bool:
+        return self._scope.loss is not None and at >= self._scope.loss.events
 
 
 def _written(record: Record, event: EventEnvelope, index: int, like: Written | None = None) -> Written:

@@ -25,7 +25,7 @@ class Letters:
 
     def read(self, records: Iterable[Record]) -> None:
         """Take in the next ones."""
-        resumed = self._scope.resumed
+        loss = self._scope.loss
         for record in records:
             self.count += 1
             try:
@@ -33,7 +33,7 @@ class Letters:
             except ValueError as error:
                 self._findings.add("dead-letters", record.offset, f"is no dead letter: {error}")
                 continue
-            again = self._outcomes.began_again and resumed is not None and command >= resumed
+            again = self._outcomes.began_again and loss is not None and command >= loss.at
             self._traces.keep(command, record.offset, letter, after_loss=again)
 
     def _letter(self, record: Record) -> tuple[int, Buried]:

@@ -40,16 +40,17 @@ class Outcomes:
                 self._findings.add("outcomes", record.offset, fault)
             if outcome.data.partition == self._scope.partition:
                 command = outcome.data.offset
-                again = self._begins_again(command)
+                again = self._begins_again(command, record.offset)
                 self._traces.keep(command, record.offset, _told(record, outcome), after_loss=again)
 
-    def _begins_again(self, command: int) -> bool:
-        """Whether this is the first outcome after an accepted loss, and what has been told from there on is of a
-        commands topic that was made again: the record that is there now is another. Else one was decided twice.
+    def _begins_again(self, command: int, at: int) -> bool:
+        """Whether this is the first outcome after an accepted loss, and what has been told before it is of a commands
+        topic that was made again: the record that is there now is another, or deleted. Else one was decided twice.
         """
-        if command != self._scope.resumed or command > self._traces.last:
+        loss = self._scope.loss
+        if loss is None or at < loss.outcomes or not loss.at <= command <= self._traces.last:
             return False
-        first = first_told(self._traces.index, command)
+        first = first_told(self._traces.index, loss.at)
         if first is None:
             return False
         place, told = first

@@ -24,7 +24,7 @@ class Rules:
         self._decided = decided
         self._recall = recall
         self._add = findings.add
-        losses = Losses(decided, scope.accepted_loss, findings)
+        losses = Losses(decided, scope.loss.at if scope.loss else None, findings)
         self._lacks = losses.lacks
         self._repeats = Repeats(scope, decided, losses, outcomes, recall, findings)
         self._versions = Versions(not scope.starts["events"], losses, recall, findings)

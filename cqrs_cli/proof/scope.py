@@ -2,17 +2,24 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cqrs_cli.core.moments import rfc3339
 from cqrs_cli.core.record import Record
 from cqrs_cli.proof.findings import Kind
 
 
+class Loss(NamedTuple):
+    """What an operator accepted (`run --accept-loss`): where the commands went on, and how far the logs had come."""
+
+    at: int
+    events: int
+    outcomes: int
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """`accepted_loss` and `resumed` tell what an operator accepted (`run --accept-loss`): the offset to go on from, and
-    the first command that is there from it on.
-    """
+    """One partition: what is asked of its records."""
 
     aggregate: str
     commands: str  # the commands topic, as dead letters name it
@@ -20,8 +27,7 @@ class Scope:
     starts: Mapping[Kind, int]  # where each log starts: what lay before was deleted
     window: int  # how long an id is remembered, ms: the shortest time that there ever was
     home: Callable[[bytes], int | None] = lambda key: None  # the partition of a key, None: anywhere
-    accepted_loss: int | None = None
-    resumed: int | None = None
+    loss: Loss | None = None
     command_at: Callable[[int], Record | None] = lambda offset: None  # what the commands topic has there now
     longest_window: int | None = None  # the longest, ms; None: there was one only
 

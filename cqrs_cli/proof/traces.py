@@ -108,7 +108,7 @@ class Traces:
         self.index = index
         self.last = -1  # the command of the last record read
         self.began_again = False
-        self._resumed = scope.resumed
+        self._loss = scope.loss
         self._findings = findings
 
     def keep(self, command: int, at: int, trace: Struct, *, after_loss: bool) -> None:
@@ -116,8 +116,8 @@ class Traces:
         loss, in a commands topic that was created again: what has been kept of its predecessor is let go.
         """
         descends = command <= self.last
-        if descends and after_loss and not self.began_again and self._resumed is not None:
-            self._findings.accepted += self.index.cut(self._resumed)
+        if descends and after_loss and not self.began_again and self._loss is not None:
+            self._findings.accepted += self.index.cut(self._loss.at)
             self.began_again = True
             descends = False
         first = self.index.add(command, encode(trace))

@@ -9,6 +9,7 @@ from cqrs_cli.jobs.claim import (
     MAX_METADATA,
     TERMINAL,
     UNKNOWN_TOPIC,
+    Accepted,
     Claim,
     Counts,
     Judgement,
@@ -22,6 +23,7 @@ from cqrs_cli.jobs.claim import (
 )
 
 MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
+LOSS = Accepted(5, (0, 7), 9)
 
 small = st.integers(0, 2)
 claims = st.builds(
@@ -98,14 +100,14 @@ def test_no_two_attempts_have_one_token(one: Claim, other: Claim) -> None:
 
 
 def test_what_the_standing_claim_says_of_the_log_is_carried_over() -> None:
-    given = replace(MINE, generation=9, topic_id="before", partitions=3, accepted_loss=5)
+    given = replace(MINE, generation=9, topic_id="before", partitions=3, accepted=LOSS)
     following = succeed(MINE, given, "")
-    assert (following.topic_id, following.partitions, following.accepted_loss) == ("before", 3, 5)
+    assert (following.topic_id, following.partitions, following.accepted) == ("before", 3, LOSS)
 
 
 def test_over_nobodys_offset_a_claim_says_nothing_of_the_log() -> None:
-    following = succeed(replace(MINE, accepted_loss=5), None, "")
-    assert (following.topic_id, following.partitions, following.accepted_loss) == (UNKNOWN_TOPIC, 4, None)
+    following = succeed(replace(MINE, accepted=LOSS), None, "")
+    assert (following.topic_id, following.partitions, following.accepted) == (UNKNOWN_TOPIC, 4, None)
 
 
 def test_a_contradiction_is_believed_while_the_claim_is_mine() -> None:
@@ -155,18 +157,20 @@ def test_a_run_that_has_ended_or_lost_the_partition_is_not_ended_there(standing:
     assert terminal(standing, MINE.generation, MINE.run) is None
 
 
+ends = st.integers(0, 2**53)
 counts = st.builds(Counts, *[st.integers(0, 2**53)] * 8)
 
 
-@given(claims, counts, st.none() | st.integers(0, 2**53))
-def test_a_claim_survives_its_offset_commit(claim: Claim, counted: Counts, loss: int | None) -> None:
-    whole = replace(claim, counts=counted, accepted_loss=loss)
+@given(claims, counts, st.none() | st.builds(Accepted, ends, st.tuples(ends, ends), ends))
+def test_a_claim_survives_its_offset_commit(claim: Claim, counted: Counts, loss: Accepted | None) -> None:
+    whole = replace(claim, counts=counted, accepted=loss)
     assert parse_claim(whole.metadata()) == whole
 
 
 def test_the_largest_claim_fits_into_an_offset_commit() -> None:
     most = 2**63
-    largest = Claim(most, "f" * 12, TERMINAL, TERMINAL, most, "A" * 22, most, Counts(*[most] * 8), most)
+    loss, counted, ids = Accepted(most, (most, most), most), Counts(*[most] * 8), ("A" * 22, "A" * 22)
+    largest = Claim(most, "f" * 12, TERMINAL, TERMINAL, most, "A" * 22, most, counted, loss, ids)
     assert len(largest.metadata()) <= MAX_METADATA
 
 

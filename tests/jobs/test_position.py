@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
-from cqrs_cli.jobs.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Claim
+from cqrs_cli.jobs.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
 from cqrs_cli.jobs.position import Log, gap, position
 
 
@@ -32,6 +32,8 @@ def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> Log
         outcomes_start=0,
         has_events=last is not None,
         last_event=last,
+        event_lies=members.get("lies", last is not None),
+        is_new=False,
         committed=committed,
         claim=claim(),
     )
@@ -93,6 +95,15 @@ def test_another_number_of_partitions_is_refused(count: int) -> None:
         (log(last=None, other_ids=("e", "other")), "the topic of its outcomes was deleted and created", 10),
         (log(last=None, committed=None, has_events=True), "events but no outcome", 0),
         (log(last=None, has_events=True, outcomes_start=7, claim=None), "events but no outcome", 0),
+        (log(last=None, committed=None, last_event=6, has_events=True, event_lies=True), "no outcome", 7),
+        (log(lies=False, end=3, committed=None, claim=None), "9 is decided but the log ends at 3", 3),
+        (log(lies=False, end=3, committed=None, claim=None, is_new=True), "decided but the log ends at 3", 0),
+        (log(other_ids=("new", "o"), claim=claim(accepted=Accepted(10, (0, 9), 9))), "its events was", 10),
+        (
+            log(committed=7, claim=claim(accepted=Accepted(7, (0, 9), 9))),
+            "7 is committed but 9 is decided",
+            10,
+        ),
         (log(last_event=10), "command 10 has events but no outcome", 11),
         (log(last=None, committed=None, last_event=3), "command 3 has events but no outcome", 4),
         (log(committed=5), "offset 5 is committed but 9 is decided", 10),
@@ -134,18 +145,28 @@ def test_an_operators_word_never_has_commands_decided_again() -> None:
     assert position(log(lies=False, claim=None), accept_loss=3) == 3
 
 
-def test_after_an_accepted_loss_older_events_may_speak_of_later_offsets() -> None:
-    assert position(log(last_event=90, claim=claim(accepted_loss=2))) == 10
-
-
 def test_an_operators_word_stands_until_something_is_decided() -> None:
-    accepted = claim(accepted_loss=12)
+    accepted = claim(accepted=Accepted(12, (0, 0), 0))
     assert position(log(start=12, committed=12, claim=accepted)) == 12
     assert position(log(start=12, committed=12, claim=accepted), accept_loss=12) == 12
 
 
+def test_an_operators_word_can_be_given_again_for_another_loss_until_something_is_decided() -> None:
+    lost = log(
+        other_ids=("new", "o"), lies=False, committed=12, claim=claim(accepted=Accepted(12, (0, 9), 9))
+    )
+    assert position(lost, accept_loss=12) == 12
+
+
+def test_where_events_say_what_was_decided_no_word_has_it_decided_again() -> None:
+    lost = log(last=None, committed=None, claim=None, has_events=True, last_event=6, event_lies=True)
+    with pytest.raises(ContradictionError, match="no outcome"):
+        position(lost, accept_loss=6)
+    assert position(lost, accept_loss=7) == 7
+
+
 def test_an_operators_word_repeated_after_more_was_decided_changes_nothing() -> None:
-    later = log(last=14, committed=15, start=12, claim=claim(accepted_loss=12))
+    later = log(last=14, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 0), 0)))
     assert position(later, accept_loss=12) == position(later) == 15
 
 

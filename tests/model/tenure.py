@@ -66,6 +66,8 @@ def judge_position(turn: Turn) -> Steps:
         outcomes_start=0,
         has_events=bool(events),
         last_event=cause_of(Record(0, 0, None, events[-1])) if events else None,
+        event_lies=bool(events),
+        is_new=False,
         committed=owner.committed,
         claim=owner.standing,
     )

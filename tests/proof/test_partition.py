@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from cqrs_cli.core.record import Record
 from cqrs_cli.proof import findings
+from cqrs_cli.proof.scope import Loss
 from tests.proof.history import (
     NOW,
     WINDOW,
@@ -628,10 +630,10 @@ def test_without_a_committed_offset_the_last_outcome_says_how_far_it_is(history:
 
 def test_what_an_operator_accepted_as_lost_is_counted_and_no_violation(history: History) -> None:
     del history.outcomes[1:4], history.events[2]
-    report = history.prove(accepted_loss=5, resumed=5)
+    report = history.prove(loss=Loss(5, 0, 0))
     assert (report.accepted, report.violations) == (4, ())
     del history.outcomes[-3]
-    assert only(history, accepted_loss=5, resumed=5) == "commands 8 has no outcome"
+    assert only(history, loss=Loss(5, 0, 0)) == "commands 8 has no outcome"
 
 
 def test_events_lost_with_their_topic_begin_again(history: History) -> None:
@@ -639,7 +641,7 @@ def test_events_lost_with_their_topic_begin_again(history: History) -> None:
     lost = History([wish(1), wish(0), wish(0)])
     later.commands, later.outcomes = later.commands, [lost.outcomes[0], *again(later).outcomes]
     later.events = again(later).events
-    report = later.prove(accepted_loss=1, resumed=1)
+    report = later.prove(loss=Loss(1, 0, 1))
     assert (report.accepted, report.violations) == (2, ())
 
 
@@ -663,10 +665,11 @@ def test_commands_that_began_again_from_an_accepted_offset_are_proved(history: H
         for record in second:
             appended(log, record)
     history.letters.clear()
+    loss = Loss(0, old.events[-1].offset + 1, old.outcomes[-1].offset + 1)
     assert history.violations() != []
-    assert history.violations(accepted_loss=0, resumed=0) == []
+    assert history.violations(loss=loss) == []
     del history.outcomes[-1]
-    assert "commands 1 has no outcome" in said(history, accepted_loss=0, resumed=0)
+    assert "commands 1 has no outcome" in said(history, loss=loss)
 
 
 @pytest.mark.parametrize("resumed", [0, 2, 4])
@@ -674,7 +677,7 @@ def test_commands_decided_twice_are_no_accepted_loss(resumed: int) -> None:
     history = History([Wish(1, wait=2 * WINDOW) for _ in range(4)])
     told = [record for record in history.outcomes if outcome_of(record) >= resumed]
     places = [appended(history.outcomes, record) for record in told]
-    said = history.violations(accepted_loss=resumed, resumed=resumed)
+    said = history.violations(loss=Loss(resumed, 99, places[0]))
     first = f"is of command {resumed}, as is what stands at offset "
     assert [at for kind, at, _ in said if kind == "outcomes"] == places and said[0].what.startswith(first)
 
@@ -685,8 +688,29 @@ def test_outcomes_deleted_up_to_those_of_another_topic() -> None:
     later = [moved(record, number + 9) for number, record in enumerate(history.outcomes)]
     events = [moved(record, number + 9) for number, record in enumerate(history.events)]
     history.outcomes, history.events = old.outcomes[1:] + later, old.events + events
-    report = history.prove(accepted_loss=0, resumed=0, starts={"outcomes": 1})
+    report = history.prove(loss=Loss(0, 9, 9), starts={"outcomes": 1})
     assert (report.accepted > 0, report.violations) == (True, ())
+
+
+@pytest.mark.parametrize(
+    "again", [wish(10, id="x"), wish(1, id="x", type="tally.Forget"), wish(1, id="x", expectedversion="07")]
+)
+def test_an_id_that_is_looked_at_again_and_fails_is_found(again: Wish) -> None:
+    history = History([wish(1, id="x"), again])
+    assert history.violations() == []
+    history.decide(window=-1)
+    assert "outcomes 1 decides id 'x' of 'a' again, as command 0" in said(history)[0]
+
+
+@pytest.mark.parametrize("other", [wish(-1), wish(1, expectedversion="5")])
+def test_an_expired_command_that_is_rejected_for_another_reason_is_found(other: Wish) -> None:
+    expired = History(
+        [replace(other, attributes=(*other.attributes, ("expirytime", "1970-01-01T00:00:00Z")))]
+    )
+    assert expired.violations() == []
+    late = History([other])
+    expired.outcomes, expired.letters = late.outcomes, late.letters
+    assert "and its command had expired at 1970" in only(expired)
 
 
 def drop(history: History, log: list[Record], at: int) -> None:
