@@ -7,6 +7,7 @@ from cqrs_cli.proof.join import told_of
 from cqrs_cli.proof.recall import Recall
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Index, Told
+from cqrs_cli.proof.verdict import BLIND
 
 #: Decisions with these statuses are remembered. What else an outcome may say is `failed`, a repetition or wrong, and
 #: the store that ids rest in could not hold it.
@@ -38,20 +39,25 @@ class Repeats:
         self._findings = findings
 
     def judge(self, command: int, told: Told) -> None:
-        """A failed command is not remembered: its id may be tried again. Nor is a repetition."""
-        if told.status == "failed" or told.subject is None or told.cause is None or told.fingerprint is None:
+        """A failed command is not remembered: its id may be tried again. Nor is a repetition. What fails before it is
+        looked up whether its id was decided is none of ours.
+        """
+        if told.subject is None or told.cause is None or told.fingerprint is None or told.reason in BLIND:
             return
         before = self._recall.remembered(told.subject, told.cause)
         if told.original is not None:
             if not self._decided.began_again:
                 self._points_to_first(command, told, told.original, before)
             return
-        if told.status not in REMEMBERED or told.reason == "ID_REUSED":
+        failed = told.status == "failed"
+        if not (failed or told.status in REMEMBERED) or told.reason == "ID_REUSED":
             return
         ago = 0 if before is None else self._recall.clock - before.timestamp
         if before is not None and ago <= self._shortest:
             what = f"decides id {told.cause!r} of {told.subject!r} again, as command {before.offset} {ago} ms before"
             self._findings.add("outcomes", told.at, what)
+        if failed:
+            return
         decision = (told.timestamp, command, told.status, told.version, told.events, told.fingerprint)
         self._recall.remember(told.subject, told.cause, Remembered(*decision))
 
