@@ -31,8 +31,11 @@ def look(
     last = last_record(connection, topics.outcomes, partition, *bounds["outcomes"])
     event = last_record(connection, topics.events, partition, *bounds["events"])
     accepted = claim.accepted if claim is not None else None
-    decided = None if last is None else outcome_of(topics, partition, last).data.offset
-    made = cause_of(event) if accepted is None or (event and event.offset >= accepted.events[1]) else None
+    decided, made = None if last is None else outcome_of(topics, partition, last).data.offset, cause_of(event)
+    if accepted is not None and last is not None and last.offset < accepted.outcomes:
+        decided = None
+    if accepted is not None and event is not None and event.offset < accepted.events[1]:
+        made = None
     commands = _Commands(connection, topics, partition, start, end)
     lies = commands.hold(decided, last)
     log = Log(

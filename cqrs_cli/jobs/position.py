@@ -3,11 +3,14 @@
 from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
-from cqrs_cli.jobs.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Claim
+from cqrs_cli.jobs.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
 
 
 class Log(NamedTuple):
-    """What the topics of one partition say; offsets are of the commands topic."""
+    """What the topics of one partition say; offsets are of the commands topic.
+
+    Outcomes and events that were there when an operator accepted a loss say nothing any more.
+    """
 
     aggregate: str
     topic: str
@@ -21,9 +24,7 @@ class Log(NamedTuple):
     lies: bool  # whether the command it speaks of lies there, rather than none, or another
     outcomes_start: int  # of the outcomes log: above 0 once its retention has deleted some
     has_events: bool
-    last_event: (
-        int | None
-    )  # the input offset of the last visible event; None also if that is accepted, or unreadable
+    last_event: int | None  # the input offset of the last visible event; None also if it does not say
     event_lies: bool  # as `lies`, of the last event
     is_new: bool  # whether all commands are later than the last outcome
     committed: int | None  # the group's offset; None if it has none, or it expired
@@ -35,15 +36,16 @@ def position(log: Log, accept_loss: int | None = None) -> int:
 
     Raises `ConfigurationError` if the partition count changed, `ContradictionError` for anything that would lose or
     repeat a decision. `accept_loss` is an operator's word for where to go on; `UsageError` if that is not in the log.
-    A word that would have commands decided again is none: it was spoken of an earlier loss.
+    A word that would have commands decided again is none: it was spoken of an earlier loss. Until something is decided
+    after it, the word that the claim keeps stands.
     """
     if log.claim is not None and log.claim.partitions != log.partitions:
         raise ConfigurationError(
             f"{log.topic} had {log.claim.partitions} partitions and now has {log.partitions}",
             "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
         )
-    accepted = log.claim.accepted.at if log.claim is not None and log.claim.accepted is not None else None
-    spent = accept_loss == accepted != log.committed
+    accepted = _accepted(log)
+    spent = accepted is not None and accept_loss == accepted.at < (log.committed or 0)
     if accept_loss is not None and not spent and accept_loss >= _decided(log):
         if not log.start <= accept_loss <= log.end:
             raise UsageError(
@@ -57,9 +59,9 @@ def position(log: Log, accept_loss: int | None = None) -> int:
     if (other := _made_again(log)) is not None:
         what = f"the topic of its {other} was deleted and created again"
         raise contradiction(log, what, max(at, log.committed or 0))
-    if accepted is not None and accepted == log.committed and accepted >= _decided(log):
-        return accepted  # nothing was decided since: the operator's word stands
-    if log.last_outcome is None and log.outcomes_start > 0 and _is_ours(log):
+    if log.last_outcome is None and accepted is not None and log.outcomes_start <= accepted.outcomes:
+        at = accepted.at
+    elif log.last_outcome is None and log.outcomes_start > 0 and _is_ours(log):
         at = log.committed or 0  # its retention has deleted the last of them
     elif log.last_outcome is None and log.has_events:
         raise contradiction(
@@ -108,12 +110,24 @@ def _is_ours(log: Log) -> bool:
     return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
 
 
+def _accepted(log: Log) -> Accepted | None:
+    """What an operator accepted as lost of this very log."""
+    if log.claim is None or log.claim.topic_id != log.topic_id:
+        return None
+    return log.claim.accepted
+
+
 def _decided(log: Log) -> int:
-    """Below which offset of this very log everything is decided, as far as outcomes and events show."""
+    """Below which offset of this very log everything is decided or accepted as lost, as far as anything shows."""
     if log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id):
         return 0
     traces = ((log.last_outcome, log.lies), (log.last_event, log.event_lies))
-    return max((last + 1 for last, lies in traces if last is not None and lies and last < log.end), default=0)
+    shown = [last + 1 for last, lies in traces if last is not None and lies]
+    if (accepted := _accepted(log)) is not None:
+        shown.append(accepted.at)
+    if log.last_outcome is None and _is_ours(log):
+        shown.append(log.committed or 0)
+    return max((offset for offset in shown if offset <= log.end), default=0)
 
 
 def _made_again(log: Log) -> str | None:

@@ -127,9 +127,8 @@ class Tenure:
                 connection, self.ground, self.partition, bounds, self.committed, self.standing
             )
             self.at = position(log, accept)
-            if self.at not in (accept, log.claim.accepted.at if log.claim and log.claim.accepted else None):
-                check_last_decided(log)
             if self.at != accept:
+                check_last_decided(log)
                 self.at = check_gap(connection, log, self.at)
         claimed, accepted = self.mine, self.mine.accepted
         if self.at == accept:

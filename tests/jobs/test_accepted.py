@@ -6,9 +6,11 @@ from confluent_kafka.admin import AdminClient
 
 from cqrs_cli.core.event import read_event
 from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics import Kind
 from tests.commands import increments
 from tests.domain import Domain
+from tests.kafka.stretch import settled
 from tests.owners import owned, quietly, running
 from tests.waiting import eventually
 
@@ -123,6 +125,58 @@ def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(
     counters.send(*increments(1, first=5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
     assert [outcome.data.offset for outcome in counters.outcomes()] == [3, 4, 5]
+
+
+def abort(domain: Domain) -> None:
+    """Leave nothing but control records on the commands topic."""
+    client = producer(domain.connection, transactional_id=f"{domain.topics.prefix}client")
+    client.init_transactions(10)
+    client.begin_transaction()
+    client.produce(domain.topics.commands, b"?", b"a", 0)
+    assert client.flush(10) == 0
+    client.abort_transaction(10)
+    settled(domain.connection, domain.topics.commands)
+
+
+@pytest.mark.parametrize("kind", ["commands", "outcomes"])
+def test_an_accepted_place_stands_though_the_position_moves_past_control_records(
+    counters: Domain, operator: Operator, kind: Kind
+) -> None:
+    operator.decide(5)
+    operator.remake(kind)
+    assert operator.accept(owned(counters.plan())) is None
+    abort(counters)
+    quietly(counters.plan())
+    operator.decide(2, first=5)
+    begin = 2 if kind == "commands" else 7
+    assert [outcome.data.offset for outcome in counters.outcomes()][-2:] == [begin, begin + 1]
+
+
+def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(
+    counters: Domain, operator: Operator
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan(accept_loss=["counter:0@3"]))
+    operator.decide(3, first=5)
+    operator.remake("outcomes")
+    assert owned(counters.plan(accept_loss=["counter:0@3"])) is not None
+    quietly(counters.plan(accept_loss=["counter:0@8"]))
+    counters.send(*increments(1, first=8))
+    quietly(counters.plan(accept_loss=["counter:0@3"]))
+    assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
+
+
+def test_commands_deleted_after_an_accepted_loss_are_one_more(counters: Domain, operator: Operator) -> None:
+    operator.decide(5)
+    operator.remake("outcomes")
+    assert operator.accept(owned(counters.plan())) is None
+    counters.send(*increments(3, first=5))
+    operator.delete("commands", 8)
+    counters.send(*increments(1, first=8))
+    error = owned(counters.plan())
+    assert isinstance(error, ContradictionError) and "5 to 7 were deleted before they were" in error.message
+    assert operator.accept(error) is None
+    assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
 
 
 @pytest.mark.parametrize(("old", "new"), [(5, 8), (1, 3), (5, 3)])
