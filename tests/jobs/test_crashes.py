@@ -71,7 +71,7 @@ def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
     bank = Domain(connection, prefix, tmp_path, "bank_account", partitions=2)
     bank.send(*mixture(20_000, accounts=500))
     for goal in (500, 2000, 4000, 6500):
-        owner = Process(bank.plan(), most=200, apply_every=1000)
+        owner = Process(bank.plan(once=False), most=200, apply_every=1000)
         eventually(partial(is_beyond, bank, goal))
         owner.signal(signal.SIGKILL)
         assert owner.killed()

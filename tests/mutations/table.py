@@ -181,7 +181,7 @@ DETAILS = [
     Mutation(
         "an operator's word goes back behind what is decided",
         f"{JOBS}/position.py",
-        ((" and not _is_decided(log, accept_loss)", ""),),
+        ((" and accept_loss >= _decided(log)", ""),),
         "tests/jobs/test_position.py",
     ),
     Mutation(
