@@ -52,7 +52,7 @@ def look(
         outcomes_start=bounds["outcomes"][0],
         has_events=event is not None,
         last_event=made,
-        event_lies=lies if made == decided else commands.hold(made, event),
+        event_lies=not lies and commands.hold(made, event),
         is_new=decided is not None and decided >= end and commands.are_later_than(last),
         committed=committed,
         claim=claim,

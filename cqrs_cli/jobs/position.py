@@ -25,7 +25,7 @@ class Log(NamedTuple):
     outcomes_start: int  # of the outcomes log: above 0 once its retention has deleted some
     has_events: bool
     last_event: int | None  # the input offset of the last visible event; None also if it does not say
-    event_lies: bool  # as `lies`, of the last event
+    event_lies: bool  # as `lies`, of the last event: looked at where the outcome does not tell
     is_new: bool  # whether all commands are later than the last outcome
     committed: int | None  # the group's offset; None if it has none, or it expired
     claim: Claim | None  # what rides with it

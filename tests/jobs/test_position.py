@@ -32,7 +32,7 @@ def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> Log
         outcomes_start=0,
         has_events=last is not None,
         last_event=last,
-        event_lies=members.get("lies", last is not None),
+        event_lies=False,
         is_new=False,
         committed=committed,
         claim=claim(),
