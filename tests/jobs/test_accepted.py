@@ -6,11 +6,10 @@ from confluent_kafka.admin import AdminClient
 
 from cqrs_cli.core.event import read_event
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics import Kind
 from tests.commands import increments
 from tests.domain import Domain
-from tests.kafka.stretch import settled
+from tests.kafka.stretch import abort
 from tests.owners import owned, quietly, running
 from tests.waiting import eventually
 
@@ -127,17 +126,6 @@ def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(
     assert [outcome.data.offset for outcome in counters.outcomes()] == [3, 4, 5]
 
 
-def abort(domain: Domain) -> None:
-    """Leave nothing but control records on the commands topic."""
-    client = producer(domain.connection, transactional_id=f"{domain.topics.prefix}client")
-    client.init_transactions(10)
-    client.begin_transaction()
-    client.produce(domain.topics.commands, b"?", b"a", 0)
-    assert client.flush(10) == 0
-    client.abort_transaction(10)
-    settled(domain.connection, domain.topics.commands)
-
-
 @pytest.mark.parametrize("kind", ["commands", "outcomes"])
 def test_an_accepted_place_stands_though_the_position_moves_past_control_records(
     counters: Domain, operator: Operator, kind: Kind
@@ -145,7 +133,7 @@ def test_an_accepted_place_stands_though_the_position_moves_past_control_records
     operator.decide(5)
     operator.remake(kind)
     assert operator.accept(owned(counters.plan())) is None
-    abort(counters)
+    abort(counters.connection, counters.topics.commands, [b"?"])  # leaves nothing but control records
     quietly(counters.plan())
     operator.decide(2, first=5)
     begin = 2 if kind == "commands" else 7

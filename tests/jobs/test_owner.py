@@ -16,7 +16,7 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.writer import FencedWriter
 from tests.commands import increments, mixture
 from tests.domain import Domain
-from tests.kafka.stretch import settled
+from tests.kafka.stretch import abort
 from tests.owners import Running, owned, quietly, running
 from tests.waiting import eventually
 
@@ -207,13 +207,7 @@ def test_markers_at_the_end_do_not_count_as_lag(counters: Domain) -> None:
 
 
 def test_an_aborted_command_is_never_decided(counters: Domain) -> None:
-    client = producer(counters.connection, transactional_id=f"{counters.topics.prefix}client")
-    client.init_transactions(10)
-    client.begin_transaction()
-    client.produce(counters.topics.commands, b"aborted", b"a", 0)
-    assert client.flush(10) == 0
-    client.abort_transaction(10)
-    settled(counters.connection, counters.topics.commands)
+    abort(counters.connection, counters.topics.commands, [b"aborted"])
     counters.send(*increments(2))
     quietly(counters.plan())
     assert [outcome.data.offset for outcome in counters.outcomes()] == [2, 3]

@@ -28,21 +28,30 @@ class Stretch:
 
     def begin(self, values: Iterable[bytes]) -> Producer:
         """Records in a transaction that is left open."""
-        client = producer(self.connection, transactional_id=f"{self.topic}.writer")
-        client.init_transactions(10)
-        client.begin_transaction()
-        for value in values:
-            client.produce(self.topic, value, b"k", 0)
-        assert client.flush(10) == 0
-        return client
+        return _begun(self.connection, self.topic, values)
 
     def commit(self, values: Iterable[bytes]) -> None:
         self.begin(values).commit_transaction(10)
         settled(self.connection, self.topic)
 
     def abort(self, values: Iterable[bytes]) -> None:
-        self.begin(values).abort_transaction(10)
-        settled(self.connection, self.topic)
+        abort(self.connection, self.topic, values)
+
+
+def abort(connection: Connection, topic: str, values: Iterable[bytes]) -> None:
+    """Records in a transaction that is given up, and its marker, in partition 0 of any topic."""
+    _begun(connection, topic, values).abort_transaction(10)
+    settled(connection, topic)
+
+
+def _begun(connection: Connection, topic: str, values: Iterable[bytes]) -> Producer:
+    client = producer(connection, transactional_id=f"{topic}.writer")
+    client.init_transactions(10)
+    client.begin_transaction()
+    for value in values:
+        client.produce(topic, value, b"k", 0)
+    assert client.flush(10) == 0
+    return client
 
 
 def settled(connection: Connection, topic: str) -> None:
