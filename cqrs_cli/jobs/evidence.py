@@ -1,7 +1,6 @@
 """What step 3 of the owner protocol looks up in the logs, and what it makes of records where none should be."""
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import NamedTuple
 
 from cqrs_cli.core.event import read_event
@@ -11,7 +10,7 @@ from cqrs_cli.jobs.claim import Claim
 from cqrs_cli.jobs.position import Log, contradiction, gap
 from cqrs_cli.jobs.recover import outcome_of
 from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.readers import last_record, read
+from cqrs_cli.kafka.readers import first_record, last_record, read
 from cqrs_cli.kafka.topics import Kind, Topics
 
 
@@ -100,8 +99,7 @@ class _Commands(NamedTuple):
 
     def first(self, start: int, end: int) -> Record | None:
         """The first one in a stretch."""
-        found = read(self.connection, self.topics.commands, self.partition, start, end)
-        return next(chain.from_iterable(found), None)
+        return first_record(self.connection, self.topics.commands, self.partition, start, end)
 
     def hold(self, offset: int | None, of: Record | None) -> bool:
         """Whether the command at `offset` is the one that an outcome or event is `of`: a topic made again holds others,

@@ -235,9 +235,10 @@ class _Lasting:
 
     def lasts(self, seconds: float) -> bool:
         """It is seen now: whether it has been for so long."""
-        now, last, self._last = time.monotonic(), self._last, time.monotonic()
-        if now - last >= FORGOTTEN:
+        now = time.monotonic()
+        if now - self._last >= FORGOTTEN:
             self._first = now
+        self._last = now
         return now - self._first >= seconds
 
 

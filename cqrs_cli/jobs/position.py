@@ -47,13 +47,9 @@ def position(log: Log, accept_loss: int | None = None) -> int:
     accepted = _accepted(log)
     spent = accepted is not None and accept_loss == accepted.at < (log.committed or 0)
     if accept_loss is not None and not spent and accept_loss >= _decided(log):
-        if not log.start <= accept_loss <= log.end:
-            raise UsageError(
-                f"{log.topic} partition {log.partition} has no offset {accept_loss} to go on from",
-                f"name one from {log.start} to {log.end}",
-            )
+        check_place(log.topic, log.partition, accept_loss, log.start, log.end)
         return accept_loss
-    if log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id):
+    if _is_another(log):
         raise contradiction(log, "the topic was deleted and created again", log.start)
     at = 0 if log.last_outcome is None else log.last_outcome + 1
     if (other := _made_again(log)) is not None:
@@ -89,6 +85,15 @@ def gap(log: Log, at: int) -> tuple[int, int]:
     return (at, log.committed) if log.committed is not None and log.committed > at else (at, at)
 
 
+def check_place(topic: str, partition: int, offset: int, start: int, end: int) -> None:
+    """Raise `UsageError` for an operator's word that is not in the log."""
+    if not start <= offset <= end:
+        raise UsageError(
+            f"{topic} partition {partition} has no offset {offset} to go on from",
+            f"name one from {start} to {end}",
+        )
+
+
 def contradiction(log: Log, what: str, onward: int) -> CqrsError:
     """Exit 5, naming the operator's way out: `onward`, or what of the log is nearest to it and not decided."""
     onward = min(max(onward, log.start, _decided(log)), log.end)
@@ -110,6 +115,11 @@ def _is_ours(log: Log) -> bool:
     return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
 
 
+def _is_another(log: Log) -> bool:
+    """Whether the claim was made when another topic had this name."""
+    return log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id)
+
+
 def _accepted(log: Log) -> Accepted | None:
     """What an operator accepted as lost of this very log."""
     if log.claim is None or log.claim.topic_id != log.topic_id:
@@ -119,7 +129,7 @@ def _accepted(log: Log) -> Accepted | None:
 
 def _decided(log: Log) -> int:
     """Below which offset of this very log everything is decided or accepted as lost, as far as anything shows."""
-    if log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id):
+    if _is_another(log):
         return 0
     traces = ((log.last_outcome, log.lies), (log.last_event, log.event_lies))
     shown = [last + 1 for last, lies in traces if last is not None and lies]

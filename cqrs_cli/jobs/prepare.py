@@ -9,6 +9,7 @@ from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.errors import UsageError
 from cqrs_cli.jobs.assignment import Ground, Plan, Unit
 from cqrs_cli.jobs.claim import Claim, next_generation, parse_claim
+from cqrs_cli.jobs.position import check_place
 from cqrs_cli.kafka.acls import needs, refusal
 from cqrs_cli.kafka.admin import Admin, check_topics
 from cqrs_cli.kafka.connection import Connection
@@ -97,11 +98,8 @@ def _check_offsets(
         onward, failed = losses.get(unit), refused.get(unit, frozenset())
         claim = seen[unit]
         spent = claim is not None and claim.accepted is not None and claim.accepted.at == onward
-        if onward is not None and not spent and not start <= onward <= end:
-            raise UsageError(
-                f"{topic} partition {partition} has no offset {onward} to go on from",
-                f"name one from {start} to {end}",
-            )
+        if onward is not None and not spent:
+            check_place(topic, partition, onward, start, end)
         if failed and max(failed) >= end:
             raise UsageError(
                 f"{topic} partition {partition} has no command at offset {max(failed)}", f"it ends at {end}"

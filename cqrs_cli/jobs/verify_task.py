@@ -155,8 +155,7 @@ class _Partition:
         if not start <= offset < end:
             return None
         topic = self.topics.commands
-        there = readers.read(self.plan.connection, topic, self.partition, offset, offset + 1)
-        return next(chain.from_iterable(there), None)
+        return readers.first_record(self.plan.connection, topic, self.partition, offset, offset + 1)
 
     def _check_claim(self, proof: Proof, claim: Claim | None, committed: Committed, end: int) -> None:
         """Whether the commands topic is the one that was decided."""

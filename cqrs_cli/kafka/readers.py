@@ -206,6 +206,11 @@ def _missing(topic: str, partition: int) -> MissingError:
     return MissingError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
 
 
+def first_record(connection: Connection, topic: str, partition: int, start: int, end: int) -> Record | None:
+    """The first committed record from `start` and below `end`, None if there is none."""
+    return next((records[0] for records in read(connection, topic, partition, start, end)), None)
+
+
 def last_record(
     connection: Connection,
     topic: str,
