@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate import Aggregate
+from cqrs_cli.durations import milliseconds
 from cqrs_cli.errors import UsageError
 from cqrs_cli.jobs.assignment import Ground, Plan, Unit
 from cqrs_cli.jobs.claim import Claim, next_generation, parse_claim
@@ -51,7 +52,7 @@ def prepare(
         settings.aggregates,
         settings.root,
         settings.partitioner,
-        int(settings.dedup_window.total_seconds() * 1000),
+        milliseconds(settings.dedup_window),
         settings.state_dir,
         next_generation(time.time_ns() // 1_000_000, list(seen.values())),
         uuid.uuid4().hex[:12],

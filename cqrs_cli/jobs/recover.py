@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from cqrs_cli.core.aggregate import Aggregate
 from cqrs_cli.core.event import read_event
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
-from cqrs_cli.core.memory import Remembered
+from cqrs_cli.core.memory import REMEMBERED, Remembered
 from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.record import Record
 from cqrs_cli.errors import ContradictionError
@@ -17,9 +17,6 @@ from cqrs_cli.jobs.ledger import Ledger
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.readers import offset_at, read
 from cqrs_cli.kafka.topics import Topics
-
-#: Decisions with these statuses are remembered; `failed` is not, so that a mended handler may try the id again.
-_REMEMBERED = {"accepted", "unchanged", "rejected"}
 
 
 def fold_events(
@@ -158,7 +155,7 @@ def outcome_of(topics: Topics, partition: int, record: Record) -> OutcomeEnvelop
 def remember(into: dict[tuple[str, str], Remembered], outcome: OutcomeEnvelope, timestamp: int) -> None:
     """What deciding remembered, read back from its outcome. An `ID_REUSED` never replaces what is remembered."""
     verdict = outcome.data
-    if outcome.subject is None or outcome.causationid is None or verdict.status not in _REMEMBERED:
+    if outcome.subject is None or outcome.causationid is None or verdict.status not in REMEMBERED:
         return
     if verdict.reason == "ID_REUSED" or not isinstance(verdict.fingerprint, int):
         return

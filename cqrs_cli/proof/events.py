@@ -65,8 +65,7 @@ class Events:
 
     def _take(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
         known = self._open
-        parted = known is not None and self._is_after_loss(record.offset) > self._is_after_loss(known.at)
-        if known is None or command != self._command or parted:
+        if known is None or command != self._command or self._parts(known.at, record.offset):
             self.end()
             self._open = known = _written(record, event, index)
             self._command = command
@@ -80,6 +79,10 @@ class Events:
             what = f"says otherwise than the first event of command {command}"
             self._findings.add("events", record.offset, what)
         known.reach = index + 1
+
+    def _parts(self, before: int, at: int) -> bool:
+        """Whether the accepted loss lies between two places: what stands there is not of one command."""
+        return self._is_after_loss(at) and not self._is_after_loss(before)
 
     def _is_after_loss(self, at: int) -> bool:
         return self._scope.loss is not None and at >= self._scope.loss.events

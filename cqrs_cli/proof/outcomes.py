@@ -48,7 +48,9 @@ class Outcomes:
         topic that was made again: the record that is there now is another, or deleted. Else one was decided twice.
         """
         loss = self._scope.loss
-        if loss is None or at < loss.outcomes or not loss.at <= command <= self._traces.last:
+        if loss is None or at < loss.outcomes or self._traces.began_again:
+            return False
+        if not loss.at <= command <= self._traces.last:
             return False
         first = first_told(self._traces.index, loss.at)
         if first is None:

@@ -1,6 +1,6 @@
 """An id is decided once within the window, and a repetition points to that decision."""
 
-from cqrs_cli.core.memory import Remembered
+from cqrs_cli.core.memory import REMEMBERED, Remembered
 from cqrs_cli.proof.decided import Decided, Losses
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import told_of
@@ -8,10 +8,6 @@ from cqrs_cli.proof.recall import Recall
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Index, Told
 from cqrs_cli.proof.verdict import BLIND
-
-#: Decisions with these statuses are remembered. What else an outcome may say is `failed`, a repetition or wrong, and
-#: the store that ids rest in could not hold it.
-REMEMBERED = {"accepted", "unchanged", "rejected"}
 
 
 class Repeats:

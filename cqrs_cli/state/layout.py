@@ -14,15 +14,14 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Final
 
-from cqrs_cli.core.memory import Remembered, Saved
+from cqrs_cli.core.memory import REMEMBERED, Remembered, Saved
 from cqrs_cli.errors import ContradictionError
 
 CODEC: Final = 1
 MAX_KEY: Final = 511
 
 _UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
-_STATUSES = ("accepted", "unchanged", "rejected")
-_STATUS_CODES = {status: code for code, status in enumerate(_STATUSES)}
+_STATUS_CODES = {status: code for code, status in enumerate(REMEMBERED)}
 
 _SAVED = Struct("<QQI")
 _REMEMBERED = Struct("<qQQIBI")
@@ -105,7 +104,7 @@ def remembered_entry(key: bytes, remembered: Remembered) -> tuple[bytes, bytes]:
 def read_remembered(value: bytes) -> Remembered:
     """The decision in a value."""
     timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
-    return Remembered(timestamp, offset, _STATUSES[status], version, events, fingerprint)
+    return Remembered(timestamp, offset, REMEMBERED[status], version, events, fingerprint)
 
 
 def check_whole_key(found: bytes, key: bytes) -> None:
