@@ -7,7 +7,7 @@ is there, whatever the last record's offset was.
 import time
 from collections.abc import Callable, Iterable, Iterator
 from operator import methodcaller
-from typing import Any
+from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
@@ -30,8 +30,16 @@ from cqrs_cli.kafka.connection import Connection
 #: There is no such partition, as far as the broker asked knows.
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
-#: The partition has no leader yet: the broker has just started, or another one takes over. Or it was just made.
-_ELECTING = {KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE, *_UNKNOWN}
+#: The partition has no leader yet: the broker has just started, or another one takes over. Or it was just made. Where
+#: the cluster itself no longer counts the old leader among its own, librdkafka (since 2.10) drops that connection.
+_ELECTING = {
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._DESTROY_BROKER,
+    *_UNKNOWN,
+}
+
+T = TypeVar("T")
 
 #: How long the broker may hold a fetch back where there is nothing more, in ms. A stretch mostly ends in a control
 #: record, which shows only as an empty fetch: 100 ms for each reading that ends.
@@ -80,13 +88,20 @@ def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
 
     Waits for a partition that is just getting its leader, as all are when a broker has just started.
     """
+    low, high = _from_leader(
+        topic,
+        partition,
+        lambda: reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT),
+    )
+    return low, high
+
+
+def _from_leader(topic: str, partition: int, ask: Callable[[], T]) -> T:
+    """What the partition's leader answers, as soon as it has one."""
     deadline = time.monotonic() + REQUEST_TIMEOUT
     while True:
         try:
-            low, high = reader.get_watermark_offsets(
-                TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT
-            )
-            return low, high
+            return ask()
         except KafkaException as error:
             code = kafka_error(error).code()
             if code in _ELECTING and time.monotonic() < deadline:
@@ -101,8 +116,12 @@ def offset_at(connection: Connection, topic: str, partition: int, timestamp: int
     """The first offset whose record is not older than `timestamp` (ms); None if there is none."""
     probe = consumer(connection)
     try:
-        (found,) = probe.offsets_for_times(
-            [TopicPartition(topic, partition, timestamp)], timeout=REQUEST_TIMEOUT
+        (found,) = _from_leader(
+            topic,
+            partition,
+            lambda: probe.offsets_for_times(
+                [TopicPartition(topic, partition, timestamp)], timeout=REQUEST_TIMEOUT
+            ),
         )
     except KafkaException as error:
         raise failed(connection, error, Need("Read", "topic", topic)) from error

@@ -3,7 +3,9 @@ from typing import cast
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cqrs_cli.kafka.readers import watermarks
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.readers import offset_at, watermarks
 
 
 class Reader:
@@ -17,18 +19,34 @@ class Reader:
             raise KafkaException(KafkaError(self.errors.pop(0)))
         return place.partition, 7
 
+    def offsets_for_times(self, places: list[TopicPartition], timeout: float) -> list[TopicPartition]:
+        return [TopicPartition(place.topic, *self.get_watermark_offsets(place, timeout)) for place in places]
 
-@pytest.mark.parametrize(
+    def close(self) -> None:
+        pass
+
+
+waited_for = pytest.mark.parametrize(
     "error",
     [
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError._DESTROY_BROKER,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_PARTITION,
     ],
 )
+
+
+@waited_for
 def test_a_partition_that_gets_its_leader_or_is_made_just_now_is_waited_for(error: int) -> None:
     assert watermarks(cast(Consumer, Reader(error, error)), "t", 3) == (3, 7)
+
+
+@waited_for
+def test_so_it_is_when_asked_for_a_moment(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+    monkeypatch.setattr(readers, "consumer", lambda _: Reader(error, error))
+    assert offset_at(Connection("localhost:1", {}), "t", 3, 1000) == 7
 
 
 @pytest.mark.parametrize("error", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._TRANSPORT])
