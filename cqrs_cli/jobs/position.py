@@ -44,14 +44,12 @@ def position(log: Log, accept_loss: int | None = None) -> int:
             f"{log.topic} had {log.claim.partitions} partitions and now has {log.partitions}",
             "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
         )
-    accepted = _accepted(log)
-    spent = accepted is not None and accept_loss == accepted.at < (log.committed or 0)
-    if accept_loss is not None and not spent and accept_loss >= _decided(log):
+    if accept_loss is not None and not _is_spent(log, accept_loss) and accept_loss >= _decided(log):
         check_place(log.topic, log.partition, accept_loss, log.start, log.end)
         return accept_loss
     if _is_another(log):
         raise contradiction(log, "the topic was deleted and created again", log.start)
-    at = 0 if log.last_outcome is None else log.last_outcome + 1
+    accepted, at = _accepted(log), 0 if log.last_outcome is None else log.last_outcome + 1
     if (other := _made_again(log)) is not None:
         what = f"the topic of its {other} was deleted and created again"
         raise contradiction(log, what, max(at, log.committed or 0))
@@ -97,6 +95,8 @@ def check_place(topic: str, partition: int, offset: int, start: int, end: int) -
 def contradiction(log: Log, what: str, onward: int) -> CqrsError:
     """Exit 5, naming the operator's way out: `onward`, or what of the log is nearest to it and not decided."""
     onward = min(max(onward, log.start, _decided(log)), log.end)
+    if log.committed is not None and _is_spent(log, onward):
+        onward = log.committed
     place = f"{log.aggregate}:{log.partition}@{onward}"
     return ContradictionError(
         f"{log.topic} partition {log.partition}: {what}",
@@ -125,6 +125,12 @@ def _accepted(log: Log) -> Accepted | None:
     if log.claim is None or log.claim.topic_id != log.topic_id:
         return None
     return log.claim.accepted
+
+
+def _is_spent(log: Log, word: int) -> bool:
+    """Whether this very word was obeyed: the position in the log has moved on since."""
+    accepted = _accepted(log)
+    return accepted is not None and word == accepted.at < (log.committed or 0) <= log.end
 
 
 def _decided(log: Log) -> int:

@@ -170,6 +170,22 @@ def test_an_operators_word_repeated_after_more_was_decided_changes_nothing() -> 
     assert position(later, accept_loss=12) == position(later) == 15
 
 
+def test_an_operators_word_can_be_given_again_where_the_log_was_cut_off_right_there() -> None:
+    cut = log(last=None, end=12, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+    with pytest.raises(ContradictionError, match="ends at 12") as raised:
+        position(cut)
+    assert raised.value.hint.endswith("bank:3@12")
+    assert position(cut, accept_loss=12) == 12
+
+
+def test_a_word_that_was_obeyed_is_not_the_way_out_of_what_came_later() -> None:
+    torn = log(last=9, last_event=11, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+    with pytest.raises(ContradictionError, match="command 11 has events but no outcome") as raised:
+        position(torn, accept_loss=12)
+    assert raised.value.hint.endswith("bank:3@15")
+    assert position(torn, accept_loss=15) == 15
+
+
 @pytest.mark.parametrize("offset", [11, 21])
 def test_an_operators_word_outside_the_log_is_refused(offset: int) -> None:
     with pytest.raises(CqrsError, match="12 to 20") as raised:
@@ -179,7 +195,7 @@ def test_an_operators_word_outside_the_log_is_refused(offset: int) -> None:
 
 LOST = claim(accepted=Accepted(4, (0, 3), 3))
 
-offsets = st.integers(0, 12)
+offsets = st.integers(0, 7)
 logs = st.builds(
     Log,
     aggregate=st.just("bank"),
