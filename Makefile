@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
+PURE := "not kafka and not spark and not docker and not faults"
 MINUTES := 10
 
 .DEFAULT_GOAL := help
@@ -20,11 +21,11 @@ test: java $(READY) ## All tests, with a real broker and Spark
 	@$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 test-pure: $(READY) ## The tests that need neither: seconds
-	@$(BIN)/pytest -m "not kafka and not spark and not docker and not faults"
+	@$(BIN)/pytest -m $(PURE)
 
-faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; 100 times the fuzzing; an hour
+faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; 100 times the examples; over an hour
 	@$(BIN)/pytest -m faults --numprocesses 2 --dist loadfile
-	@$(BIN)/pytest tests/fuzz --hypothesis-profile long
+	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2
 
 soak: java $(READY) ## Kill at random for MINUTES (10), then check everything; SEED=… repeats one
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
