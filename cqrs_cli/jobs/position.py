@@ -49,7 +49,8 @@ def position(log: Log, accept_loss: int | None = None) -> int:
         return accept_loss
     if _is_another(log):
         raise contradiction(log, "the topic was deleted and created again", log.start)
-    accepted, at = _accepted(log), 0 if log.last_outcome is None else log.last_outcome + 1
+    accepted = _accepted(log)
+    at = 0 if log.last_outcome is None else log.last_outcome + 1
     if (other := _made_again(log)) is not None:
         what = f"the topic of its {other} was deleted and created again"
         raise contradiction(log, what, max(at, log.committed or 0))

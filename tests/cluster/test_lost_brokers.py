@@ -37,7 +37,8 @@ def group_coordinator(brokers: Brokers, service: Service) -> int:
 def check(brokers: Brokers, service: Service) -> None:
     """Exactly one outcome for each command, events as if decided in one go, and the same in the shards.
 
-    Once all brokers are back. A broker that has just joined again may believe for a moment that it still leads, and show less than there is.
+    Once all brokers are back. One that has just joined again may believe for a moment that it still leads, and show
+    less than there is.
     """
     eventually(brokers.whole, PATIENCE)
     for last in (False, False, True):
