@@ -28,6 +28,9 @@ NODES = (1, 2, 3)
 REPLICATION, CLIENTS = "replication", "clients"
 EVERYTHING = (CLIENTS, REPLICATION)  # in this order: the first that is joined carries the port for clients
 
+#: A request that times out, a call that never returns and ends its task, a task submitted again: one after the other.
+PATIENCE = 180.0
+
 
 class Brokers:
     """Nodes 1 to 3. Whatever befalls them, `heal` undoes."""
@@ -78,7 +81,7 @@ class Brokers:
                 if self._network(network).name not in container.attrs["NetworkSettings"]["Networks"]:
                     self.rejoin(node, network)
             container.start()
-        eventually(self.whole, within=60)
+        eventually(self.whole, PATIENCE)
 
     def whole(self) -> bool:
         """Whether all three serve, and each has every record that it should have."""
@@ -137,7 +140,7 @@ def three_brokers(folder: Path) -> Iterator[Brokers]:
         file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         compose = stack.enter_context(DockerCompose(COMPOSE, "compose.yaml", env_file=str(file)))
         brokers = Brokers(engine, compose, ports)
-        eventually(brokers.whole, within=60)
+        eventually(brokers.whole, PATIENCE)
         yield brokers
 
 

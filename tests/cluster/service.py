@@ -13,6 +13,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.state.shard import open_readonly
+from tests.cluster.brokers import PATIENCE
 from tests.commands import mixture
 from tests.domain import Domain
 from tests.e2e.project import Project
@@ -20,9 +21,6 @@ from tests.waiting import eventually
 
 #: Partition → offset; empty where the cluster does not say.
 Marks = dict[int, int]
-
-#: A request that times out, a call that never returns and ends its task, a task submitted again: one after the other.
-PATIENCE = 180.0
 
 
 class Service:

@@ -6,8 +6,8 @@ import pytest
 
 from cqrs_cli.kafka.admin import Admin
 from cqrs_cli.kafka.topics import KINDS
-from tests.cluster.brokers import EVERYTHING, NODES, REPLICATION, Brokers
-from tests.cluster.service import PATIENCE, Service
+from tests.cluster.brokers import EVERYTHING, NODES, PATIENCE, REPLICATION, Brokers
+from tests.cluster.service import Service
 from tests.sampling import sampled
 from tests.waiting import eventually
 
