@@ -25,7 +25,7 @@ test-pure: $(READY) ## The tests that need neither: seconds
 
 faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; 100 times the examples; over an hour
 	@$(BIN)/pytest -m faults --numprocesses 2 --dist loadfile
-	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2
+	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2 --dist worksteal
 
 soak: java $(READY) ## Kill at random for MINUTES (10), then check everything; SEED=… repeats one
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
