@@ -47,7 +47,7 @@ MISSING = 20.0
 #: What contradicts itself in the logs as they are read, steps 3 and 4, and does so tenure after tenure for so long, in
 #: seconds, is a contradiction: a broker that has just joined its cluster again may believe for a moment that it still
 #: leads, and show less of a log than there is.
-CONTRADICTED = 5.0
+CONTRADICTED = 20.0
 
 #: What was seen so long ago, in seconds, does not count any more.
 FORGOTTEN = 30.0

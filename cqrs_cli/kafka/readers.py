@@ -210,9 +210,9 @@ def failure(connection: Connection, topic: str, partition: int, error: KafkaErro
     if error.code() in _UNKNOWN:
         return _missing(topic, partition)
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-        return ConfigurationError(
+        return UnavailableError(
             f"{topic} partition {partition}: {error.str()}",
-            "records were deleted while they were read: try again",
+            "records were deleted while they were read, or that broker has just come back: try again",
         )
     return failed(connection, error, Need("Read", "topic", topic))
 

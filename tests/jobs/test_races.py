@@ -9,7 +9,9 @@ from cqrs_cli.jobs.assignment import Unit
 from cqrs_cli.jobs.tenure import Tenure
 from cqrs_cli.jobs.warm import warm
 from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.readers import read
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
@@ -72,6 +74,26 @@ def test_a_log_that_ends_too_early_for_a_moment_is_no_contradiction(
     quietly(counters.plan())
     assert next(stale, None) is None
     counters.check()
+
+
+def test_a_log_that_ends_before_what_is_read_for_a_moment_stops_nothing(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    counters.send(*increments(5, first=5))
+    stale = iter([True, True])
+
+    def elsewhere(connection: Connection, topic: str, partition: int, start: int, end: int) -> Any:
+        beyond = 1000 if next(stale, False) else 0
+        return read(connection, topic, partition, start + beyond, end + beyond)
+
+    plan = counters.plan(machine="other")
+    monkeypatch.setattr("cqrs_cli.jobs.recover.read", elsewhere)
+    monkeypatch.setattr("cqrs_cli.jobs.owner.warm", lambda *_: None)
+    quietly(plan)
+    assert next(stale, None) is None
+    counters.check("other")
 
 
 def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
