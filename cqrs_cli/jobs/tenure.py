@@ -216,11 +216,9 @@ class Tenure:
                 records.append(record_of(message))
             elif error.code() == KafkaError._PARTITION_EOF:
                 self.at = max(self.at, int(message.offset() or 0))
-            elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-                raise LostError(error.str())  # step 3 of the next tenure says what was lost
             elif is_denied(error):
                 raise KafkaException(error)  # the owner finds out which ACL it was
-            else:
+            else:  # also where the records are gone: step 3 of the next tenure says what was lost
                 raise failure(self.plan.connection, self.topics.commands, self.partition, error)
         return records
 
