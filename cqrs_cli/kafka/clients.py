@@ -3,13 +3,16 @@
 import logging
 import threading
 import time
-from typing import Any, Literal
+from collections.abc import Callable, Collection
+from typing import Any, Literal, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.kafka.acls import Need
 from cqrs_cli.kafka.connection import Connection
+
+T = TypeVar("T")
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
@@ -157,6 +160,20 @@ def _explain(connection: Connection) -> None:
         admin_client.connect(connection).close()
     except ConfigurationError:
         pass  # kafka-python cannot do what librdkafka can: then it knows nothing either
+
+
+def answered(ask: Callable[[], T], passing: Collection[int], within: float) -> T:
+    """What `ask` gives, asked again for so many seconds while it fails with an error that passes; raises
+    `KafkaException`.
+    """
+    deadline = time.monotonic() + within
+    while True:
+        try:
+            return ask()
+        except KafkaException as error:
+            if kafka_error(error).code() not in passing or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def is_denied(error: KafkaException | KafkaError) -> bool:

@@ -1,13 +1,12 @@
 """Committed offsets of a group and the text that rides with them."""
 
-import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.kafka.acls import Need
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, consumer, failed
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed
 from cqrs_cli.kafka.connection import Connection
 from cqrs_cli.kafka.topics import Topics
 
@@ -34,15 +33,7 @@ def committed(
     `KafkaException`.
     """
     wanted = [TopicPartition(topic, partition) for partition in partitions]
-    deadline = time.monotonic() + timeout
-    while True:
-        try:
-            found = client.committed(wanted, timeout=timeout)
-            break
-        except KafkaException as error:
-            if error.args[0].code() not in _STARTING or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+    found = answered(lambda: client.committed(wanted, timeout=timeout), _STARTING, timeout)
     return {
         place.partition: Committed(place.offset if place.offset >= 0 else None, _metadata(place))
         for place in found

@@ -17,6 +17,7 @@ from cqrs_cli.kafka.acls import Need
 from cqrs_cli.kafka.clients import (
     REQUEST_TIMEOUT,
     Isolation,
+    answered,
     bulk_consumer,
     consumer,
     described,
@@ -98,18 +99,12 @@ def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
 
 def _from_leader(topic: str, partition: int, ask: Callable[[], T]) -> T:
     """What the partition's leader answers, as soon as it has one."""
-    deadline = time.monotonic() + REQUEST_TIMEOUT
-    while True:
-        try:
-            return ask()
-        except KafkaException as error:
-            code = kafka_error(error).code()
-            if code in _ELECTING and time.monotonic() < deadline:
-                time.sleep(0.05)
-            elif code in _UNKNOWN:
-                raise _missing(topic, partition) from error
-            else:
-                raise
+    try:
+        return answered(ask, _ELECTING, REQUEST_TIMEOUT)
+    except KafkaException as error:
+        if kafka_error(error).code() in _UNKNOWN:
+            raise _missing(topic, partition) from error
+        raise
 
 
 def offset_at(connection: Connection, topic: str, partition: int, timestamp: int) -> int | None:
