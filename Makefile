@@ -28,7 +28,7 @@ faults: java $(READY) ## The whole crash suite: every failpoint and whom it can 
 	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2 --dist worksteal
 
 soak: java $(READY) ## Kill at random for MINUTES (10), then check everything; SEED=… repeats one
-	@$(BIN)/python -m tests.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.support.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 check: $(READY) ## Lint, formatting, types
 	@$(BIN)/ruff check
@@ -45,7 +45,7 @@ clean: ## Remove .venv and caches; .cqrs, where your events are, stays
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache dist
 	find . -name __pycache__ -not -path './.cqrs/*' -prune -exec rm -rf {} +
 
-# The same question that `cqrs` asks (cqrs_cli/kafka/java.py), before anything is installed.
+# The same question that `cqrs` asks (cqrs_cli/system/java.py), before anything is installed.
 java:
 	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])' || { \
 	    echo "error: Java 17 or newer is needed; install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless;" \

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cqrs_cli.core.uuid7 import uuid7
-from cqrs_cli.kafka import embedded
-from cqrs_cli.kafka.admin import Admin, ensure_topics
-from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.sender import Sender
-from cqrs_cli.kafka.topics import TopicPlan, Topics
+from cqrs_cli.client.producer import Sender
+from cqrs_cli.client.uuid7 import uuid7
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.embedded import broker as embedded
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 
 AGGREGATES = Path(__file__).parent.parent / "aggregates"
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from benchmarks.arena import Arena, arena, deposit, new_id, open_accounts
 from benchmarks.report import report
-from cqrs_cli.config import load
-from cqrs_cli.core.memory import Remembered
-from cqrs_cli.jobs.prepare import prepare
-from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.core.stored import Remembered
+from cqrs_cli.jobs.run.prepare import prepare
+from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load as load_aggregate
+from cqrs_cli.settings.settings import load
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import Change
 

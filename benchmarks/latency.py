@@ -13,13 +13,13 @@ import confluent_kafka
 
 from benchmarks.arena import Arena, arena, command, message, new_id, open_accounts
 from benchmarks.report import report
-from cqrs_cli.core.event import HEADERS
-from cqrs_cli.jobs.claim import TERMINAL, parse_claim
+from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.offsets import standing
-from cqrs_cli.kafka.partitioner import target
 from cqrs_cli.kafka.readers import bounds
-from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.claim import TERMINAL, parse_claim
 
 ACCOUNTS = 1000
 

@@ -6,11 +6,11 @@ from contextlib import closing
 
 from benchmarks.arena import Arena, arena, command, deposit, greatest_memory
 from benchmarks.report import report
-from cqrs_cli.config import load
-from cqrs_cli.core.memory import Saved
-from cqrs_cli.jobs.prepare import prepare
-from cqrs_cli.kafka.partitioner import target
+from cqrs_cli.core.stored import Saved
+from cqrs_cli.jobs.run.prepare import prepare
+from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.registry import load as load_aggregate
+from cqrs_cli.settings.settings import load
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import Change
 

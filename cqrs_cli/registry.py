@@ -16,9 +16,9 @@ from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.decider import Decider
-from cqrs_cli.core.invalid import InvalidAggregate, raised
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Decider
+from cqrs_cli.core.aggregate.invalid import InvalidAggregate, raised
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 # Kafka allows 249 characters of [a-zA-Z0-9._-] in a topic's name; a dot separates the aggregate from the kind.

@@ -1,4 +1,6 @@
-"""Writes `docs/settings.md` from `Settings` itself. `tests/test_config.py` fails when the file is not up to date.
+"""Writes `docs/settings.md` from `Settings` itself.
+
+`tests/settings/test_settings.py` fails when the file is out of date.
 
 python docs/generate_settings.py
 """
@@ -11,9 +13,9 @@ import typer
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.main import load_commands
-from cqrs_cli.config import Settings
-from cqrs_cli.durations import show_duration
-from cqrs_cli.layers import ENV_PREFIX, FLAGS
+from cqrs_cli.settings.durations import show_duration
+from cqrs_cli.settings.settings import Settings
+from cqrs_cli.settings.sources import ENV_PREFIX, FLAGS
 
 TARGET = Path(__file__).with_name("settings.md")
 

@@ -11,16 +11,18 @@ from typing import TYPE_CHECKING
 import hypothesis
 import pytest
 
-from cqrs_cli.kafka import embedded
+from cqrs_cli.kafka.embedded import broker as embedded
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from cqrs_cli.kafka.connection import Connection
-    from tests.secured.broker import Secured
+    from cqrs_cli.kafka.connection.connection import Connection
+    from tests.scenarios.secured.broker import Secured
+    from tests.support.harness import Domain
+    from tests.support.project import Project
 
 # What its checks compare is told when they fail.
-pytest.register_assert_rewrite("tests.domain")
+pytest.register_assert_rewrite("tests.support.harness")
 
 #: Names a broker for the tests to use, in the environment.
 BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"
@@ -47,7 +49,7 @@ def kafka_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def connection(request: pytest.FixtureRequest) -> "Connection":
     """To the one embedded broker of the run, or to one that is there already."""
-    from cqrs_cli.kafka.connection import Connection
+    from cqrs_cli.kafka.connection.connection import Connection
 
     if server := os.environ.get(BOOTSTRAP_SERVER):
         return Connection(server)
@@ -57,7 +59,7 @@ def connection(request: pytest.FixtureRequest) -> "Connection":
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Secured]":
     """The one broker of the run that wants TLS, logins and ACLs."""
-    from tests.secured.broker import secured
+    from tests.scenarios.secured.broker import secured
 
     with secured(tmp_path_factory.mktemp("secured")) as broker:
         yield broker
@@ -66,7 +68,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Secured]":
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkContext]":
     """The one Spark session of the run, with two task slots."""
-    from cqrs_cli.jobs.spark import session
+    from cqrs_cli.jobs.engine.session import session
 
     with session("local[2]", {}, tmp_path_factory.mktemp("spark") / "spark.log", "tests") as context:
         yield context
@@ -91,3 +93,27 @@ def _aggregates() -> dict[str, ModuleType]:
 def prefix() -> str:
     """A topic prefix that no other test uses."""
     return f"t{uuid.uuid4().hex[:8]}."
+
+
+@pytest.fixture
+def counters(connection: "Connection", prefix: str, tmp_path: Path) -> "Domain":
+    """Counters on one partition."""
+    from tests.support.harness import Domain
+
+    return Domain(connection, prefix, tmp_path)
+
+
+@pytest.fixture
+def bank(connection: "Connection", prefix: str, tmp_path: Path) -> "Domain":
+    """Bank accounts on two partitions."""
+    from tests.support.harness import Domain
+
+    return Domain(connection, prefix, tmp_path, "bank_account", partitions=2)
+
+
+@pytest.fixture
+def project(tmp_path: Path, connection: "Connection", prefix: str) -> "Project":
+    """A project with all aggregates in a folder of its own; its topics are not made yet."""
+    from tests.support.project import new_project
+
+    return new_project(tmp_path, connection, prefix)

@@ -6,8 +6,9 @@ import shlex
 import pytest
 
 from cqrs_cli.cli import main
-from cqrs_cli.cli.frame import Call
-from tests.readme import ROOT, commands
+from cqrs_cli.cli.command import Call
+from tests.support import ROOT
+from tests.support.readme import commands
 
 TEXT = (ROOT / "compose/README.md").read_text(encoding="utf-8")
 COMPOSE = (ROOT / "compose/compose.yaml").read_text(encoding="utf-8")

@@ -13,20 +13,23 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.cli import main
-from cqrs_cli.cli.frame import Call
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.batch import Context, decide_batch
+from cqrs_cli.cli.command import Call
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.decide import Context, decide_batch
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.outcome import read_outcome
-from cqrs_cli.kafka import jars, java, readers
-from cqrs_cli.kafka.admin import Admin, ensure_topics
-from cqrs_cli.kafka.partitioner import home
-from cqrs_cli.kafka.topics import TopicPlan, Topics
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.embedded import jars
+from cqrs_cli.kafka.topics.partitioner import home
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scaffold import create
-from tests.readme import ROOT, TEXT, blocks, commands, rows
+from cqrs_cli.system import java
+from tests.support import ROOT
+from tests.support.readme import TEXT, blocks, commands, rows
 
 if TYPE_CHECKING:
-    from cqrs_cli.kafka.connection import Connection
+    from cqrs_cli.kafka.connection.connection import Connection
 
 AGGREGATE, TEST, PRODUCER = blocks("python")
 MAKE, NEW, TOUR, EXAMPLES = map(commands, blocks("console"))

@@ -9,8 +9,8 @@ import pytest
 from aggregates import bank_account
 from cqrs_cli import registry
 from cqrs_cli.errors import ConfigurationError, UsageError
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[1]
 DOOR = textwrap.dedent("""\
     import cqrs_cli as cqrs
 

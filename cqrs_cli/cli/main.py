@@ -12,7 +12,7 @@ from types import FrameType
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.frame import Call
+from cqrs_cli.cli.command import Call
 from cqrs_cli.cli.output import Output
 from cqrs_cli.errors import CqrsError, UsageError
 
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def load_commands() -> None:
     """Have every command register itself on `app`."""
     for name in COMMANDS:
-        importlib.import_module(f"cqrs_cli.cli.{name}")
+        importlib.import_module(f"cqrs_cli.cli.commands.{name}")
 
 
 def parse(arguments: Sequence[str]) -> Call | int:

@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.decider import State
-from cqrs_cli.core.event import EventEnvelope
-from cqrs_cli.core.invalid import raised
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import State
+from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.messages.event import EventEnvelope
 
 
 class FoldError(Exception):

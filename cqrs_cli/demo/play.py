@@ -2,29 +2,30 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cqrs_cli import queries, registry
+from cqrs_cli import registry
+from cqrs_cli.client import history
+from cqrs_cli.client.history import Shown
+from cqrs_cli.client.producer import Sender
 from cqrs_cli.core import digest
-from cqrs_cli.core.outcome import Verdict, read_outcome
+from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.demo.project import AGGREGATE
 from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs import replay
-from cqrs_cli.jobs.overview import overview
-from cqrs_cli.jobs.prepare import prepare
-from cqrs_cli.jobs.progress import Snapshot
-from cqrs_cli.jobs.run import run
-from cqrs_cli.jobs.spark import slots
-from cqrs_cli.kafka.admin import Admin, ensure_topics
-from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.jobs.engine.session import slots
+from cqrs_cli.jobs.replay import driver
+from cqrs_cli.jobs.run.driver import run
+from cqrs_cli.jobs.run.prepare import prepare
+from cqrs_cli.jobs.run.progress import Snapshot
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read
-from cqrs_cli.kafka.sender import Sender
-from cqrs_cli.kafka.topics import TopicPlan, Topics
-from cqrs_cli.queries import Shown
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.owner.status import overview
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from cqrs_cli.config import Settings
+    from cqrs_cli.settings.settings import Settings
 
 Place = tuple[int, int]  # partition and offset of a command
 
@@ -127,9 +128,9 @@ class Play:
     def account(self, account: str) -> Shown:
         """What `cqrs show` shows: an account as its events tell it."""
         key = account.encode()
-        places = queries.stretches(self.connection, self.topics.events, key, self.settings.partitioner)
-        records = queries.records_of(self.connection, key, places)
-        return queries.show(self.aggregate, account, records, queries.parse_at(None))
+        places = history.stretches(self.connection, self.topics.events, key, self.settings.partitioner)
+        records = history.records_of(self.connection, key, places)
+        return history.show(self.aggregate, account, records, history.parse_at(None))
 
     def live(self) -> Tally:
         """All accounts as their owners keep them, in LMDB; raises `CqrsError` if a shard is gone."""
@@ -143,8 +144,8 @@ class Play:
 
     def replay(self, context: "SparkContext") -> Tally:
         """All accounts from their events alone, as `cqrs replay` folds them."""
-        wanted = replay.plan(self.connection, self.topics, self.settings.aggregates, self.settings.root)
-        total = replay.replay(context, wanted).total
+        wanted = driver.plan(self.connection, self.topics, self.settings.aggregates, self.settings.root)
+        total = driver.replay(context, wanted).total
         return Tally(total.aggregates, digest.show(total.digest))
 
 

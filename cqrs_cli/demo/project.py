@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka import embedded, file_lock
+from cqrs_cli.kafka.embedded import broker
+from cqrs_cli.system import lock
 
 if TYPE_CHECKING:
-    from cqrs_cli.config import Settings
+    from cqrs_cli.settings.settings import Settings
 
 AGGREGATE = "bank_account"
 
@@ -29,7 +30,7 @@ def settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
 
     A broker named by the environment or a file is left alone: what is in use there is not for a demo to touch.
     """
-    from cqrs_cli.config import Settings
+    from cqrs_cli.settings.settings import Settings
 
     root = user.root / ".cqrs" / "demo"
     values: dict[str, object] = {"root": root, "state_dir": root / ".cqrs" / "state"}
@@ -74,17 +75,17 @@ def _lines(settings: "Settings") -> Iterator[str]:
 @contextmanager
 def alone(root: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """One demo at a time in a folder: a second one would take the partitions away from the first."""
-    with file_lock.held(root / "lock", waiting, PATIENCE):
+    with lock.held(root / "lock", waiting, PATIENCE):
         yield
 
 
 @contextmanager
 def broker_left_as_found(settings: "Settings") -> Iterator[None]:
     """The project's embedded broker, if it gets started within the block, is stopped with it, however that ends."""
-    if settings.bootstrap_server or embedded.status(settings.root) is not None:
+    if settings.bootstrap_server or broker.status(settings.root) is not None:
         yield
         return
     try:
         yield
     finally:
-        embedded.stop(settings.root)
+        broker.stop(settings.root)

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from cqrs_cli.commands import compose
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.uuid7 import uuid7
+from cqrs_cli.client.compose import compose
+from cqrs_cli.client.uuid7 import uuid7
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 
 
 @dataclass(frozen=True, slots=True)

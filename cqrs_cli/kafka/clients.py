@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
-from cqrs_cli.kafka.acls import Need
-from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import Need
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ def _asked(client: Consumer | Producer, topic: str | None, timeout: float) -> An
 
 
 def _explain(connection: Connection) -> None:
-    from cqrs_cli.kafka import admin_client
+    from cqrs_cli.kafka.admin import client as admin_client
 
     try:
         admin_client.connect(connection).close()

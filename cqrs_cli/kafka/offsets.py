@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cqrs_cli.kafka.acls import Need
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed
-from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import Need
+from cqrs_cli.kafka.topics.topics import Topics
 
 _STARTING = {
     KafkaError.NOT_COORDINATOR,

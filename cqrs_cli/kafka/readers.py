@@ -11,9 +11,8 @@ from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
-from cqrs_cli.core.record import UNREADABLE, Headers, Record
+from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka.acls import Need
 from cqrs_cli.kafka.clients import (
     REQUEST_TIMEOUT,
     Isolation,
@@ -26,7 +25,8 @@ from cqrs_cli.kafka.clients import (
     is_denied,
     kafka_error,
 )
-from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import Need
 
 #: There is no such partition, as far as the broker asked knows.
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from confluent_kafka import KafkaError, TopicPartition
 
-from cqrs_cli.core.moments import parse_moment
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import parse_moment
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.partitioner import Partitioner, home
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import Partitioner, home
 
 #: A record and the partition it was in.
 Placed = tuple[int, Record]

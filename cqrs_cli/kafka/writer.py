@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.batch import Output
-from cqrs_cli.core.event import HEADERS
-from cqrs_cli.core.outcome import DeadLetter
+from cqrs_cli.core.decide import Output
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.kafka.clients import producer, until_sent
-from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
 
 #: After this the broker aborts the transaction, and until then it blocks readers: short, begun late.
 TRANSACTION_TIMEOUT = 20.0

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from cqrs_cli.core.event import HEADERS, EventEnvelope, read_event
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.event import HEADERS, EventEnvelope, read_event
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.scope import Clock, Scope
 from cqrs_cli.proof.traces import LIMIT, Traces, Written

@@ -5,7 +5,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.traces import LIMIT, Buried, Index, Told, Written
 
 T = TypeVar("T")

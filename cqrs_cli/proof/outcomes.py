@@ -5,9 +5,9 @@ from typing import TypeVar
 
 from msgspec import UnsetType
 
-from cqrs_cli.core.event import HEADERS
-from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof import verdict
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import first_told

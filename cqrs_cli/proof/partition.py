@@ -6,14 +6,14 @@ First the logs that owners write, each from its start to its end; then the comma
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.dead_letters import Letters
 from cqrs_cli.proof.decided import Decided
+from cqrs_cli.proof.dedup_index import Recall
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import Findings, Kind, Violation
 from cqrs_cli.proof.join import rows, written_by
-from cqrs_cli.proof.letters import Letters
 from cqrs_cli.proof.outcomes import Outcomes
-from cqrs_cli.proof.recall import Recall
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import LIMIT, Index, Traces

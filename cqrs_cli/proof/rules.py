@@ -1,12 +1,12 @@
 """What must hold between a command, its outcome, its events and its dead letter."""
 
-from cqrs_cli.proof import command
+from cqrs_cli.proof import checks
+from cqrs_cli.proof.dead_letters import checksums
 from cqrs_cli.proof.decided import Decided, Losses
+from cqrs_cli.proof.dedup_index import Recall
+from cqrs_cli.proof.duplicates import Repeats
 from cqrs_cli.proof.findings import Findings, Kind
 from cqrs_cli.proof.join import Row
-from cqrs_cli.proof.letters import checksums
-from cqrs_cli.proof.recall import Recall
-from cqrs_cli.proof.repeats import Repeats
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Buried, Index, Told, Written
 from cqrs_cli.proof.versions import Versions
@@ -72,7 +72,7 @@ class Rules:
             what = f"is of command {offset}, and the committed offset says that only those below {end} are decided"
             self._add("outcomes", told.at, what)
         elif row.command is not None:
-            for fault in command.faults(self._scope, row.command, told):
+            for fault in checks.faults(self._scope, row.command, told):
                 self._add("outcomes", told.at, fault)
         elif offset < self._decided.commands:
             self.deleted["commands"] += 1
@@ -115,7 +115,7 @@ class Rules:
             return
         if (buried.reason, buried.key, buried.timestamp) != (told.reason, told.key, told.timestamp):
             self._add("dead-letters", at, "has another reason, key or timestamp than its command's outcome")
-        if row.command is not None and not command.given_up(told):
+        if row.command is not None and not checks.given_up(told):
             kept = checksums(row.command.value, row.command.headers)
             if (buried.value, buried.headers) != kept:
                 self._add("dead-letters", at, f"does not have the bytes and headers of command {offset}")

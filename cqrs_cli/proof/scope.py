@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cqrs_cli.core.moments import rfc3339
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.findings import Kind
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings, Kind
 from cqrs_cli.proof.scope import Scope
 

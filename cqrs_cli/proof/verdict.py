@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
-from cqrs_cli.core.expected import parse_expected
-from cqrs_cli.core.outcome import Verdict
+from cqrs_cli.core.messages.expected_version import parse_expected
+from cqrs_cli.core.messages.outcome import Verdict
 
 #: By the owner, in this order: those of the first line before it has looked up the aggregate, whose version is 0 then.
 BLIND = {"KEY_MISSING", "INVALID_ENVELOPE", "KEY_MISMATCH", "WRONG_PARTITION"}

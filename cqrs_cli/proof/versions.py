@@ -1,8 +1,8 @@
 """From one command of an aggregate to the next no version is missing, and none is there twice."""
 
 from cqrs_cli.proof.decided import Losses
+from cqrs_cli.proof.dedup_index import Recall
 from cqrs_cli.proof.findings import Findings, Kind
-from cqrs_cli.proof.recall import Recall
 from cqrs_cli.proof.traces import Told, Written
 from cqrs_cli.proof.verdict import BLIND
 

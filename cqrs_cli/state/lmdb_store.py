@@ -17,9 +17,9 @@ from typing import Final, TypeAlias, TypeVar
 import lmdb
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.memory import Saved
-from cqrs_cli.state import layout
-from cqrs_cli.state.folder import REBUILD, CorruptError, complaints
+from cqrs_cli.core.stored import Saved
+from cqrs_cli.state import encoding
+from cqrs_cli.state.errors import REBUILD, CorruptError, complaints
 from cqrs_cli.state.lmdb_view import Database, LmdbView, Transaction
 from cqrs_cli.state.store import Change, NotOwnerError, Positions, check_clock, generation_ages
 
@@ -123,11 +123,11 @@ class LmdbStore:
         check_clock(change)
         before, now = change.start.clock // self._window_ms, change.end.clock // self._window_ms
         # Sorted, since neighbours share pages: each page is found and copied once.
-        states = sorted((layout.saved_entry(*item) for item in change.states.items()), key=_by_key)
+        states = sorted((encoding.saved_entry(*item) for item in change.states.items()), key=_by_key)
         ids: tuple[Entries, Entries] = ([], [])
         for (subject, command_id), remembered, age in generation_ages(change, self._window_ms):
-            key = layout.id_key(subject, command_id)
-            ids[(now - age) % 2].append(layout.remembered_entry(key, remembered))
+            key = encoding.id_key(subject, command_id)
+            ids[(now - age) % 2].append(encoding.remembered_entry(key, remembered))
         expected = _write_head(change.start, change.token)
 
         def write(txn: Transaction) -> None:
@@ -158,11 +158,11 @@ class LmdbStore:
     def _items(self, txn: Transaction) -> Iterator[tuple[str, Saved]]:
         with txn.cursor(self._states) as cursor:
             for key, value in cursor:
-                if layout.is_long(key):
-                    whole, saved = layout.read_long_saved(value)
+                if encoding.is_long(key):
+                    whole, saved = encoding.read_long_saved(value)
                     yield whole.decode(), saved
                 else:
-                    yield key.decode(), layout.read_saved(value)
+                    yield key.decode(), encoding.read_saved(value)
 
     def count(self) -> int:
         return self._read(lambda txn: txn.stat(self._states)["entries"])

@@ -6,8 +6,8 @@ from typing import Self, TypeAlias
 
 import lmdb
 
-from cqrs_cli.core.memory import Remembered, Saved
-from cqrs_cli.state import layout
+from cqrs_cli.core.stored import Remembered, Saved
+from cqrs_cli.state import encoding
 
 # spelled as text: at run time these classes take no parameters
 Transaction: TypeAlias = "lmdb.Transaction[bytes]"
@@ -43,23 +43,23 @@ class LmdbView:
 
     def saved(self, aggregate_id: str) -> Saved | None:
         key = aggregate_id.encode()
-        if len(key) > layout.MAX_KEY:
+        if len(key) > encoding.MAX_KEY:
             return self._long_saved(key)
         value = self._get(key)
-        return None if value is None else layout.read_saved(value)
+        return None if value is None else encoding.read_saved(value)
 
     def _long_saved(self, key: bytes) -> Saved | None:
-        value = self._get(layout.shorten(key))
+        value = self._get(encoding.shorten(key))
         if value is None:
             return None
-        whole, saved = layout.read_long_saved(value)
-        layout.check_whole_key(whole, key)
+        whole, saved = encoding.read_long_saved(value)
+        encoding.check_whole_key(whole, key)
         return saved
 
     def remembered(self, subject: str, command_id: str) -> Remembered | None:
-        whole = key = layout.id_key(subject, command_id)
-        if len(whole) > layout.MAX_KEY:
-            key = layout.shorten(whole)
+        whole = key = encoding.id_key(subject, command_id)
+        if len(whole) > encoding.MAX_KEY:
+            key = encoding.shorten(whole)
         found: Remembered | None = None
         for cursor, greatest in self._where:
             if key <= greatest and cursor.set_key(key):
@@ -69,6 +69,6 @@ class LmdbView:
         return found
 
     def _decision(self, value: bytes, whole: bytes) -> Remembered:
-        if len(whole) > layout.MAX_KEY:
-            layout.check_whole_key(layout.whole_key_of_remembered(value), whole)
-        return layout.read_remembered(value)
+        if len(whole) > encoding.MAX_KEY:
+            encoding.check_whole_key(encoding.whole_key_of_remembered(value), whole)
+        return encoding.read_remembered(value)

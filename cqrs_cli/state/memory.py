@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
-from cqrs_cli.core.memory import Remembered, Saved, View
+from cqrs_cli.core.stored import Remembered, Saved, View
 from cqrs_cli.state.store import Change, NotOwnerError, Positions, check_clock, generation_ages
 
 

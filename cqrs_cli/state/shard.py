@@ -27,12 +27,12 @@ from typing import NamedTuple
 import msgspec
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.aggregate import encode
+from cqrs_cli.core.aggregate.aggregate import encode
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.state.folder import CorruptError, complaints, refuse_network
-from cqrs_cli.state.layout import CODEC
+from cqrs_cli.state.encoding import CODEC
+from cqrs_cli.state.errors import CorruptError, complaints, refuse_network
 from cqrs_cli.state.lmdb_store import DATA_FILE, LmdbStore
-from cqrs_cli.state.mark import distrust, write_mark
+from cqrs_cli.state.shutdown_marker import distrust, write_mark
 
 #: Of one partition's shards set aside, so many are kept: they hold nothing that the log does not.
 KEPT_ASIDE = 2

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from cqrs_cli.core.memory import Remembered, Saved, View
+from cqrs_cli.core.stored import Remembered, Saved, View
 
 
 class Positions(NamedTuple):

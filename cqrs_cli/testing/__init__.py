@@ -10,7 +10,7 @@ def test_keeps_the_laws() -> None:
 """
 
 from cqrs_cli.testing.laws import check_laws, laws
+from cqrs_cli.testing.round_trip import BrokenLaw
 from cqrs_cli.testing.spec import Outcome, Spec, spec
-from cqrs_cli.testing.wire import BrokenLaw
 
 __all__ = ["BrokenLaw", "Outcome", "Spec", "check_laws", "laws", "spec"]

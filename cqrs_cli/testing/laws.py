@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, TypeVar
 
-from cqrs_cli.core.aggregate import Aggregate, encode
-from cqrs_cli.core.decider import Command, Decider, Event, State
-from cqrs_cli.core.invalid import raised
-from cqrs_cli.testing import elsewhere
-from cqrs_cli.testing.wire import BrokenLaw, Decided, aggregate_of, at_rest, decided, evolved
+from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
+from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
+from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.testing import hash_seed
+from cqrs_cli.testing.round_trip import BrokenLaw, Decided, aggregate_of, at_rest, decided, evolved
 
 Value = TypeVar("Value")
 History = list[Command]
@@ -19,7 +19,7 @@ def check_laws(module: ModuleType, *, examples: int = 200) -> None:
 
     Raises `BrokenLaw`. Needs hypothesis; the module must be importable by its name.
     """
-    elsewhere.check(module, _check(aggregate_of(module.decider), examples))
+    hash_seed.check(module, _check(aggregate_of(module.decider), examples))
 
 
 def laws(decider: Decider[Any, Any, Any], *, examples: int = 200) -> None:
@@ -41,7 +41,7 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
         from hypothesis.errors import Flaky
     except ImportError as error:
         raise ImportError("the laws draw random commands with hypothesis: pip install hypothesis") from error
-    from cqrs_cli.testing.draw import histories
+    from cqrs_cli.testing.strategies import histories
 
     tried: list[History] = []
     broken: list[BrokenLaw] = []

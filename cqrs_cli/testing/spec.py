@@ -6,9 +6,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.decider import Command, Decider, Event, State
-from cqrs_cli.testing.wire import Decided, aggregate_of, decided, evolved, read_back
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
+from cqrs_cli.testing.round_trip import Decided, aggregate_of, decided, evolved, read_back
 
 C = TypeVar("C", bound=Command)
 S = TypeVar("S", bound=State)

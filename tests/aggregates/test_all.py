@@ -1,14 +1,13 @@
 """What holds for every aggregate of the project, those added later too."""
 
 import importlib
-from pathlib import Path
 
 import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.testing import check_laws
+from tests.support import ROOT
 
-ROOT = Path(__file__).parents[2]
 NAMES = registry.names("aggregates", ROOT)
 
 

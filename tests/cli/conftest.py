@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from cqrs_cli.cli.main import main
-from cqrs_cli.kafka.connection import Connection
-
-AGGREGATES = Path(__file__).parents[2] / "aggregates"
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.support import AGGREGATES
 
 
 class Said(NamedTuple):

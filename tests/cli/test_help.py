@@ -11,16 +11,17 @@ import pytest
 import typer
 
 from cqrs_cli.cli.app import EPILOG, PANELS, app
-from cqrs_cli.cli.frame import Call
+from cqrs_cli.cli.command import Call
 from cqrs_cli.cli.main import COMMANDS, load_commands, parse
 from cqrs_cli.version import __version__
 from tests.cli.conftest import Cqrs
+from tests.support import ROOT
 
-GENERATOR = runpy.run_path(str(Path(__file__).parents[2] / "docs/generate_cli.py"))
+GENERATOR = runpy.run_path(str(ROOT / "docs/generate_cli.py"))
 
 load_commands()
-ROOT: Any = typer.main.get_command(app)
-LEAVES: list[tuple[str, Any]] = list(GENERATOR["leaves"](ROOT, "cqrs"))
+CQRS: Any = typer.main.get_command(app)
+LEAVES: list[tuple[str, Any]] = list(GENERATOR["leaves"](CQRS, "cqrs"))
 EXAMPLES = [(path, example) for path, command in LEAVES for example in GENERATOR["examples"](command)]
 
 
@@ -49,8 +50,8 @@ def test_the_reference_is_up_to_date() -> None:
 
 
 def test_every_command_has_its_place_in_the_help() -> None:
-    assert set(ROOT.commands) == set(COMMANDS) == set(PANELS)
-    assert {name: command.rich_help_panel for name, command in ROOT.commands.items()} == PANELS
+    assert set(CQRS.commands) == set(COMMANDS) == set(PANELS)
+    assert {name: command.rich_help_panel for name, command in CQRS.commands.items()} == PANELS
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["kafka"], ["kafka", "-h"], ["send", "-h"]])

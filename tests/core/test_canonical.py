@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.aggregate import encode
+from cqrs_cli.core.aggregate.aggregate import encode
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 9)))

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec import field
 
 import cqrs_cli as cqrs
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.event import EventEnvelope, read_event
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.messages.event import EventEnvelope, read_event
 
 
 class Note(cqrs.Command):

@@ -2,11 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.config import load
 from cqrs_cli.demo import project
 from cqrs_cli.errors import ConfigurationError
-
-ROOT = Path(__file__).parents[2]
+from cqrs_cli.settings.settings import load
+from tests.support import ROOT
 
 
 @pytest.fixture

@@ -1,18 +1,16 @@
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from cqrs_cli import registry
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.batch import Context, Decisions, decide_batch
-from cqrs_cli.core.outcome import read_outcome
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.decide import Context, Decisions, decide_batch
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.demo.play import Performance, Tally, Told
 from cqrs_cli.demo.story import Step, accounts, tell
-from cqrs_cli.jobs.progress import Snapshot
-
-ROOT = Path(__file__).parents[2]
+from cqrs_cli.jobs.run.progress import Snapshot
+from tests.support import ROOT
 
 
 @pytest.fixture

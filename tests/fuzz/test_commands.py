@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from aggregates import bank_account
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.batch import Context, Decisions, decide_batch
-from cqrs_cli.core.event import read_event
-from cqrs_cli.core.expected import parse_expected
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.decide import Context, Decisions, decide_batch
 from cqrs_cli.core.fold import Folded, fold_event
-from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.record import Headers, Record
-from cqrs_cli.kafka.topics import ENVELOPE_ROOM
-from tests.commands import STRUCTURED, document
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.expected_version import parse_expected
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.kafka.topics.topics import ENVELOPE_ROOM
 from tests.fuzz.damage import FOREIGN, damaged, documents, texts
+from tests.support.commands import STRUCTURED, document
 
 ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
 NOW = 1_795_221_000_000

@@ -9,27 +9,27 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregates import bank_account
-from cqrs_cli.cli.delivery import describe
 from cqrs_cli.cli.output import encode_json
-from cqrs_cli.cli.records import document as shown_document
-from cqrs_cli.cli.records import line as shown_line
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.event import HEADERS, read_event
+from cqrs_cli.cli.render.record import document as shown_document
+from cqrs_cli.cli.render.record import line as shown_line
+from cqrs_cli.cli.render.send import describe
+from cqrs_cli.client.send import read_lines
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError, fold_event
-from cqrs_cli.core.memory import Remembered
-from cqrs_cli.core.outcome import read_outcome
-from cqrs_cli.core.record import Headers, Record
-from cqrs_cli.durations import parse_duration, show_duration
+from cqrs_cli.core.messages.event import HEADERS, read_event
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.core.stored import Remembered
 from cqrs_cli.errors import CqrsError, UsageError
-from cqrs_cli.jobs.claim import Claim, parse_claim
-from cqrs_cli.jobs.ledger import pack
-from cqrs_cli.jobs.recover import outcome_of, remember
-from cqrs_cli.jobs.refold import Refold, RefoldError
-from cqrs_cli.kafka import broker_files
+from cqrs_cli.jobs.replay.fold import Refold, RefoldError
+from cqrs_cli.kafka.embedded import files
 from cqrs_cli.kafka.tailing import Origin
-from cqrs_cli.kafka.topics import Topics
-from cqrs_cli.sending import read_lines
-from cqrs_cli.state.layout import id_key, remembered_entry, saved_entry
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.claim import Claim, parse_claim
+from cqrs_cli.owner.recover import outcome_of, remember
+from cqrs_cli.owner.state_cache import pack
+from cqrs_cli.settings.durations import parse_duration, show_duration
+from cqrs_cli.state.encoding import id_key, remembered_entry, saved_entry
 from tests.fuzz.damage import FOREIGN, damaged, documents, texts
 
 ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
@@ -176,9 +176,9 @@ def test_whatever_the_embedded_brokers_state_file_holds_it_is_a_state_or_none(
 ) -> None:
     folder = tmp_path_factory.getbasetemp() / "broker-state"
     folder.mkdir(exist_ok=True)
-    (folder / broker_files.STATE).write_bytes(text)
-    found = broker_files.read_state(folder)
-    assert found is None or isinstance(found, broker_files.State)
+    (folder / files.STATE).write_bytes(text)
+    found = files.read_state(folder)
+    assert found is None or isinstance(found, files.State)
 
 
 def test_what_is_nested_without_end_is_refused_everywhere() -> None:

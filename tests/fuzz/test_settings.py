@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.config import Settings, load
-from cqrs_cli.diagnosis.shown import shown
+from cqrs_cli.doctor.settings import shown
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.properties import parse_properties
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.settings.java_properties import parse_properties
+from cqrs_cli.settings.settings import Settings, load
 from tests.fuzz.damage import damaged, texts
 
 TOML = b"""\

@@ -7,21 +7,21 @@ from pathlib import Path
 
 from aggregates import counter
 from cqrs_cli.cli.output import encode_json
-from cqrs_cli.cli.records import document, line
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.batch import Context, decide_batch
-from cqrs_cli.core.event import HEADERS, read_event
-from cqrs_cli.core.memory import Saved
-from cqrs_cli.core.outcome import read_outcome
-from cqrs_cli.core.record import Record
+from cqrs_cli.cli.render.record import document, line
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.decide import Context, decide_batch
+from cqrs_cli.core.messages.event import HEADERS, read_event
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import Saved
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.jobs.claim import parse_claim
-from cqrs_cli.jobs.ledger import Ledger
+from cqrs_cli.owner.claim import parse_claim
+from cqrs_cli.owner.state_cache import Ledger
 from cqrs_cli.state.shard import open_readonly, open_shard
 from cqrs_cli.state.store import Change, Positions
-from tests.commands import STRUCTURED
-from tests.commands import document as command
 from tests.state.test_shard import IDENTITY
+from tests.support.commands import STRUCTURED
+from tests.support.commands import document as command
 
 #: Python's audit events of code that comes from data, from a file or from another program.
 CODE = {

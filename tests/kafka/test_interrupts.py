@@ -1,8 +1,8 @@
 import pytest
 
+from cqrs_cli.client.producer import Sender
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.connection import Connection
-from cqrs_cli.kafka.sender import Sender
+from cqrs_cli.kafka.connection.connection import Connection
 
 
 class Producer:

@@ -4,11 +4,11 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from cqrs_cli.kafka.clients import consumer
-from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import Committed, committed, standing
-from cqrs_cli.kafka.topics import Topics
+from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.kafka.writer import FencedWriter
-from tests.kafka.stretch import Stretch
+from tests.support.stretch import Stretch
 
 pytestmark = pytest.mark.kafka
 

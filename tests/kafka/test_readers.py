@@ -2,13 +2,13 @@
 
 import pytest
 
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import consumer
-from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import StalledError, bounds, last_record, offset_at, partitions, read, read_with
-from tests.kafka.stretch import Stretch
+from tests.support.stretch import Stretch
 
 pytestmark = pytest.mark.kafka
 

@@ -4,7 +4,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import offset_at, watermarks
 
 

@@ -6,16 +6,16 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from cqrs_cli.core.event import HEADERS
-from cqrs_cli.core.outcome import DeadLetter
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.kafka import writer as module
 from cqrs_cli.kafka.clients import consumer
-from cqrs_cli.kafka.connection import Connection
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import Committed, committed, standing
 from cqrs_cli.kafka.readers import bounds, read
-from cqrs_cli.kafka.topics import KINDS, Topics
+from cqrs_cli.kafka.topics.topics import KINDS, Topics
 from cqrs_cli.kafka.writer import BatchRefusedError, FencedWriter, Written, unwrapped
-from tests.kafka.stretch import Stretch
+from tests.support.stretch import Stretch
 
 pytestmark = pytest.mark.kafka
 

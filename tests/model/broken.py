@@ -5,11 +5,11 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError
 from msgspec.structs import replace as changed
 
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.event import EventEnvelope
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, evolve
-from cqrs_cli.jobs.claim import Claim, Judgement, judge, terminal
+from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.kafka.writer import blames_the_batch
+from cqrs_cli.owner.claim import Claim, Judgement, judge, terminal
 from tests.model.broker import last_stable
 from tests.model.deciding import REPEATED
 from tests.model.rules import TENURE, Rules

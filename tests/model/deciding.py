@@ -7,17 +7,17 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from aggregates.counter import decider
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.batch import Context, decide_batch
-from cqrs_cli.core.event import HEADERS, read_event
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.decide import Context, decide_batch
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.memory import Remembered, Saved
-from cqrs_cli.core.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.record import Record
-from cqrs_cli.jobs.ledger import pack, unpack
-from cqrs_cli.jobs.recover import remember
-from tests.commands import command
+from cqrs_cli.core.messages.event import HEADERS, read_event
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import Remembered, Saved
+from cqrs_cli.owner.recover import remember
+from cqrs_cli.owner.state_cache import pack, unpack
 from tests.model.rules import Rules
+from tests.support.commands import command
 
 SUBJECT = "a"
 COUNTER = Aggregate.of("counter", decider)

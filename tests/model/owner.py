@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.jobs.claim import Judgement
+from cqrs_cli.owner.claim import Judgement
 from tests.model import tenure
 from tests.model.broker import last_stable
 from tests.model.deciding import decide, merged

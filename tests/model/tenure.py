@@ -3,12 +3,12 @@
 from msgspec.structs import replace
 
 from cqrs_cli.core.fold import FoldError
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.jobs.claim import succeed
-from cqrs_cli.jobs.evidence import cause_of
-from cqrs_cli.jobs.position import Log, gap, position
-from cqrs_cli.jobs.recover import falls_short
+from cqrs_cli.owner.claim import succeed
+from cqrs_cli.owner.log_state import cause_of
+from cqrs_cli.owner.position import Log, gap, position
+from cqrs_cli.owner.recover import falls_short
 from tests.model.broker import last_stable, visible
 from tests.model.deciding import as_outcome, fold, merged, recalled, unpacked
 from tests.model.turn import Turn

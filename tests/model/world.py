@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cqrs_cli.core.memory import Saved
-from cqrs_cli.jobs.claim import Claim
+from cqrs_cli.core.stored import Saved
+from cqrs_cli.owner.claim import Claim
 from cqrs_cli.state.store import Positions
 from tests.model.broker import Broker
 from tests.model.deciding import IN_SEQUENCE, Commands, Decided, Memory

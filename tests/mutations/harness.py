@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from tests.conftest import BOOTSTRAP_SERVER
 from tests.mutations.table import Mutation
-
-ROOT = Path(__file__).parents[2]
+from tests.support import ROOT
 
 #: What tests need of the repository.
 _PARTS = ("cqrs_cli", "aggregates", "tests", "pyproject.toml")

@@ -2,8 +2,6 @@
 
 from typing import NamedTuple
 
-CORE, JOBS, KAFKA, STATE = "cqrs_cli/core", "cqrs_cli/jobs", "cqrs_cli/kafka", "cqrs_cli/state"
-
 
 class Mutation(NamedTuple):
     """Edits of one file, each text found exactly once in it, and who must fail then."""
@@ -18,7 +16,7 @@ class Mutation(NamedTuple):
 RULES = [
     Mutation(
         "the shard is written before Kafka has committed",
-        f"{JOBS}/tenure.py",
+        "cqrs_cli/owner/owner.py",
         (
             (
                 "        try:\n            written = self.writer.commit(",
@@ -26,11 +24,11 @@ RULES = [
                 "        try:\n            written = self.writer.commit(",
             ),
         ),
-        "tests/jobs/test_crashes.py::test_an_owner_killed_anywhere_harms_nothing[flush.after:5]",
+        "tests/scenarios/crashes/test_crashes.py::test_an_owner_killed_anywhere_harms_nothing[flush.after:5]",
     ),
     Mutation(
         "the position is read before the fence",
-        f"{JOBS}/tenure.py",
+        "cqrs_cli/owner/owner.py",
         (
             (
                 "        self.writer.fence()",
@@ -41,11 +39,11 @@ RULES = [
                 "        bounds['outcomes'] = self.before\n        accept, connection = self.plan",
             ),
         ),
-        "tests/jobs/test_owner.py::test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again",
+        "tests/owner/test_owner.py::test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again",
     ),
     Mutation(
         "a record that failed is ignored",
-        f"{KAFKA}/writer.py",
+        "cqrs_cli/kafka/writer.py",
         (
             (
                 "                return\n            except BufferError:",
@@ -57,42 +55,42 @@ RULES = [
     ),
     Mutation(
         "event ids are random",
-        f"{CORE}/decide.py",
+        "cqrs_cli/core/handle.py",
         (('f"{place}{index}"', "f\"{place}{__import__('random').getrandbits(40)}\""),),
-        "tests/core/test_batch.py::test_the_contracts_event_and_outcome_come_out_as_documented",
+        "tests/core/test_decide.py::test_the_contracts_event_and_outcome_come_out_as_documented",
     ),
     Mutation(
         "repeated commands are not known again after a restart",
-        f"{JOBS}/recover.py",
+        "cqrs_cli/owner/recover.py",
         (("            remember(remembered, outcome, record.timestamp)\n", ""),),
-        "tests/jobs/test_recover.py::test_a_lost_shard_is_rebuilt_and_answers_the_same[deleted]",
+        "tests/owner/test_recover.py::test_a_lost_shard_is_rebuilt_and_answers_the_same[deleted]",
     ),
     Mutation(
         "logs are read to the last stable offset",
-        f"{JOBS}/tenure.py",
+        "cqrs_cli/owner/owner.py",
         (('isolation="read_uncommitted"', 'isolation="read_committed"'),),
-        "tests/jobs/test_loss.py::test_a_foreign_transaction_that_may_hide_an_outcome_stops_it",
+        "tests/scenarios/losses/test_loss.py::test_a_foreign_transaction_that_may_hide_an_outcome_stops_it",
     ),
     Mutation(
         "the shard is written without looking at its token and positions",
-        f"{STATE}/lmdb_store.py",
+        "cqrs_cli/state/lmdb_store.py",
         (("(head := self._head(txn)) != expected:", "(head := expected) != expected:"),),
         "tests/state/test_lmdb.py::TestLmdbStore::test_another_token_changes_nothing",
     ),
     Mutation(
         "claims are judged by their number alone",
-        f"{JOBS}/claim.py",
+        "cqrs_cli/owner/claim.py",
         (
             (
                 "run, other = (mine.generation, mine.run), (standing.generation, standing.run)",
                 'run, other = (mine.n, ""), (standing.n, "")',
             ),
         ),
-        "tests/jobs/test_claim.py::test_a_later_run_has_taken_over_whatever_its_attempt",
+        "tests/owner/test_claim.py::test_a_later_run_has_taken_over_whatever_its_attempt",
     ),
     Mutation(
         "being fenced is taken for a takeover",
-        f"{JOBS}/owner.py",
+        "cqrs_cli/owner/supervisor.py",
         (
             (
                 "LostError, NotOwnerError) as error:\n",
@@ -100,7 +98,7 @@ RULES = [
                 "                        return TakenOverError('fenced', '')\n",
             ),
         ),
-        "tests/jobs/test_races.py::test_being_fenced_by_nobody_who_claims_is_no_takeover",
+        "tests/scenarios/takeovers/test_races.py::test_being_fenced_by_nobody_who_claims_is_no_takeover",
     ),
 ]
 
@@ -108,91 +106,91 @@ RULES = [
 DETAILS = [
     Mutation(
         "objects are written in any order of their members",
-        f"{CORE}/aggregate.py",
+        "cqrs_cli/core/aggregate/aggregate.py",
         (('Encoder(order="deterministic")', "Encoder()"),),
         "tests/core/test_canonical.py",
     ),
     Mutation(
         "a command is decided wherever it lies",
-        f"{CORE}/batch.py",
+        "cqrs_cli/core/decide.py",
         (("(home := partition_of(key)) != self.context.partition", "(home := partition_of(key)) < 0"),),
-        "tests/core/test_batch.py::test_a_key_that_hashes_elsewhere_is_on_the_wrong_partition",
+        "tests/core/test_decide.py::test_a_key_that_hashes_elsewhere_is_on_the_wrong_partition",
     ),
     Mutation(
         "an id that is used again for something else is a duplicate",
-        f"{CORE}/batch.py",
+        "cqrs_cli/core/decide.py",
         (("if mark == first.fingerprint:", "if True:"),),
-        "tests/core/test_batch.py::test_every_command_gets_the_outcome_of_the_reference_model",
+        "tests/core/test_decide.py::test_every_command_gets_the_outcome_of_the_reference_model",
     ),
     Mutation(
         "an id is known for ever",
-        f"{CORE}/batch.py",
+        "cqrs_cli/core/decide.py",
         ((" or self.done.clock - first.timestamp > self.context.window", ""),),
-        "tests/core/test_batch.py::test_an_id_is_forgotten_once_the_clock_is_beyond_its_window",
+        "tests/core/test_decide.py::test_an_id_is_forgotten_once_the_clock_is_beyond_its_window",
     ),
     Mutation(
         "a command does not see what those before it in the batch changed",
-        f"{CORE}/batch.py",
+        "cqrs_cli/core/decide.py",
         (("return self.states.get(aggregate_id) or self", "return self"),),
-        "tests/core/test_batch.py::test_every_command_gets_the_outcome_of_the_reference_model",
+        "tests/core/test_decide.py::test_every_command_gets_the_outcome_of_the_reference_model",
     ),
     Mutation(
         "two events of one version are taken for one",
-        f"{CORE}/fold.py",
+        "cqrs_cli/core/fold.py",
         (("event.position()[1:] != (before.offset, before.index)", "False"),),
         "tests/core/test_fold.py",
     ),
     Mutation(
         "a contradiction is believed without looking at the claim again",
-        f"{JOBS}/claim.py",
+        "cqrs_cli/owner/claim.py",
         (("    return judge(mine, standing) is Judgement.MINE\n", "    return True\n"),),
-        "tests/jobs/test_claim.py",
+        "tests/owner/test_claim.py",
     ),
     Mutation(
         "a living owner's shard is warmed",
-        f"{JOBS}/claim.py",
+        "cqrs_cli/owner/claim.py",
         (("standing.n > _number(token)", "standing.n >= 0"),),
-        "tests/jobs/test_claim.py",
+        "tests/owner/test_claim.py",
     ),
     Mutation(
         "fencing blames the batch",
-        f"{KAFKA}/writer.py",
+        "cqrs_cli/kafka/writer.py",
         (("    KafkaError._QUEUE_FULL,\n", "    KafkaError._QUEUE_FULL,\n    KafkaError._FENCED,\n"),),
         "tests/kafka/test_blame.py",
     ),
     Mutation(
         "attempts of a run write the shard under one token",
-        f"{JOBS}/claim.py",
+        "cqrs_cli/owner/claim.py",
         (("{self.run}.{self.submission}.{self.attempt}", "{self.run}"),),
-        "tests/jobs/test_claim.py::test_no_two_attempts_have_one_token",
+        "tests/owner/test_claim.py::test_no_two_attempts_have_one_token",
     ),
     Mutation(
         "a run that was ended leaves an ordinary claim",
-        f"{JOBS}/claim.py",
+        "cqrs_cli/owner/claim.py",
         (("replace(standing, submission=TERMINAL, attempt=TERMINAL, n=", "replace(standing, n="),),
-        "tests/jobs/test_claim.py",
+        "tests/owner/test_claim.py",
     ),
     Mutation(
         "a moved offset is not looked into",
-        f"{JOBS}/evidence.py",
+        "cqrs_cli/owner/log_state.py",
         (("        raise contradiction(log, what, at)\n", "        continue\n"),),
-        "tests/jobs/test_loss.py::test_an_offset_moved_by_somebody_stops_it_until_accepted[8]",
+        "tests/scenarios/losses/test_loss.py::test_an_offset_moved_by_somebody_stops_it_until_accepted[8]",
     ),
     Mutation(
         "an operator's word goes back behind what is decided",
-        f"{JOBS}/position.py",
+        "cqrs_cli/owner/position.py",
         ((" and accept_loss >= _decided(log)", ""),),
-        "tests/jobs/test_position.py",
+        "tests/owner/test_position.py",
     ),
     Mutation(
         "where records come to lie is not looked at",
-        f"{KAFKA}/writer.py",
+        "cqrs_cli/kafka/writer.py",
         (("        if end < least:\n", "        if end < 0:\n"),),
-        "tests/jobs/test_topics_lost.py::test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it[50-events]",
+        "tests/scenarios/losses/test_topics_lost.py::test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it[50-events]",
     ),
     Mutation(
         "a state is decided on as evolve left it",
-        f"{CORE}/aggregate.py",
+        "cqrs_cli/core/aggregate/aggregate.py",
         (
             (
                 "        return self.decode_state(self.written(state))",
@@ -203,7 +201,7 @@ DETAILS = [
     ),
     Mutation(
         "a change is applied wherever the shard is",
-        f"{STATE}/memory.py",
+        "cqrs_cli/state/memory.py",
         (("if change.start != self._positions:", "if False:"),),
         "tests/state/test_memory.py",
     ),

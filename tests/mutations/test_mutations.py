@@ -8,7 +8,7 @@ from tests.mutations.harness import broken, copy, run
 from tests.mutations.table import DETAILS, RULES, Mutation
 
 #: Where tests are that need no broker, though others around them may.
-_PURE = ("tests/core/", "tests/state/", "tests/jobs/test_claim.py", "tests/kafka/test_blame.py")
+_PURE = ("tests/core/", "tests/state/", "tests/owner/test_claim.py", "tests/kafka/test_blame.py")
 
 
 def cases(mutations: list[Mutation], *marks: pytest.MarkDecorator) -> list[object]:
@@ -53,7 +53,7 @@ def test_nothing_is_noticed_where_nothing_is_broken(tmp_path: Path, request: pyt
 
 def test_a_mutation_that_nobody_could_notice_is_not_taken_for_noticed(tmp_path: Path) -> None:
     root = copy(tmp_path)
-    claim = root / "cqrs_cli/jobs/claim.py"
+    claim = root / "cqrs_cli/owner/claim.py"
     claim.write_text("import nothing_of_that_name\n")
-    assert not run(root, ["tests/jobs/test_claim.py"], None).failed
-    assert not run(root, ["tests/jobs/test_claim.py::test_that_is_not_there"], None).failed
+    assert not run(root, ["tests/owner/test_claim.py"], None).failed
+    assert not run(root, ["tests/owner/test_claim.py::test_that_is_not_there"], None).failed

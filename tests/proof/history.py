@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import cqrs_cli as cqrs
-from cqrs_cli.core.aggregate import Aggregate
-from cqrs_cli.core.batch import Context, Output, decide_batch
-from cqrs_cli.core.event import HEADERS
-from cqrs_cli.core.record import Headers, Record
-from cqrs_cli.proof import recall
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.decide import Context, Output, decide_batch
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.proof import dedup_index
 from cqrs_cli.proof.findings import Violation
 from cqrs_cli.proof.partition import Proof, Report, Scratch
 from cqrs_cli.proof.scope import Scope
@@ -220,7 +220,7 @@ def _laid(outputs: Sequence[Output]) -> list[Record]:
 
 def _store_on_disk(folder: Path, stack: ExitStack) -> Store:
     """Until the stack unwinds every second change is written."""
-    stack.enter_context(pytest.MonkeyPatch.context()).setattr(recall, "SETTLE_EVERY", 2)
+    stack.enter_context(pytest.MonkeyPatch.context()).setattr(dedup_index, "SETTLE_EVERY", 2)
     store = LmdbStore(_made(folder / "recall"), WINDOW)
     stack.callback(store.abandon)
     return store

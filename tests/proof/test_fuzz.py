@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.record import Record
 from tests.fuzz.damage import damaged, documents
 from tests.proof.history import History, Wish, document, drawn, wish, with_value
 

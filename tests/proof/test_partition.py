@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.record import Record
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof import findings
 from cqrs_cli.proof.scope import Loss
 from tests.proof.history import (
@@ -25,7 +25,7 @@ from tests.proof.history import (
     wish,
     with_value,
 )
-from tests.rewriting import edited
+from tests.support.rewriting import edited
 
 seeds = st.integers(0, 10_000)
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError
-from cqrs_cli.state import layout
-from cqrs_cli.state.folder import CorruptError
+from cqrs_cli.state import encoding
+from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Change, NotOwnerError, Positions, Store
 from tests.state.contract import StoreContract
@@ -225,7 +225,7 @@ def test_a_file_that_was_cut_short_is_refused_not_touched(
 def test_a_collision_of_digests_is_an_error_not_an_answer(
     opening: Opening, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "shorten", lambda key: b"\xffsame")
+    monkeypatch.setattr(encoding, "shorten", lambda key: b"\xffsame")
     store = opening()
     write(store, states={"a" * 600: saved()}, remembered={("a" * 600, "1"): decision()})
     assert (look_up(store, "a" * 600), recall(store, "a" * 600, "1")) == (saved(), decision())

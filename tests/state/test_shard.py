@@ -12,9 +12,9 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.state import shard
-from cqrs_cli.state.folder import refuse_network
-from cqrs_cli.state.mark import Mark, boot_id
+from cqrs_cli.state.errors import refuse_network
 from cqrs_cli.state.shard import KEPT_ASIDE, Identity, Opened, open_readonly, open_shard
+from cqrs_cli.state.shutdown_marker import Mark, boot_id
 from tests.state.values import look_up, saved, write
 
 IDENTITY = Identity(
@@ -192,7 +192,7 @@ def test_an_unknown_boot_is_no_boot_to_trust(
 ) -> None:
     fill_and_kill(python)
     change_mark(path, boot="")
-    monkeypatch.setattr("cqrs_cli.state.mark.boot_id", lambda: "")
+    monkeypatch.setattr("cqrs_cli.state.shutdown_marker.boot_id", lambda: "")
     assert opening().fresh
 
 
@@ -397,7 +397,7 @@ def test_network_file_systems_are_refused(tmp_path: Path, kind: str) -> None:
 def test_no_shard_is_opened_on_a_network_file_system(
     opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cqrs_cli.state.folder._file_system", lambda path, mounts: "nfs4")
+    monkeypatch.setattr("cqrs_cli.state.errors._file_system", lambda path, mounts: "nfs4")
     with pytest.raises(ConfigurationError, match="network file system"):
         opening()
     assert not path.parent.exists()

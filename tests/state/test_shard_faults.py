@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.state import shard
-from cqrs_cli.state.folder import CorruptError
+from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly, open_shard
 from tests.state.test_shard import IDENTITY, read_mark
 from tests.state.values import decision, look_up, recall, saved, write
-from tests.waiting import eventually
+from tests.support.waiting import eventually
 
 PAGE = 4096
 STATES = {f"a{n:03}": saved(1, b'{"balance":%d}' % n) for n in range(400)}

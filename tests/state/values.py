@@ -1,6 +1,6 @@
 """Small values for the tests of stores: only what a test is about needs to be spelled."""
 
-from cqrs_cli.core.memory import Remembered, Saved
+from cqrs_cli.core.stored import Remembered, Saved
 from cqrs_cli.state.store import Change, Positions, Store
 
 WINDOW = 1000  # ms

@@ -7,8 +7,8 @@ from hypothesis import find, given
 from hypothesis import strategies as st
 
 import cqrs_cli as cqrs
-from cqrs_cli.core.aggregate import Aggregate, encode
-from cqrs_cli.testing.draw import commands
+from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
+from cqrs_cli.testing.strategies import commands
 
 
 class Colour(enum.Enum):

@@ -1,0 +1,151 @@
+"""`cqrs demo`: the tour."""
+
+import os
+import secrets
+import shlex
+import shutil
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import Cli, command
+from cqrs_cli.cli.output import encode_json
+from cqrs_cli.errors import CqrsError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from cqrs_cli.client.history import Shown
+    from cqrs_cli.demo.play import Performance, Tally, Told
+    from cqrs_cli.settings.settings import Settings
+
+#: How an outcome looks on a terminal.
+COLOURS = {"accepted": "green", "rejected": "yellow", "duplicate": "cyan", "failed": "red"}
+
+
+@command(app, examples=["cqrs demo", "cqrs demo -o json"])
+def demo(cli: Cli) -> None:
+    """Watch a bank's commands being decided: on Spark, against a real Kafka.
+
+    It plays in a project and on a Kafka of its own, in .cqrs/demo: your topics are not touched, and what it starts is
+    stopped again. With -b or --command-config it takes that broker, and topics whose names begin with "demo.".
+
+    Ends with 1 if a command ends otherwise than the story says, or if the replay differs.
+    """
+    from cqrs_cli.demo import project
+
+    began = time.monotonic()
+    inside = Cli(output=cli.output, quiet=cli.quiet, verbose=cli.verbose)
+    inside.settings = project.settings(cli.settings, cli.flags)
+    root = inside.settings.root
+    project.write(inside.settings)
+    with (
+        project.alone(root, lambda: cli.note("another demo is running here: waiting for its end")),
+        project.broker_left_as_found(inside.settings),
+    ):
+        performance = _perform(inside)
+    seconds = round(time.monotonic() - began, 1)
+    steps = _next(inside.settings, next(iter(performance.accounts)))
+    own = "A project of your own:\n\n  cqrs new shop"
+    cli.result(
+        {**_document(performance), "root": root, "seconds": seconds, "next": steps},
+        "\n".join([f"That took {seconds:g} s. To look around:\n", *(f"  {step}" for step in steps), "", own]),
+    )
+    if performance.surprises:
+        raise CqrsError("; ".join(performance.surprises), f"this should not be: look into {root}")
+
+
+def _perform(cli: Cli) -> "Performance":
+    """Act by act. Each is shown to people when it is over; programs get one document at the end."""
+    from cqrs_cli.demo.play import Performance, Play
+    from cqrs_cli.jobs.engine.session import project_session
+
+    show = cli.stdout.print if cli.output == "text" else _hide
+    play = Play(cli.settings, cli.connection(), secrets.token_hex(3))
+    with cli.working("creating topics, sending commands"):
+        play.send()
+    with ExitStack() as stack:
+        with cli.working("starting Spark"):
+            context = stack.enter_context(project_session(cli.settings, "demo", ""))
+        with cli.working("deciding"):
+            decided, told = play.decide(context), play.told()
+        show(f"{len(told)} records were sent to {play.topics.commands}. What became of them:\n")
+        show(_outcomes(told))
+        accounts = {account: play.account(account) for account in play.accounts}
+        show("\nThe accounts, as their events tell them:\n")
+        show(_accounts(accounts))
+        with cli.working("folding all events again"):
+            live, replayed = play.live(), play.replay(context)
+        show(_comparison(live, replayed))
+    return Performance(decided, told, accounts, live, replayed)
+
+
+def _hide(_: object) -> None:
+    """What people would see now, programs get at the end."""
+
+
+def _outcomes(told: "list[Told]") -> "RenderableType":
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for header in ("", "sent", "decided", "version"):
+        table.add_column(header)
+    for number, (step, verdict) in enumerate(told, 1):
+        why = " ".join(text for text in (verdict.code or verdict.reason, verdict.message) if text)
+        decided = Text(verdict.status, COLOURS.get(verdict.status, "")).append(f" {why}", "default")
+        table.add_row(str(number), step.says, decided, str(verdict.version))
+    return table
+
+
+def _accounts(accounts: "dict[str, Shown]") -> "RenderableType":
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for header in ("account", "version", "state"):
+        table.add_column(header)
+    for account, shown in accounts.items():
+        table.add_row(account, str(shown.version), encode_json(shown.state).decode())
+    return table
+
+
+def _comparison(live: "Tally", replayed: "Tally") -> str:
+    verdict = "the same" if live == replayed else "NOT THE SAME"
+    return (
+        f"\nAll events folded again on Spark, {replayed.aggregates} accounts: {verdict} as the live state.\n\n"
+        f"live    {live.digest}\nreplay  {replayed.digest}\n"
+    )
+
+
+def _document(performance: "Performance") -> dict[str, Any]:
+    return {
+        "commands": [
+            {"says": step.says, "subject": step.key, "expects": step.ends, "outcome": verdict}
+            for step, verdict in performance.told
+        ],
+        "decided": performance.decided.summary(),
+        "accounts": [
+            {"id": account, "version": shown.version, "state": shown.state}
+            for account, shown in performance.accounts.items()
+        ],
+        "live": performance.live._asdict(),
+        "replay": performance.replayed._asdict(),
+        "equal": performance.live == performance.replayed,
+    }
+
+
+def _next(settings: "Settings", account: str) -> list[str]:
+    """What to type next, from where the user is."""
+    environment = os.path.relpath(sys.prefix)
+    environment = sys.prefix if environment.startswith("..") else environment
+    return [
+        *([] if shutil.which("cqrs") else [f". {shlex.quote(environment)}/bin/activate"]),
+        f"cd {shlex.quote(os.path.relpath(settings.root))}",
+        f"cqrs show bank_account {account} --history",
+        "cqrs tail bank_account outcomes",
+        f"cqrs send bank_account {account} Withdraw amount=10 --expect 4",
+        "cqrs run --once",
+        *([] if settings.bootstrap_server else ["cqrs kafka stop"]),
+    ]

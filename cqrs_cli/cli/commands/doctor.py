@@ -1,0 +1,127 @@
+"""`cqrs doctor`: what is there, what is missing, and what to do about it."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import Cli, command
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.topics.acls import Role
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from cqrs_cli.doctor import Check
+    from cqrs_cli.doctor.settings import Shown
+    from cqrs_cli.settings.settings import Settings
+
+_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
+
+
+@command(
+    app, examples=["cqrs doctor", "cqrs doctor -b kafka-1:9092 --command-config client.properties -o json"]
+)
+def doctor(
+    cli: Cli,
+    role: Annotated[
+        Role | None,
+        typer.Option(
+            "--for",
+            metavar="send|run|read|init",
+            help="Judge what only these commands need; default: send and run.",
+        ),
+    ] = None,
+) -> int:
+    """Check Java, Python, Spark, the broker, topics, transactions and ACLs. Starts and changes nothing.
+
+    What the user is not allowed is a failure, too, where the cluster has an authorizer: of what send and run need, or
+    with --for of that alone; read stands for show, tail, replay, verify and status.
+
+    Ends with 0 when nothing failed, else with the exit code of the first failure: 4 for Java or the broker, 3 for
+    settings, topics or folders.
+    """
+    from cqrs_cli.doctor import exit_code, fail
+
+    settings: Settings | None = None
+    with cli.working("looking around"):
+        try:
+            settings = cli.settings
+        except CqrsError as error:
+            checks = [*_machine(), fail("settings", error)]
+        else:
+            checks = [*_machine(), *_project(settings), *_cluster(cli, settings, role)]
+    held = _settings(settings)
+    cli.result(_document(checks, held), _text(checks, held))
+    return exit_code(checks)
+
+
+def _machine() -> "Iterator[Check]":
+    from cqrs_cli.doctor import examined, machine
+
+    yield from examined("java", machine.java)
+    yield from examined("python", machine.python)
+    yield from examined("spark", machine.spark)
+
+
+def _project(settings: "Settings") -> "Iterator[Check]":
+    from cqrs_cli.doctor import examined, machine
+
+    yield from examined("settings", lambda: machine.settings(settings))
+    yield from examined("aggregates", lambda: machine.aggregates(settings))
+    yield from examined("state", lambda: machine.state(settings.state_dir))
+
+
+def _cluster(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Check]":
+    """The cluster's checks, if there is one to ask: the embedded broker is not started."""
+    from cqrs_cli.doctor import cluster, examined
+
+    if settings.bootstrap_server is None:
+        found = list(examined("embedded", lambda: cluster.embedded(settings.root)))
+        yield from found
+        if found[0].status != "ok":
+            return
+
+    def look() -> "Iterator[Check]":
+        topics = [cli.topics(name) for name in cli.aggregate_names()]
+        return cluster.cluster(
+            cli.connection(start=False), topics, settings.dedup_window, (role,) if role else cluster.ROLES
+        )
+
+    yield from examined("broker", look)
+
+
+def _document(checks: "list[Check]", held: "list[Shown]") -> dict[str, object]:
+    return {
+        "ok": all(check.status != "fail" for check in checks),
+        "checks": [asdict(check) for check in checks],
+        "settings": {row.name: {"value": row.value, "origin": row.origin} for row in held},
+    }
+
+
+def _settings(settings: "Settings | None") -> "list[Shown]":
+    """The settings in force, none if they cannot be read: a failed check has said why."""
+    from cqrs_cli.doctor.settings import shown
+
+    try:
+        return shown(settings) if settings else []
+    except CqrsError:
+        return []
+
+
+def _text(checks: "list[Check]", held: "list[Shown]") -> "RenderableType":
+    from rich.console import Group
+    from rich.markup import escape
+    from rich.table import Table
+
+    found = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+    for check in checks:
+        hint = f"\n→ {check.hint}" if check.hint else ""
+        colour = _COLOURS[check.status]
+        found.add_row(f"[{colour}]{check.status}[/]", check.name, escape(check.detail + hint))
+    table = Table("setting", "value", "from", box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for row in held:
+        table.add_row(*map(escape, row))
+    return Group(found, "", table) if held else found

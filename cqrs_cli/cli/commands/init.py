@@ -1,0 +1,97 @@
+"""`cqrs init`: the four topics of each aggregate, made if they are missing and checked if they are not."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import AggregateNames, Cli, command
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from cqrs_cli.kafka.admin.topics import Made
+    from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+
+
+@command(app, examples=["cqrs init", "cqrs init bank_account --partitions 12", "cqrs init --dry-run -o json"])
+def init(
+    cli: Cli,
+    aggregates: AggregateNames = None,
+    partitions: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Of each topic; fixed for life. Default: 4.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
+    ] = False,
+) -> None:
+    """Create the topics of aggregates. Those that exist are checked and left as they are.
+
+    Ends with 3 when a topic is set up wrongly.
+    """
+    if partitions is not None:
+        cli.flags["partitions"] = partitions
+    topics = [cli.topics(name) for name in cli.chosen(aggregates)]
+    connection = _connection(cli, dry_run)
+    plan = _plan(cli, insist=partitions is not None)
+    if connection is None:
+        cli.note("the embedded Kafka does not run: what it holds is not known")
+        made = _unknown(topics, plan)
+    else:
+        with cli.working("looking at the topics"):
+            made = _ensure(connection, topics, plan, dry_run)
+    cli.result(_document(made, dry_run), _text(made, dry_run))
+
+
+def _connection(cli: Cli, dry_run: bool) -> "Connection | None":
+    """The cluster; None if that is the embedded broker, it is down, and a dry run must not start it."""
+    from cqrs_cli.kafka.embedded import broker
+
+    if dry_run and cli.settings.bootstrap_server is None and broker.status(cli.settings.root) is None:
+        return None
+    return cli.connection(start=not dry_run)
+
+
+def _plan(cli: Cli, insist: bool) -> "TopicPlan":
+    from cqrs_cli.kafka.topics.topics import TopicPlan
+
+    settings = cli.settings
+    return TopicPlan(
+        partitions=settings.partitions,
+        insist=insist,
+        commands_retention=settings.commands_retention,
+        outcomes_retention=settings.outcomes_retention,
+        dedup_window=settings.dedup_window,
+    )
+
+
+def _ensure(
+    connection: "Connection", topics: "Iterable[Topics]", plan: "TopicPlan", dry_run: bool
+) -> "list[Made]":
+    from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+
+    with Admin(connection) as admin:
+        return [made for each in topics for made in ensure_topics(admin, each, plan, dry_run)]
+
+
+def _unknown(topics: "Iterable[Topics]", plan: "TopicPlan") -> "list[Made]":
+    from cqrs_cli.kafka.admin.topics import Made
+    from cqrs_cli.kafka.topics.topics import KINDS
+
+    return [Made(each.name(kind), "unknown", plan.partitions) for each in topics for kind in KINDS]
+
+
+def _document(made: "list[Made]", dry_run: bool) -> dict[str, Any]:
+    return {"dry_run": dry_run, "topics": [topic._asdict() for topic in made]}
+
+
+def _text(made: "list[Made]", dry_run: bool) -> "RenderableType":
+    from rich.table import Table
+
+    said = {"missing": "would be created", "unknown": "would be created if it is missing"}
+    table = Table("topic", "partitions", "dry run" if dry_run else "result", box=None, padding=(0, 2, 0, 0))
+    for topic in made:
+        table.add_row(topic.topic, str(topic.partitions), said.get(topic.result, topic.result))
+    return table

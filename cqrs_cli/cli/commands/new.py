@@ -1,0 +1,33 @@
+"""`cqrs new`: a project of one's own."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import Cli, command
+
+#: What to type next, in the new folder.
+NEXT = (
+    "cqrs init",
+    "cqrs send inventory tea Receive pieces:=10",
+    "cqrs run --once",
+    "cqrs show inventory tea",
+)
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A new folder, or an empty one.")]
+
+
+@command(app, examples=["cqrs new shop", "cqrs new ."])
+def new(cli: Cli, folder: Folder) -> None:
+    """Make a project of your own: an aggregate, its tests, cqrs.toml."""
+    from cqrs_cli.scaffold import create
+
+    made = create(folder)
+    there = folder.resolve()
+    document = {"root": there, "files": [path.resolve().relative_to(there) for path in made], "next": NEXT}
+    steps = NEXT if there == Path.cwd() else (f"cd {shlex.quote(str(folder))}", *NEXT)
+    lines = [*(f"  {path}" for path in made), "", "Next:", "", *(f"  {step}" for step in steps)]
+    cli.result(document, "\n".join([f"A project in {there}:", "", *lines]))

@@ -1,0 +1,157 @@
+"""`cqrs replay`: every aggregate of a type, rebuilt from its events."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import AggregateName, Cli, command
+from cqrs_cli.cli.options import Conf, Master, existing_shards, properties
+from cqrs_cli.cli.output import counted
+from cqrs_cli.errors import ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.jobs.replay.driver import Replayed
+    from cqrs_cli.jobs.replay.output import Target
+
+
+@command(
+    app,
+    examples=[
+        "cqrs replay bank_account",
+        "cqrs replay bank_account --until 2026-11-21T01:02:03Z",
+        "cqrs replay bank_account --out accounts --format json",
+        "cqrs replay bank_account --check",
+    ],
+)
+def replay(
+    cli: Cli,
+    aggregate: AggregateName,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="As it was then (RFC 3339).")
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="Write id, version, time and state of each.")
+    ] = None,
+    format: Annotated[
+        Literal["parquet", "json"] | None,
+        typer.Option("--format", metavar="parquet|json", help="Of what --out writes. Default: parquet."),
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Compare with the live shards.")] = False,
+    master: Master = None,
+    conf: Conf = None,
+) -> None:
+    """Rebuild all aggregates of a type from their events, on Spark.
+
+    The digest sums up ids, versions and states; equal digests mean equal aggregates. At a time each aggregate is
+    everything up to its last version whose time is not later. --check compares with the shards of `cqrs run` on this
+    machine, each at its own position, and ends with 5 at the first difference.
+
+    --out writes one row for each: JSON Lines with the state as an object, or Parquet, where it is a string of
+    canonical JSON.
+    """
+    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.replay.driver import plan
+    from cqrs_cli.jobs.replay.driver import replay as drive
+
+    spark = properties(conf or ())
+    cli.flags.update(master=master)
+    settings = cli.settings
+    moment = _moment(until)
+    target = _target(out, format)
+    cli.aggregate(aggregate)
+    topics = cli.topics(aggregate)
+    connection = cli.connection()
+    shards = existing_shards(cli, connection, aggregate) if check else None
+    wanted = plan(connection, topics, settings.aggregates, settings.root, moment, shards)
+    with ExitStack() as stack:
+        say = stack.enter_context(cli.working("starting Spark"))
+        context = stack.enter_context(project_session(settings, "replay", aggregate, spark))
+        slots(context)  # else a cluster without workers would let the job wait for ever
+        done = drive(context, wanted, target, _watcher(say, aggregate))
+    _say_what_was_compared(cli, done)
+    cli.result(_document(aggregate, moment, done, target), _sentence(aggregate, done, target))
+
+
+def _moment(until: str | None) -> str | None:
+    from cqrs_cli.core.messages.timestamps import parse_moment, rfc3339
+
+    try:
+        return None if until is None else rfc3339(parse_moment(until))
+    except ValueError as error:
+        raise UsageError(f"--until: {error}", "give a time with its offset") from None
+
+
+def _target(out: str | None, format: Literal["parquet", "json"] | None) -> "Target | None":
+    """Where to write; a full local folder is refused before Spark is started."""
+    from cqrs_cli.jobs.replay.output import Target, refuse_full
+
+    if out is None:
+        if format is not None:
+            raise UsageError("--format is of what --out writes", "name a folder: --out DIR")
+        return None
+    format = format or "parquet"
+    if "://" in out:
+        return Target(out, format)
+    folder = Path(out).expanduser().absolute()
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{out} is a file", "name a folder after --out")
+    refuse_full(out, folder.exists() and any(folder.iterdir()))
+    return Target(str(folder), format)
+
+
+def _watcher(say: Callable[[str], None], aggregate: str) -> Callable[[float], None]:
+    return lambda part: say(f"folding {aggregate}: {part:.0%}")
+
+
+def _say_what_was_compared(cli: Cli, done: "Replayed") -> None:
+    for partition, compared in done.compared.items():
+        if compared.skipped:
+            cli.note(f"partition {partition} was not compared: {compared.skipped}")
+    if done.compared and all(compared.skipped for compared in done.compared.values()):
+        raise ConfigurationError("no shard could be compared", "let cqrs run rebuild them, then check again")
+
+
+def _document(aggregate: str, until: str | None, done: "Replayed", target: "Target | None") -> dict[str, Any]:
+    from cqrs_cli.core.digest import show
+
+    document: dict[str, Any] = {
+        "aggregate": aggregate,
+        "aggregates": done.total.aggregates,
+        "events": done.total.events,
+        "digest": show(done.total.digest),
+        "until": until,
+        "seconds": round(done.seconds, 3),
+    }
+    if target is not None:
+        document["out"] = target.folder
+    if done.compared:
+        document["compared"] = {
+            str(partition): {"skipped": found.skipped} if found.skipped else {"aggregates": found.aggregates}
+            for partition, found in done.compared.items()
+        }
+    return document
+
+
+def _sentence(aggregate: str, done: "Replayed", target: "Target | None") -> str:
+    from cqrs_cli.core.digest import show
+
+    total = done.total
+    lines = [
+        f"{aggregate}: {counted(total.aggregates, 'aggregate')} from {counted(total.events, 'event')} "
+        f"in {done.seconds:.1f} s "
+        f"({total.events / max(done.seconds, 0.001):,.0f} a second)",
+        f"digest {show(total.digest)}",
+    ]
+    if target is not None:
+        lines.append(f"written to {target.folder}")
+    if done.compared:
+        agree = [found for found in done.compared.values() if not found.skipped]
+        count = sum(found.aggregates for found in agree)
+        lines.append(
+            f"{len(agree)} of {len(done.compared)} shards compared: {counted(count, 'aggregate')}, no difference"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,101 @@
+"""`cqrs run`: own the topics' partitions and decide."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cqrs_cli import failpoints
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import Cli, command
+from cqrs_cli.cli.options import Conf, Master, properties
+from cqrs_cli.cli.output import counted
+
+if TYPE_CHECKING:
+    from cqrs_cli.jobs.run.progress import Snapshot
+
+
+@command(
+    app,
+    examples=[
+        "cqrs run",
+        "cqrs run bank_account --once",
+        "cqrs run --master spark://127.0.0.1:7077 --conf spark.executor.memory=2g",
+        "cqrs run bank_account --accept-loss bank_account:3@250",
+    ],
+)
+def run(
+    cli: Cli,
+    aggregates: Annotated[
+        list[str] | None, typer.Argument(metavar="AGGREGATE", help="Which to decide for; none: all.")
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Decide what is there now, then end.")] = False,
+    master: Master = None,
+    conf: Conf = None,
+    state_dir: Annotated[
+        Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port", metavar="N", min=1, max=65535, help="Prometheus metrics, on loopback."
+        ),
+    ] = None,
+    accept_loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-loss", metavar="AGG:P@OFFSET", help="Go on from there, though commands are lost."
+        ),
+    ] = None,
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail", metavar="AGG:P@OFFSET", help="Give this command a failed outcome; repeatable."
+        ),
+    ] = None,
+) -> None:
+    """Decide commands, exactly once, until stopped.
+
+    Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6,
+    also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. The first
+    Ctrl-C (or SIGTERM) stops cleanly; everything committed is whole.
+    """
+    from cqrs_cli.cli.render.progress import Display
+    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.run.driver import run as drive
+    from cqrs_cli.jobs.run.prepare import prepare
+
+    for setting, value in failpoints.environment().items():
+        cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
+    spark = properties(conf or ())
+    cli.flags.update(master=master, state_dir=state_dir)
+    settings = cli.settings
+    known = cli.chosen(aggregates)
+    with ExitStack() as stack:
+        plan = prepare(
+            settings, cli.connection(), known, once=once, accept_loss=accept_loss or (), fail=fail or ()
+        )
+        display = stack.enter_context(Display(cli, metrics_port))
+        with cli.working("starting Spark"):
+            session = project_session(settings, "run", " ".join(known), spark)
+            context = stack.enter_context(session)
+            tasks = min(len(plan.units()), slots(context))
+        owned = f"{counted(len(plan.units()), 'partition')}, {counted(tasks, 'task')}"
+        cli.note(f"deciding for {', '.join(known)}: {owned}; Ctrl-C stops")
+        try:
+            done = drive(context, plan, tasks, display.show, display.note)
+        except KeyboardInterrupt:
+            if display.last is not None:
+                cli.note(f"stopped: {_sentence(display.last)}")
+            raise
+    cli.result(done.summary(), _sentence(done))
+
+
+def _sentence(done: "Snapshot") -> str:
+    from cqrs_cli.jobs.run.progress import STATUSES
+
+    sums = done.summary()
+    parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
+    decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
+    return f"{decided} decided in {sums['seconds']:g} s: {parts}; {events}"

@@ -1,0 +1,102 @@
+"""`cqrs tail`: the records of one of an aggregate's topics."""
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import AggregateName, Cli, command
+from cqrs_cli.cli.output import encode_json
+from cqrs_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.core.messages.record import Record
+    from cqrs_cli.kafka.tailing import Placed
+
+
+@command(
+    app,
+    examples=[
+        "cqrs tail bank_account outcomes --follow",
+        "cqrs tail bank_account events --aggregate-id acc-42",
+        "cqrs tail bank_account commands -n 10 -o json",
+        "cqrs tail bank_account dead-letters --from 2026-11-21T01:02:03Z",
+        "cqrs tail bank_account events --partition 3 --from 250 -n 1",
+    ],
+)
+def tail(
+    cli: Cli,
+    aggregate: AggregateName,
+    kind: Annotated[
+        Literal["commands", "events", "outcomes", "dead-letters"],
+        typer.Argument(metavar="TOPIC", help="commands, events, outcomes or dead-letters."),
+    ],
+    start: Annotated[
+        str | None,
+        typer.Option("--from", metavar="WHERE", help="beginning, end, an offset, or a time (RFC 3339)."),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("-n", "--lines", metavar="N", min=0, help="The last N; with --from the first N."),
+    ] = None,
+    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what comes.")] = False,
+    aggregate_id: Annotated[
+        str | None, typer.Option("--aggregate-id", metavar="ID", help="Only this one's (by record key).")
+    ] = None,
+    partitions: Annotated[
+        list[int] | None,
+        typer.Option("--partition", metavar="P", min=0, help="Only of this one; repeatable."),
+    ] = None,
+) -> None:
+    """Print committed records: from the beginning to the present end, if nothing else is said.
+
+    Records of several partitions are printed in the order of their timestamps, within a partition in that of the log;
+    with --follow as they come. With --from and -n it ends after N records, also when following. Each partition
+    counts its own offsets: with --partition one is a place.
+    """
+    from cqrs_cli.kafka import tailing
+    from cqrs_cli.kafka.tailing import Origin
+
+    if aggregate not in cli.aggregate_names():
+        cli.aggregate(aggregate)  # says which there are
+    try:
+        origin = Origin.parse(start or "beginning")
+    except ValueError as error:
+        raise UsageError(f"--from: {error}", "give beginning, end, an offset or a time") from None
+    topic = cli.topics(aggregate).name(kind)
+    key = None if aggregate_id is None else aggregate_id.encode(errors="surrogateescape")
+    # What was sent to a wrong partition is a command, an outcome and a dead letter there, but never an event.
+    partitioner = cli.settings.partitioner if kind == "events" else "off"
+    connection = cli.connection()
+    bounds = tailing.bounds(connection, topic, origin, key, partitioner, partitions)
+
+    def keep(record: "Record") -> bool:
+        return key is None or record.key == key
+
+    if count is not None and start is None:
+        printed, most = _print(cli, tailing.last(connection, topic, bounds, keep, count)), None
+    else:
+        printed, most = _print(cli, islice(tailing.merged(connection, topic, bounds, keep), count)), count
+    if follow:
+        ends = {partition: end for partition, (_, end) in bounds.items()}
+        for batch in tailing.following(connection, topic, ends, keep, cli.note):
+            printed += _print(cli, batch if most is None else batch[: most - printed])
+            if printed == most:
+                return
+
+
+def _print(cli: Cli, records: Iterable["Placed"]) -> int:
+    """Print the records, hand them on at once, and say how many there were."""
+    from cqrs_cli.cli.render.record import document, line
+
+    printed = 0
+    for partition, record in records:
+        if cli.output == "json":
+            cli.line(encode_json(document(partition, record)))
+        else:
+            cli.line(line(partition, record).encode())
+        printed += 1
+    cli.flush()
+    return printed

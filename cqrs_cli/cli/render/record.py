@@ -1,0 +1,107 @@
+"""A record of a topic, for programs and for people, whatever its bytes are."""
+
+import base64
+from typing import Any
+
+import msgspec
+
+from cqrs_cli.cli.output import printable
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import rfc3339
+
+
+def document(partition: int, record: Record) -> dict[str, Any]:
+    """`{"partition","offset","timestamp","key","message"}`, and `headers` where they say more than the content type.
+
+    A message that is no JSON is text with `"encoding":"text"`, or what is no UTF-8 either `"base64"`; a key that is
+    no UTF-8 has `"keyencoding":"base64"`. Of a repeated header the last counts.
+    """
+    message, encoding = _message(record.value)
+    key, key_encoding = _text(record.key)
+    written: dict[str, Any] = {
+        "partition": partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": key,
+        "message": message,
+    }
+    if encoding:
+        written["encoding"] = encoding
+    if key_encoding == "base64":
+        written["keyencoding"] = key_encoding
+    if record.headers and record.headers != HEADERS:
+        written["headers"] = {name: _text(content)[0] for name, content in record.headers}
+    return written
+
+
+def _message(value: bytes | None) -> tuple[Any, str]:
+    if value is not None and value.strip() and _is_json(value):
+        # JSON Lines: a document of several lines becomes one
+        return msgspec.Raw(
+            msgspec.json.format(value, indent=-1) if b"\n" in value or b"\r" in value else value
+        ), ""
+    return _text(value)
+
+
+def _is_json(value: bytes) -> bool:
+    try:
+        value.decode()
+        msgspec.json.decode(value)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _text(content: bytes | None) -> tuple[str | None, str]:
+    if content is None:
+        return None, ""
+    try:
+        return content.decode(), "text"
+    except UnicodeDecodeError:
+        return base64.b64encode(content).decode(), "base64"
+
+
+def line(partition: int, record: Record) -> str:
+    """Time, place, key and what matters of the message, on one line without control characters."""
+    when = rfc3339(record.timestamp)
+    key = _shown(record.key)
+    return printable(f"{when}  {partition}/{record.offset}  {key}  {_summary(record)}")
+
+
+def _summary(record: Record) -> str:
+    headers = {name: _shown(content) for name, content in record.headers or []}
+    parts = []
+    if "cqrs.reason" in headers:
+        parts.append(f"{headers['cqrs.reason']}: {headers.get('cqrs.message', '')}")
+    if "ce_type" in headers:
+        parts.append(headers["ce_type"])
+    message = _object(record.value)
+    if message is None or "type" not in message:
+        return "  ".join([*parts, _shown(record.value)])
+    data = message.get("data", {})
+    if "aggregateversion" in message:
+        parts.append(f"v{message['aggregateversion']}")
+    parts.append(str(message["type"]))
+    if isinstance(data, dict) and "status" in data:
+        parts += [
+            f"v{data.get('version')}",
+            *(str(data[part]) for part in ("reason", "code", "message") if part in data),
+        ]
+    else:
+        parts.append(msgspec.json.encode(data).decode())
+    if "expectedversion" in message:
+        parts.append(f"expects {message['expectedversion']}")
+    return "  ".join(parts)
+
+
+def _object(value: bytes | None) -> dict[str, Any] | None:
+    try:
+        decoded = msgspec.json.decode(value or b"")
+    except (ValueError, RecursionError):
+        return None
+    return decoded if isinstance(decoded, dict) else None
+
+
+def _shown(content: bytes | None) -> str:
+    return "null" if content is None else content.decode(errors="backslashreplace")

@@ -1,0 +1,229 @@
+"""Commands as `cqrs send` puts them on the wire: from fields on a command line, or from lines of JSON."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from cqrs_cli.client.uuid7 import uuid7
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
+from cqrs_cli.core.messages.expected_version import parse_expected
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.errors import UsageError
+
+#: Who the commands come from, as their `source`.
+SOURCE = "/cqrs/send"
+
+#: `amount=100` or `amount:=100`.
+_FIELD = re.compile(r"(?P<name>[^\W\d]\w*)(?P<json>:?)=(?P<text>.*)", re.DOTALL)
+
+
+class Composed(NamedTuple):
+    """A command ready to be sent: `value` is its CloudEvent."""
+
+    id: str
+    aggregate: str
+    subject: str
+    type: str
+    value: bytes
+
+
+class _Written(Struct):
+    specversion: str
+    id: str
+    source: str
+    type: str
+    subject: str
+    expectedversion: str | UnsetType
+    correlationid: str | UnsetType
+    expirytime: str | UnsetType
+    data: Raw
+
+
+def compose(
+    aggregate: Aggregate,
+    subject: str,
+    command: str,
+    fields: Sequence[str],
+    *,
+    id: str | None = None,
+    expected: str | None = None,
+    correlation: str | None = None,
+    expiry: int | None = None,
+) -> Composed:
+    """One command to an aggregate: `fields` are `name=text` or `name:=json`, `expiry` is in ms since the epoch.
+
+    Raises `UsageError` for a command or field that does not exist, or a value that is not of the field's type.
+    """
+    wire_type = _wire_type(aggregate, command)
+    data = _data(aggregate, wire_type, fields)
+    if expected is not None:
+        try:
+            parse_expected(expected)
+        except ValueError as error:
+            raise UsageError(f"--expect: {error}", "leave it out for any version") from None
+    chosen = uuid7() if id is None else id
+    for name, text in (("ID", subject), ("--id", chosen), ("--correlation", correlation or "-")):
+        _check_attribute(name, text)
+    written = _Written(
+        specversion="1.0",
+        id=chosen,
+        source=SOURCE,
+        type=wire_type,
+        subject=subject,
+        expectedversion=expected or UNSET,
+        correlationid=correlation or UNSET,
+        expirytime=UNSET if expiry is None else rfc3339(expiry),
+        data=Raw(data),
+    )
+    return Composed(chosen, aggregate.name, subject, wire_type, msgspec.json.encode(written))
+
+
+def _wire_type(aggregate: Aggregate, command: str) -> str:
+    """`Deposit` and `bank_account.Deposit` are the same command."""
+    prefix = f"{aggregate.name}."
+    wire_type = command if command.startswith(prefix) else prefix + command
+    if wire_type not in aggregate.commands:
+        known = ", ".join(sorted(name.removeprefix(prefix) for name in aggregate.commands))
+        raise UsageError(f"{aggregate.name} has no command {command!r}", f"known: {known}")
+    return wire_type
+
+
+def _data(aggregate: Aggregate, wire_type: str, fields: Sequence[str]) -> bytes:
+    """The command's fields as JSON that its decoder takes."""
+    known = {field.name: field for field in msgspec.structs.fields(aggregate.commands[wire_type])}
+    takes = describe(aggregate.commands[wire_type])
+    values: dict[str, Any] = {}
+    for given in fields:
+        match = _FIELD.fullmatch(given)
+        if match is None:
+            raise UsageError(f"not a field: {given[:60]!r}", "write field=text or field:=json")
+        name, text = match["name"], match["text"]
+        if name not in known:
+            raise UsageError(f"{wire_type} has no field {name!r}", takes)
+        if known[name].encode_name in values:
+            raise UsageError(f"field {name!r} is given twice", takes)
+        convert = _from_json if match["json"] else _from_text
+        try:
+            values[known[name].encode_name] = convert(text, known[name].type)
+        except ValueError as error:  # as msgspec's errors are
+            raise UsageError(f"{given[:60]}: {error}", takes) from None
+    try:
+        data = msgspec.json.encode(values)
+        aggregate.decode_command[wire_type](data)
+    except ValueError as error:
+        raise UsageError(f"{wire_type}: {error}", takes) from None
+    return data
+
+
+def _from_text(text: str, expected: Any) -> Any:
+    """`100` for an int, `true` for a bool, the text itself for a str."""
+    return msgspec.convert(text, expected, strict=False)
+
+
+def _from_json(text: str, expected: Any) -> Raw:
+    """JSON as it stands; raises `ValueError` for anything else, and for a value of another type."""
+    raw = text.encode()
+    msgspec.json.decode(raw)
+    msgspec.json.decode(raw, type=expected)
+    return Raw(raw)
+
+
+def describe(command: type[Command]) -> str:
+    """`Deposit takes amount: int`, for hints."""
+    fields = msgspec.structs.fields(command)
+    named = ", ".join(f"{f.name}: {_type_name(f.type)}{'' if f.required else ' (optional)'}" for f in fields)
+    return f"{command.__name__} takes {named or 'no fields'}"
+
+
+def _type_name(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
+
+
+def _check_attribute(name: str, text: str) -> None:
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError:
+        raise UsageError(f"{name} is not UTF-8", "set the terminal to UTF-8") from None
+    if not 0 < length <= MAX_ATTRIBUTE:
+        raise UsageError(f"{name} has {length} bytes", f"give 1 to {MAX_ATTRIBUTE}")
+
+
+class _Line(Struct, gc=False):
+    type: str
+    subject: str
+    id: str | UnsetType = UNSET
+    source: str | UnsetType = UNSET
+    specversion: str | UnsetType = UNSET
+
+
+#: What an owner reads; every other attribute is somebody's extension.
+_ATTRIBUTES = [field.name for field in msgspec.structs.fields(CommandEnvelope)]
+
+#: Losing one of these changes what is decided: no extension may begin as they do.
+_DECISIVE = {"expec": "expectedversion", "expir": "expirytime"}
+
+_Known = msgspec.defstruct(
+    "_Known",
+    [(name, Raw, Raw()) for name in _ATTRIBUTES if name not in _Line.__struct_fields__],
+    bases=(_Line,),
+    forbid_unknown_fields=True,
+)
+_read_known = msgspec.json.Decoder(cast("type[_Line]", _Known)).decode
+_read_line = msgspec.json.Decoder(_Line).decode
+_read_names = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def complete(line: bytes) -> Composed:
+    """A line of JSON as a command: it stays byte for byte, a missing id, source or specversion is put in front.
+
+    Only what sending needs is read: whether the rest makes sense is decided, and answered, by the owner. Raises
+    `ValueError` for a line that is no JSON object with a `type` like `bank_account.Deposit` and a `subject`, and for
+    an attribute that is nearly a known one: taken for an extension, it would be dropped in silence.
+    """
+    try:
+        read = _read(line)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    aggregate, dot, command = read.type.partition(".")
+    if not (dot and command and aggregate):
+        raise ValueError(f"type {read.type[:60]!r} is not like bank_account.Deposit")
+    if not read.subject:
+        raise ValueError("subject is empty")
+    missing = b""
+    if read.specversion is UNSET:
+        missing += b'"specversion":"1.0",'
+    if read.id is UNSET:
+        read.id = uuid7()
+        missing += b'"id":"%s",' % read.id.encode()
+    if read.source is UNSET:
+        missing += b'"source":"%s",' % SOURCE.encode()
+    value = line.strip()
+    return Composed(
+        read.id, aggregate, read.subject, read.type, b"{" + missing + value[1:] if missing else value
+    )
+
+
+def _read(line: bytes) -> _Line:
+    try:
+        return _read_known(line)
+    except msgspec.ValidationError:
+        read = _read_line(line)  # raises what is wrong, unless that is an unknown attribute
+    for name in _read_names(line):
+        if name not in _ATTRIBUTES and (meant := _meant(name)) is not None:
+            raise ValueError(f"attribute {name[:60]} is not known; did you mean {meant}?")
+    return read
+
+
+@lru_cache(1000)
+def _meant(name: str) -> str | None:
+    """The attribute that this one is nearly: extensions are lower-case letters and digits, and named otherwise."""
+    plain = re.sub(r"[^a-z0-9]", "", name.lower())
+    close = difflib.get_close_matches(plain, _ATTRIBUTES, 1, cutoff=0.87)
+    return _DECISIVE.get(plain[:5]) or (close[0] if close else None)

@@ -1,0 +1,96 @@
+"""One aggregate as its events tell it: its state at a version or a moment, and how it came about. No Spark."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import State
+from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.messages.event import EventEnvelope, read_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import parse_moment, rfc3339
+from cqrs_cli.errors import ContradictionError, UsageError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import Partitioner, home
+
+#: Whether an aggregate at this point still belongs to what was asked for.
+Within = Callable[[Folded], bool]
+
+
+class Stretch(NamedTuple):
+    """Records of a partition of the events topic: start ≤ offset < end."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+class Shown(NamedTuple):
+    """An aggregate: version 0 with the initial state and no time if it does not exist. `events` in order."""
+
+    version: int
+    state: State
+    time: str | None
+    events: list[EventEnvelope]
+
+
+def parse_at(text: str | None) -> Within:
+    """`7` is up to version 7; a time is up to the last version that is not later. Raises `UsageError`."""
+    if text is None:
+        return lambda folded: True
+    if text.isascii() and text.isdigit():
+        version = int(text)
+        return lambda folded: folded.version <= version
+    try:
+        latest = rfc3339(parse_moment(text))
+    except ValueError as error:
+        raise UsageError(f"--at: {error}", "give a version or a time") from None
+    return lambda folded: folded.time <= latest
+
+
+def stretches(connection: Connection, topic: str, key: bytes, partitioner: Partitioner) -> list[Stretch]:
+    """Where the committed events of this key are: one partition, or all of them when the partitioner is off."""
+    count = readers.partitions(connection, topic)
+    only = home(partitioner, key, count)
+    bounds = readers.bounds(connection, topic, range(count) if only is None else [only])
+    return [Stretch(topic, partition, start, end) for partition, (start, end) in bounds.items()]
+
+
+def records_of(
+    connection: Connection, key: bytes, places: Iterable[Stretch]
+) -> Iterator[tuple[Stretch, Record]]:
+    """The records with this key, in the order of the log."""
+    for place in places:
+        for records in readers.read(connection, *place):
+            for record in records:
+                if record.key == key:
+                    yield place, record
+
+
+def show(
+    aggregate: Aggregate, aggregate_id: str, records: Iterable[tuple[Stretch, Record]], within: Within
+) -> Shown:
+    """Fold the records of one aggregate, as far as `within` admits; raises `ContradictionError` naming the place."""
+    folded: Folded | None = None
+    chosen: Folded | None = None
+    events: list[EventEnvelope] = []
+    for place, record in records:
+        try:
+            event = read_event(record.value)
+            after = fold_event(aggregate, folded, event)
+        except (FoldError, ValueError) as error:
+            where = f"--partition {place.partition} --from {record.offset}"
+            raise ContradictionError(
+                f"{place.topic}:{place.partition}@{record.offset}: {error}",
+                f"look at it: cqrs tail {aggregate.name} events {where} -n 1",
+            ) from error
+        if after is not folded:
+            folded = after
+            events.append(event)
+            if within(folded):
+                chosen = folded
+    if chosen is None:
+        return Shown(0, aggregate.decider.initial, None, [])
+    return Shown(chosen.version, chosen.state, chosen.time, events[: chosen.version])

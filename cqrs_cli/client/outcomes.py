@@ -1,0 +1,140 @@
+"""Waiting for the outcomes of commands that were just sent, matched by partition and offset of the delivery report."""
+
+import time
+from collections.abc import Iterator
+from types import TracebackType
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from cqrs_cli.client.producer import Sender
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+
+
+class Outcome(NamedTuple):
+    """An outcome of ours: as it was read, and its bytes."""
+
+    read: OutcomeEnvelope
+    value: bytes
+
+
+class Awaited:
+    """Sends commands and reads their outcomes, read_committed. Use as a context manager.
+
+    Reading a partition starts at its end *before* the first command is sent there: an outcome cannot be missed. An
+    outcome may be read before the delivery report that says it is ours, so both are kept until they meet.
+    """
+
+    def __init__(self, connection: Connection, sender: Sender) -> None:
+        self._connection = connection
+        self._sender = sender
+        self._reader: Consumer = clients.consumer(connection)
+        self._watched: set[tuple[str, int]] = set()
+        self._open: dict[int, str] = {}  # number of the command → its id
+        self._sent = 0
+        self._waiting: dict[tuple[str, int, int], int] = {}
+        self._early: dict[tuple[str, int, int], Outcome] = {}
+        self._met: list[Outcome] = []
+
+    def __enter__(self) -> "Awaited":
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        self._reader.close()
+
+    @property
+    def outstanding(self) -> list[str]:
+        """The ids of the commands that have no outcome yet, in the order they were sent."""
+        return list(self._open.values())
+
+    def send(self, topics: Topics, key: bytes, value: bytes, command_id: str) -> None:
+        """As `Sender.send`, and remember to wait for the outcome."""
+        self._watch(topics.outcomes, self._sender.partition_of(topics.commands, key))
+        self._sent = number = self._sent + 1
+        self._open[number] = command_id
+
+        def reported(partition: int, offset: int) -> None:
+            place = topics.outcomes, partition, offset
+            early = self._early.pop(place, None)
+            if early is None:
+                self._waiting[place] = number
+            else:
+                self._met.append(early)
+                del self._open[number]
+            if not self._is_unreported():
+                self._early.clear()
+
+        self._sender.send(topics.commands, key, value, reported)
+
+    def arrived(self, timeout: float = 0.0) -> list[Outcome]:
+        """Outcomes of ours that have come, waiting at most `timeout` seconds for the first record."""
+        for message in self._poll(timeout):
+            error = message.error()
+            if error is None:
+                self._meet(message)
+            elif error.code() != KafkaError._PARTITION_EOF and not (
+                clients.is_unreachable(error) or clients.is_about_group(error)
+            ):
+                raise readers.failure(
+                    self._connection, message.topic() or "?", message.partition() or 0, error
+                )
+        met, self._met = self._met, []
+        return met
+
+    def rest(self, patience: float) -> Iterator[Outcome]:
+        """The outcomes still to come; ends early when none has come for `patience` seconds: see `outstanding`."""
+        self._sender.flush()
+        deadline = time.monotonic() + patience
+        while self._open or self._met:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return
+            came = self.arrived(min(left, 0.2))
+            if came:
+                yield from came
+                deadline = time.monotonic() + patience
+
+    def _watch(self, topic: str, partition: int) -> None:
+        if (topic, partition) in self._watched:
+            return
+        try:
+            _, end = readers.watermarks(self._reader, topic, partition)
+            self._reader.incremental_assign([TopicPartition(topic, partition, end)])
+        except readers.MissingError:
+            # This knows better whether it is missing or hidden from us.
+            readers.partitions(self._connection, topic)
+            raise
+        except KafkaException as error:
+            raise readers.failure(self._connection, topic, partition, clients.kafka_error(error)) from error
+        self._watched.add((topic, partition))
+
+    def _poll(self, timeout: float) -> list[Message]:
+        first = self._reader.poll(timeout) if timeout else None
+        return [*([first] if first else []), *self._reader.consume(1000, 0)]
+
+    def _meet(self, message: Message) -> None:
+        value = message.value() or b""
+        try:
+            read = read_outcome(value)
+        except ValueError:
+            return  # whatever that is, it is no answer to us
+        place = message.topic() or "", read.data.partition, read.data.offset
+        if (number := self._waiting.pop(place, None)) is not None:
+            self._met.append(Outcome(read, value))
+            del self._open[number]
+        elif self._is_unreported():
+            self._early[place] = Outcome(read, value)
+
+    def _is_unreported(self) -> bool:
+        """Whether a command is on its way whose place is not known yet."""
+        return len(self._open) > len(self._waiting)
+
+
+def refused(outcome: OutcomeEnvelope) -> bool:
+    """Whether the command was decided otherwise than wished: not accepted, unchanged, or a duplicate of those."""
+    verdict = outcome.data
+    status = verdict.original.status if verdict.status == "duplicate" and verdict.original else verdict.status
+    return status not in ("accepted", "unchanged")

@@ -1,0 +1,123 @@
+"""An aggregate made ready for the wire: its decider, the types it is annotated with, and their codecs."""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from cqrs_cli.core.aggregate import code_digest
+from cqrs_cli.core.aggregate import schema as shape
+from cqrs_cli.core.aggregate.annotations import types_of
+from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
+from cqrs_cli.core.messages.nesting import check_depth
+
+#: One encoder for everything written: sets and dicts in one order, so that equal values are equal bytes.
+ENCODER = msgspec.json.Encoder(order="deterministic")
+encode: Callable[[Any], bytes] = ENCODER.encode
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate:
+    """Everything `core` needs of one aggregate. Wire types are `<name>.<Class>`."""
+
+    name: str
+    decider: Decider[Any, Any, Any]
+    commands: dict[str, type[Command]]
+    events: dict[str, type[Event]]
+    state: type[State]
+    decode_command: dict[str, Callable[[bytes], Command]]
+    decode_event: dict[str, Callable[[bytes], Event]]
+    decode_state: Callable[[bytes], State]
+    event_types: dict[type, str]
+    may_hold_floats: bool
+    may_nest: bool
+    ce_source: str  # the CloudEvents source of its events and outcomes
+
+    @classmethod
+    def of(cls, name: str, decider: Decider[Any, Any, Any]) -> "Aggregate":
+        """Read the types from the annotations of `decide` and `evolve`.
+
+        Raises `InvalidAggregate`, a `TypeError`, for what is missing, doubled or has no form in JSON.
+        """
+        types = types_of(decider)
+        for message in (*types.commands, *types.events, types.state):
+            shape.require_json(message)
+        commands = {f"{name}.{c.__name__}": c for c in types.commands}
+        events = {f"{name}.{e.__name__}": e for e in types.events}
+        return cls(
+            name=name,
+            decider=decider,
+            commands=commands,
+            events=events,
+            state=types.state,
+            decode_command={t: msgspec.json.Decoder(c).decode for t, c in commands.items()},
+            decode_event={t: msgspec.json.Decoder(e).decode for t, e in events.items()},
+            decode_state=msgspec.json.Decoder(types.state).decode,
+            event_types={e: t for t, e in events.items()},
+            may_hold_floats=shape.may_hold_floats([*types.events, types.state]),
+            may_nest=shape.may_nest([*types.commands, *types.events, types.state]),
+            ce_source=f"/cqrs/{name}",
+        )
+
+    @cached_property
+    def schema(self) -> str:
+        """A digest of the fields of events and state: part of a shard's identity. Docstrings do not count."""
+        return shape.digest([*self.events.values(), self.state])
+
+    @cached_property
+    def code(self) -> str:
+        """A digest of the module's code: when it changes under one revision, `run` warns."""
+        return code_digest.digest(self.decider.decide.__module__)
+
+    def encode_state(self, state: State) -> bytes:
+        """The canonical bytes of a state: equal states are equal bytes, in any process."""
+        return encode(state)
+
+    def written(self, value: Event | State) -> bytes:
+        """The JSON of an event or a state; raises `ValueError` for what readers could not read back."""
+        if self.may_hold_floats:
+            self.check_finite(value)
+        data = encode(value)
+        if self.may_nest:
+            check_depth(data)
+        return data
+
+    def at_rest(self, state: object) -> State:
+        """What `evolve` returned as a reader of it sees it: a shard may give it back before the next event, or not.
+
+        Raises `TypeError` for what is no state of this aggregate, `ValueError` for one that cannot be read back.
+        """
+        if type(state) is not self.state:
+            raise TypeError(f"evolve returned {type(state).__name__}, not {self.state.__name__}")
+        return self.decode_state(self.written(state))
+
+    def check_finite(self, value: Event | State) -> None:
+        """Refuse NaN and infinities, which JSON cannot say (msgspec would write null); raises `ValueError`.
+
+        Free for aggregates without floats; a hot loop asks `may_hold_floats` itself and saves the call.
+        """
+        if self.may_hold_floats and not all(map(_finite, _numbers(_plain(value)))):
+            raise ValueError(f"{type(value).__name__} holds a number that is not finite")
+
+
+def _plain(value: object) -> Any:
+    return msgspec.to_builtins(value, builtin_types=(Decimal,))
+
+
+def _finite(number: float | Decimal) -> bool:
+    return number.is_finite() if isinstance(number, Decimal) else math.isfinite(number)
+
+
+def _numbers(value: object) -> Iterator[float | Decimal]:
+    if isinstance(value, (float, Decimal)):
+        yield value
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _numbers(item)
+    elif isinstance(value, (list, tuple, set, frozenset)):
+        for item in value:
+            yield from _numbers(item)

@@ -1,0 +1,127 @@
+"""The types of an aggregate, read from the annotations of its `decide` and `evolve`."""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
+from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+
+
+class Types(typing.NamedTuple):
+    """What an aggregate's messages are; commands and events in the order of the annotations."""
+
+    commands: list[type[Command]]
+    events: list[type[Event]]
+    state: type[State]
+
+
+def types_of(decider: Decider[Any, Any, Any]) -> Types:
+    """The classes that `decide` and `evolve` say they take; raises `InvalidAggregate` saying what to write."""
+    command, decide_state = _parameters(decider.decide, "decide(command, state)")
+    evolve_state, event = _parameters(decider.evolve, "evolve(state, event)")
+    commands = _messages(decider.decide, command, Command)
+    events = _messages(decider.evolve, event, Event)
+    state = _state(decider)
+    for function, parameter in ((decider.decide, decide_state), (decider.evolve, evolve_state)):
+        _require_state(function, parameter, state)
+    return Types(commands, events, state)
+
+
+def _parameters(function: Callable[..., Any], shape: str) -> tuple[str, str]:
+    try:
+        names = list(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        names = []
+    if len(names) != 2:
+        raise InvalidAggregate(f"{_name(function)} must be a function {shape}", function)
+    return names[0], names[1]
+
+
+def _annotation(function: Callable[..., Any], parameter: str) -> Any:
+    try:
+        return typing.get_type_hints(function).get(parameter)
+    except (NameError, AttributeError, TypeError) as error:
+        raise InvalidAggregate(
+            f"the annotations of {_name(function)} cannot be read: {error}", function
+        ) from error
+
+
+def _messages(function: Callable[..., Any], parameter: str, base: type) -> list[type[Any]]:
+    word = base.__name__.lower()
+    found: dict[str, type[Any]] = {}
+    for member in _members(_annotation(function, parameter)):
+        if not (isinstance(member, type) and issubclass(member, base) and member is not base):
+            raise InvalidAggregate(
+                f"{_name(function)}: annotate {parameter!r} with the {word}s it takes, e.g. `Opened | Closed`"
+                f" (subclasses of cqrs.{base.__name__}), found {_spell(member)}",
+                function,
+            )
+        if found.setdefault(member.__name__, member) is not member:
+            raise InvalidAggregate(
+                f"{_name(function)} takes two {word}s named {member.__name__}, which is their type on the wire",
+                function,
+            )
+        _require_plain(member)
+    return list(found.values())
+
+
+def _members(annotation: Any) -> tuple[Any, ...]:
+    # `type Commands = Open | Close`, from Python 3.12.
+    annotation = getattr(annotation, "__value__", annotation)
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        return tuple(part for member in typing.get_args(annotation) for part in _members(member))
+    return (annotation,)
+
+
+def _state(decider: Decider[Any, Any, Any]) -> type[State]:
+    state = type(decider.initial)
+    if not issubclass(state, State) or state is State:
+        raise InvalidAggregate(
+            f"initial must be an instance of your own cqrs.State, found {decider.initial!r}", decider.decide
+        )
+    _require_plain(state)
+    required = len(state.__struct_fields__) - len(state.__struct_defaults__)
+    if required:
+        raise InvalidAggregate(
+            f"{state.__name__}.{state.__struct_fields__[0]} needs a default, as every field of a state does",
+            state,
+        )
+    return state
+
+
+def _require_state(function: Callable[..., Any], parameter: str, state: type[State]) -> None:
+    annotation = _annotation(function, parameter)
+    if annotation is not state:
+        raise InvalidAggregate(
+            f"{_name(function)}: annotate {parameter!r} with {state.__name__}, the class of `initial`,"
+            f" found {_spell(annotation)}",
+            function,
+        )
+
+
+def _require_plain(cls: type[Any]) -> None:
+    """Frozen, not generic, an object of its fields in JSON: nothing else has one name and form on the wire."""
+    config = cls.__struct_config__
+    if getattr(cls, "__parameters__", ()):
+        raise InvalidAggregate(f"{cls.__name__} is generic: name the types it holds", cls)
+    if not config.frozen:
+        raise InvalidAggregate(
+            f"{cls.__name__} is not frozen: a decision must not change what it is given", cls
+        )
+    if config.array_like or config.tag is not None:
+        raise InvalidAggregate(
+            f"{cls.__name__} has a tag or is array_like: on the wire it is an object of its fields", cls
+        )
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", repr(function))
+
+
+def _spell(annotation: object) -> str:
+    if annotation is None:
+        return "no annotation"
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

@@ -1,0 +1,106 @@
+"""The fields of an aggregate's messages: whether JSON can carry them, and a digest of their form."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec import inspect as shapes
+
+from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+
+_NO_JSON = (shapes.CustomType, shapes.ExtType, shapes.RawType)
+_MAY_HOLD_FLOATS = (shapes.FloatType, shapes.DecimalType, shapes.AnyType)  # an untyped value might be one
+_PROSE = ("title", "description", "examples")
+
+
+def require_json(cls: type[msgspec.Struct]) -> None:
+    """Refuse a class with a field that has no form in JSON; raises `InvalidAggregate` naming the field."""
+    try:
+        fields = get_type_hints(cls, include_extras=True)
+    except (NameError, AttributeError, TypeError) as error:
+        raise InvalidAggregate(f"the annotations of {cls.__name__} cannot be read: {error}", cls) from error
+    for field in cls.__struct_fields__:
+        try:
+            parts = list(_parts(shapes.type_info(fields[field])))
+        except Exception as error:  # msgspec raises what it likes for types it cannot describe
+            raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {error}", cls) from error
+        for part in parts:
+            if isinstance(part, _NO_JSON):
+                raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {_spell(part)}", cls)
+            if isinstance(part, shapes.DictType) and not isinstance(part.key_type, shapes.StrType):
+                raise InvalidAggregate(
+                    f"{cls.__name__}.{field} has keys that are no strings, which JSON cannot hold", cls
+                )
+
+
+def may_hold_floats(classes: Iterable[type]) -> bool:
+    """Whether a value of these types could carry a float or a decimal anywhere."""
+    return any(
+        isinstance(part, _MAY_HOLD_FLOATS) for cls in classes for part in _parts(shapes.type_info(cls))
+    )
+
+
+def may_nest(classes: Iterable[type]) -> bool:
+    """Whether a value of these types could nest without end: in an untyped field, or a type that contains itself."""
+    return any(_nests(shapes.type_info(cls), frozenset()) for cls in classes)
+
+
+def _nests(part: shapes.Type, above: frozenset[int]) -> bool:
+    if isinstance(part, shapes.AnyType) or id(part) in above:
+        return True
+    return any(_nests(within, above | {id(part)}) for within in _within(part))
+
+
+def digest(classes: Iterable[type]) -> str:
+    """16 hex digits that change when a field's name, type or default does, not with docstrings or order."""
+    _, schemas = msgspec.json.schema_components(classes)
+    form = {name: _without_prose(schema) for name, schema in schemas.items()}
+    return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
+
+
+def _parts(shape: shapes.Type) -> Iterator[shapes.Type]:
+    """Every type within a type, itself included. Types may contain themselves: each is visited once."""
+    seen: set[int] = set()
+    waiting = [shape]
+    while waiting:
+        part = waiting.pop()
+        if id(part) not in seen:
+            seen.add(id(part))
+            yield part
+            waiting.extend(_within(part))
+
+
+def _within(part: shapes.Type) -> Iterator[shapes.Type]:
+    """The types that a type is directly made of."""
+    waiting: list[object] = [getattr(part, name) for name in part.__struct_fields__]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, (tuple, list)):
+            waiting.extend(found)
+        elif isinstance(found, shapes.Field):
+            waiting.append(found.type)  # not its default
+        elif isinstance(found, shapes.Type):
+            yield found
+
+
+def _without_prose(schema: Any) -> Any:
+    """A JSON Schema without what is for people. Under `properties` the keys are names, not keywords."""
+    if isinstance(schema, (list, tuple)):
+        return [_without_prose(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {}
+    for key, value in schema.items():
+        if key in ("default", "enum", "const", "required"):
+            kept[key] = value
+        elif key == "properties":
+            kept[key] = {name: _without_prose(item) for name, item in value.items()}
+        elif key not in _PROSE:
+            kept[key] = _without_prose(value)
+    return kept
+
+
+def _spell(part: shapes.Type) -> str:
+    cls = getattr(part, "cls", None)
+    return cls.__name__ if isinstance(cls, type) else type(part).__name__.removesuffix("Type")

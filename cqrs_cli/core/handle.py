@@ -1,0 +1,129 @@
+"""Deciding one command: the only place that calls an aggregate's `decide`."""
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
+from cqrs_cli.core.aggregate.decider import Command, Rejected
+from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.messages.command import CommandEnvelope, UndecidableError
+from cqrs_cli.core.messages.event import WrittenEvent
+from cqrs_cli.core.messages.record import Record
+
+if TYPE_CHECKING:
+    from cqrs_cli.core.decide import Context, Output
+
+MAX_EVENTS = 10_000
+MAX_BYTES = 8 * 1024 * 1024
+
+#: What a record's headers, batch and field overhead take of the broker's limit, in bytes (Kafka's record format v2).
+RECORD_OVERHEAD = 512
+
+
+def decide_one(
+    aggregate: Aggregate,
+    context: "Context",
+    record: Record,
+    envelope: CommandEnvelope,
+    command: Command,
+    before: Folded | None,
+    time: str,
+) -> "tuple[list[Output], Folded] | None":
+    """The events of one command and the state they lead to, None if there are none.
+
+    Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
+    then decoded. Raises `Rejected` as `decide` does, and `UndecidableError` for HANDLER_ERROR and TOO_LARGE, in which
+    case none of the events counts.
+    """
+    decide, evolve = aggregate.decider.decide, aggregate.decider.evolve
+    if before is None:
+        version, state = 0, aggregate.decider.initial
+    else:
+        version, state = before.version, before.state
+    try:
+        # a generator decides late and may never end: all of it is needed before anything is folded
+        decided = tuple(islice(decide(command, state), MAX_EVENTS + 1))
+    except KeyboardInterrupt:
+        raise
+    except Rejected as rejected:
+        raise _worded(rejected) from None
+    except BaseException as error:  # the aggregate's own code: anything may come
+        raise UndecidableError("HANDLER_ERROR", raised(error)) from error
+    if not decided:
+        return None
+    if len(decided) > MAX_EVENTS:
+        raise UndecidableError("TOO_LARGE", f"more than {MAX_EVENTS} events")
+    datas: list[tuple[str, bytes]] = []
+    try:
+        for event in decided:
+            kind = aggregate.event_types.get(type(event))
+            if kind is None:
+                raise UndecidableError(
+                    "HANDLER_ERROR", f"decide yielded {type(event).__name__}, which is no event"
+                )
+            data = aggregate.written(event)
+            state = aggregate.at_rest(evolve(state, aggregate.decode_event[kind](data)))
+            datas.append((kind, data))
+    except (UndecidableError, KeyboardInterrupt):
+        raise
+    except BaseException as error:  # a `Rejected` too: what is decided is not for `evolve` to refuse
+        raise UndecidableError("HANDLER_ERROR", raised(error)) from error
+    events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
+    count = len(datas)
+    return events, Folded(version + count, state, record.offset, count - 1, time)
+
+
+def _worded(rejected: Rejected) -> Rejected:
+    """The same in words that can be written, whatever it was raised with; raises `UndecidableError` if it has none."""
+    try:
+        return Rejected(str(rejected.message), code=str(rejected.code))
+    except Exception as error:
+        raise UndecidableError("HANDLER_ERROR", raised(error)) from error
+
+
+def _write(
+    source: str,
+    context: "Context",
+    record: Record,
+    envelope: CommandEnvelope,
+    datas: list[tuple[str, bytes]],
+    version: int,
+    time: str,
+) -> "list[Output]":
+    """The event records; raises `UndecidableError` (TOO_LARGE) if the broker would refuse one."""
+    key, timestamp, subject, cause = record.key, record.timestamp, envelope.subject, envelope.id
+    assert key is not None
+    count = len(datas)
+    correlation = envelope.correlationid or cause
+    place = f"{context.partition}/{record.offset}/"
+    limit = context.max_event_bytes - len(key) - RECORD_OVERHEAD
+    total = 0
+    events: list[Output] = []
+    for index, (kind, data) in enumerate(datas):
+        version += 1
+        value = encode(
+            WrittenEvent(
+                "1.0",
+                f"{place}{index}",
+                source,
+                kind,
+                subject,
+                time,
+                cause,
+                correlation,
+                version,
+                index,
+                count,
+                Raw(data),
+            )
+        )
+        total += len(value)
+        if len(value) > limit or total > MAX_BYTES:
+            raise UndecidableError(
+                "TOO_LARGE", f"event {index} makes it {total} bytes: the limit is {min(limit, MAX_BYTES)}"
+            )
+        events.append((value, key, timestamp))
+    return events

@@ -1,0 +1,172 @@
+"""Reading command records: CloudEvents 1.0 over Kafka, structured and binary mode.
+
+Source: CloudEvents 1.0.2 core, JSON format and Kafka protocol binding. Structured mode goes before binary; of a
+repeated header the last counts; a null attribute is an absent one.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Annotated, Literal, NoReturn
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_DEPTH, check_depth
+from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
+
+#: The longest attribute, in bytes of UTF-8.
+MAX_ATTRIBUTE = 1024
+
+STRUCTURED = "application/cloudevents+json"
+
+Reason = Literal[
+    "INVALID_ENVELOPE",
+    "INVALID_PAYLOAD",
+    "UNKNOWN_TYPE",
+    "KEY_MISSING",
+    "KEY_MISMATCH",
+    "WRONG_PARTITION",
+    "INVALID_EXPECTED_VERSION",
+    "HANDLER_ERROR",
+    "TOO_LARGE",
+]
+
+
+class UndecidableError(Exception):
+    """The command fails for `reason`; its bytes go to the dead letters."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+_Moment = Annotated[datetime, Meta(tz=True)]
+
+
+class CommandEnvelope(Struct, kw_only=True, gc=False):
+    """A command as it was received. `data` and `expectedversion` are raw: their own steps judge them."""
+
+    specversion: Literal["1.0"]
+    id: str
+    source: str
+    type: str
+    subject: str
+    data: Raw = Raw(b"{}")
+    expectedversion: Raw = Raw(b"")
+    expirytime: _Moment | None = None
+    correlationid: str | None = None
+    causationid: str | None = None
+    traceparent: str | None = None
+    time: str | None = None
+    datacontenttype: str | None = None
+    data_base64: Raw = Raw(b"")
+
+    def expected_text(self) -> str | None:
+        """The expected version as text, None if there is none: of a string its content, else the JSON as it stands."""
+        raw = bytes(self.expectedversion)
+        if raw in (b"", b"null"):
+            return None
+        return msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
+
+
+_decode = msgspec.json.Decoder(CommandEnvelope).decode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def read_command(record: Record) -> CommandEnvelope:
+    """The envelope of a command record; raises `UndecidableError` (INVALID_ENVELOPE) for everything that is none."""
+    value = record.value
+    if value is None:
+        _invalid("the value is null")
+    if record.headers is UNREADABLE:
+        _invalid("a header has a name that is no UTF-8")
+    if record.headers != HEADERS and _is_binary(record.headers or []):
+        return _read_binary(record.headers or [], value)
+    return _read_structured(value)
+
+
+def _is_binary(headers: Headers) -> bool:
+    """Whether the attributes are in the headers; raises `UndecidableError` if this is no single CloudEvent in JSON."""
+    last = dict(headers)
+    media_type = _media_type(last.get("content-type"))
+    if media_type == STRUCTURED:
+        return False
+    if media_type.startswith("application/cloudevents"):
+        _invalid(f"content type {media_type} is not {STRUCTURED}")
+    if last.get("ce_specversion") is None:
+        _invalid("neither a CloudEvents content type nor a ce_specversion header")
+    if media_type and not _is_json(media_type):
+        _invalid(f"the data must be JSON, not {media_type}")
+    return True
+
+
+def _read_structured(value: bytes) -> CommandEnvelope:
+    # In a shorter document no attribute is longer, nor can it nest too deeply.
+    long = len(value) > MAX_ATTRIBUTE
+    try:
+        if not value.isascii():
+            value.decode()  # msgspec does not look into what it skips
+        if long:
+            check_depth(value, MAX_ENVELOPE_DEPTH)
+        envelope = _decode(value)
+        if long:
+            _check_lengths(_attributes(value))
+    except ValueError as error:  # msgspec's errors are
+        _invalid(str(error))
+    except RecursionError:
+        _invalid("nested too deeply")
+    if not (envelope.id and envelope.source and envelope.type and envelope.subject):
+        _invalid("id, source, type and subject must not be empty")
+    if bytes(envelope.data_base64) not in (b"", b"null"):
+        _invalid("data_base64 is not JSON: send the data in `data`")
+    if envelope.datacontenttype is not None and not _is_json(_media_type(envelope.datacontenttype.encode())):
+        _invalid(f"the data must be JSON, not {envelope.datacontenttype}")
+    return envelope
+
+
+def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
+    attributes: dict[str, str | None] = {}
+    try:
+        for name, content in headers:
+            if name.startswith("ce_") and name[3:] not in ("data", "data_base64"):
+                attributes[name[3:]] = None if content is None else content.decode()
+        texts = {name: text for name, text in attributes.items() if text is not None}
+        _check_lengths(texts.items())
+        expected = texts.pop("expectedversion", None)
+        envelope = msgspec.convert(texts, CommandEnvelope)
+    except ValueError as error:
+        _invalid(str(error))
+    if not (envelope.id and envelope.source and envelope.type and envelope.subject):
+        _invalid("id, source, type and subject must not be empty")
+    envelope.expectedversion = Raw(b"" if expected is None else msgspec.json.encode(expected))
+    envelope.data = Raw(value or b"{}")
+    return envelope
+
+
+def _media_type(content: bytes | None) -> str:
+    """The media type without parameters and case."""
+    return (content or b"").decode("latin-1").partition(";")[0].strip().lower()
+
+
+def _is_json(media_type: str) -> bool:
+    return media_type in ("application/json", "text/json") or media_type.endswith("+json")
+
+
+def _attributes(value: bytes) -> Iterator[tuple[str, str]]:
+    """The attributes of a document that may be too long, extensions too; raises `ValueError` for what is no text."""
+    for name, member in _members(value).items():
+        raw = bytes(member)
+        if name not in ("data", "data_base64") and len(raw) > MAX_ATTRIBUTE:
+            yield name, msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
+
+
+def _check_lengths(attributes: Iterable[tuple[str, str]]) -> None:
+    for name, text in attributes:
+        if len(text) > MAX_ATTRIBUTE // 4 and len(text.encode()) > MAX_ATTRIBUTE:
+            _invalid(f"{name[:100]} is longer than {MAX_ATTRIBUTE} bytes")
+
+
+def _invalid(message: str) -> NoReturn:
+    raise UndecidableError("INVALID_ENVELOPE", message)

@@ -1,0 +1,117 @@
+"""Outcomes and dead letters on the wire: what became of each command record."""
+
+from typing import Annotated, NamedTuple
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from cqrs_cli.core.aggregate.aggregate import encode
+from cqrs_cli.core.messages.record import Headers, Record
+
+#: The longest message in an outcome, in characters: a handler's error must not make the record too large.
+MAX_MESSAGE = 1000
+
+
+#: What a shard can hold. Checked when it is read: nobody else may write outcomes, and still somebody might.
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Small = Annotated[int, Meta(ge=0, lt=2**32)]
+
+
+class Original(Struct, frozen=True, gc=False):
+    """What a duplicate points to: the first decision on its subject and id."""
+
+    offset: Count
+    status: str
+    version: Count
+    events: Small
+
+
+class Verdict(Struct, gc=False, kw_only=True):
+    """The data of an outcome; members that do not apply stay unset and are left out."""
+
+    status: str
+    reason: str | UnsetType = UNSET
+    code: str | UnsetType = UNSET
+    message: str | UnsetType = UNSET
+    retryable: bool | UnsetType = UNSET
+    expected: str | UnsetType = UNSET
+    version: Count = 0
+    events: Small = 0
+    partition: Count = 0
+    offset: Count = 0
+    fingerprint: Small | UnsetType = UNSET
+    original: Original | UnsetType = UNSET
+    decidedat: str | UnsetType = UNSET
+
+
+class WrittenOutcome(Struct, gc=False):
+    """An outcome: the fields in the order of the contract."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    subject: str | UnsetType
+    time: str
+    causationid: str | UnsetType
+    correlationid: str | UnsetType
+    data: Verdict
+
+
+class OutcomeEnvelope(Struct, gc=False, kw_only=True):
+    """An outcome as it is read."""
+
+    id: str
+    type: str
+    data: Verdict
+    time: str = ""
+    subject: str | None = None
+    causationid: str | None = None
+    correlationid: str | None = None
+    source: str = ""
+    specversion: str = ""
+
+
+_decode = msgspec.json.Decoder(OutcomeEnvelope).decode
+
+
+def read_outcome(value: bytes | None) -> OutcomeEnvelope:
+    """The envelope of an outcomes record; raises `ValueError` (msgspec's errors are) if it is none of ours."""
+    if value is None:
+        raise ValueError("a null value is no outcome")
+    try:
+        return _decode(value)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+class DeadLetter(NamedTuple):
+    """A record for the dead letters: the original bytes, with why they could not be decided in the headers."""
+
+    value: bytes | None
+    key: bytes | None
+    timestamp: int
+    headers: Headers
+
+
+def dead_letter(record: Record, topic: str, partition: int, reason: str, message: str) -> DeadLetter:
+    """The dead letter of a command record from `topic`."""
+    why: Headers = [
+        ("cqrs.reason", reason.encode()),
+        ("cqrs.message", cut(message).encode()),
+        ("cqrs.topic", topic.encode()),
+        ("cqrs.partition", b"%d" % partition),
+        ("cqrs.offset", b"%d" % record.offset),
+    ]
+    return DeadLetter(record.value, record.key, record.timestamp, [*(record.headers or []), *why])
+
+
+def cut(message: str) -> str:
+    """A message short enough for an outcome, and encodable: lone surrogates from a handler become question marks."""
+    short = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
+    return short.encode(errors="replace").decode()
+
+
+def write_outcome(outcome: WrittenOutcome) -> bytes:
+    """The bytes of an outcome."""
+    return encode(outcome)

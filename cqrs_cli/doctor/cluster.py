@@ -1,0 +1,133 @@
+"""Checks of the cluster: reachable by both clients, topics sound, nothing hanging, everything needed allowed."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+
+from cqrs_cli.doctor import Check, examined, fail, ok, warn
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.admin.topics import Admin, find_topics
+from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import Role, needs
+from cqrs_cli.kafka.topics.checks import TopicInfo, missing, mistakes
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+
+#: Judged unless somebody says which.
+ROLES: tuple[Role, ...] = ("send", "run")
+
+
+def embedded(root: Path) -> Iterator[Check]:
+    """Whether the project's own broker runs. It is not started."""
+    from cqrs_cli.kafka.embedded import broker as embedded
+
+    broker = embedded.status(root)
+    if broker is None:
+        yield warn(
+            "broker",
+            "the embedded Kafka does not run: its topics were not looked at",
+            "other commands start it; so does cqrs kafka start",
+        )
+    else:
+        yield ok("embedded", f"Kafka {broker.version} at {broker.bootstrap_server}, process {broker.pid}")
+
+
+def cluster(
+    connection: Connection, aggregates: Sequence[Topics], window: timedelta, roles: Sequence[Role] = ROLES
+) -> Iterator[Check]:
+    """Everything about the cluster behind `connection` and the topics of these aggregates, as far as the roles go."""
+    with Admin(connection) as admin:
+        brokers = admin.broker_count()
+        said = f"Kafka {admin.broker_version()} at {connection.bootstrap_server}, {brokers} broker"
+        yield ok("broker", f"{said}{'' if brokers == 1 else 's'}, cluster {admin.cluster_id()}")
+        yield from examined("data path", lambda: _data_path(connection))
+        found: dict[str, TopicInfo] = {}
+        for topics in (
+            aggregates if set(roles) != {"send"} else ()
+        ):  # who only sends may not look at all of them
+            yield from examined("topics", partial(_topics, admin, topics, window, brokers, found))
+        if "run" in roles:
+            yield from examined("transactions", lambda: _transactions(admin, found))
+        yield from examined("acls", lambda: _acls(admin, aggregates, roles))
+
+
+def _data_path(connection: Connection) -> Iterable[Check]:
+    """librdkafka speaks its own dialect of the same properties: it must get through as well."""
+    from confluent_kafka import libversion
+
+    from cqrs_cli.kafka.clients import consumer, described
+
+    probe = consumer(connection)
+    try:
+        described(connection, probe)
+    finally:
+        probe.close()
+    yield ok("data path", f"librdkafka {libversion()[0]} gets through")
+
+
+def _topics(
+    admin: Admin, topics: Topics, window: timedelta, brokers: int, found: dict[str, TopicInfo]
+) -> Iterator[Check]:
+    """One aggregate's topics; adds those there are to `found`."""
+    there = find_topics(admin, topics)
+    found |= {topics.name(kind): info for kind, info in there.items()}
+    wrong = mistakes(topics, there, TopicPlan(dedup_window=window))
+    if (error := missing(topics, there)) is not None:
+        wrong.insert(0, error)
+    yield from (fail("topics", error) for error in wrong)
+    if wrong:
+        return
+    copies = min(info.replication for info in there.values())
+    if copies < TopicPlan.replication(brokers):
+        yield warn(
+            "topics",
+            f"{topics.aggregate}: {copies} of 3 possible replicas: a lost broker loses data",
+            "kafka-reassign-partitions.sh adds replicas; then set min.insync.replicas=2",
+        )
+    else:
+        yield ok("topics", f"{topics.aggregate}: {there['commands'].partitions} partitions, set up right")
+
+
+def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
+    """Transactions that hold back readers for longer than they may."""
+    places = [
+        (name, partition)
+        for name, info in found.items()
+        if info.operations is None or "READ" in info.operations
+        for partition in range(info.partitions)
+    ]
+    held = admin.all_open_transactions(places) if places else []
+    now = now_ms()
+    hanging = [transaction for transaction in held if transaction.hangs(now)]
+    server = admin.connection.bootstrap_server
+    yield from (fail("transactions", _blocked(transaction, server)) for transaction in hanging)
+    if not hanging:
+        yield ok("transactions", f"none hanging, {len(held)} open")
+
+
+def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
+    where = f"{transaction.topic} partition {transaction.partition}"
+    return UnavailableError(
+        f"{where} is blocked by {transaction}, which will not end by itself", transaction.how_to_abort(server)
+    )
+
+
+def _acls(admin: Admin, aggregates: Sequence[Topics], roles: Sequence[Role]) -> Iterator[Check]:
+    """Whether the cluster's authorizer, if there is one, allows what the roles need."""
+    lacking = {
+        role: admin.missing(need for topics in aggregates for need in needs(role, topics)) for role in roles
+    }
+    for role, refused in lacking.items():
+        yield from (fail("acls", need.missing(role)) for need in refused)
+    if any(lacking.values()):
+        return
+    try:
+        count = admin.acl_count()
+    except ConfigurationError:
+        yield ok("acls", f"an authorizer allows what {', '.join(roles)} need; its list may not be seen")
+        return
+    if count is None:
+        yield ok("acls", "no authorizer: every client may do everything")
+    else:
+        yield ok("acls", f"{count}, which allow what {', '.join(roles)} need")

@@ -1,0 +1,120 @@
+"""Checks of this machine and project: Java, Python, Spark, folders, settings, aggregates."""
+
+import difflib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cqrs_cli.doctor import Check, ok, warn
+from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+LEAST_SPARK = (4, 1)
+LITTLE_ROOM = 1 << 30  # bytes
+
+#: Variables that are no settings.
+_OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
+
+
+def java() -> Iterator[Check]:
+    """Which Java there is, and whether Spark can run on it."""
+    from cqrs_cli.system import java
+
+    found = java.find_java()
+    if not java.runs_spark(found):
+        raise UnavailableError(
+            f"{found} is Java {java.version(found)} without {java.SPARK_MODULE}, which Spark needs",
+            java.INSTALL,
+        )
+    yield ok("java", f"Java {java.version(found)} at {found}")
+
+
+def python() -> Iterator[Check]:
+    """Which Python this is."""
+    yield ok("python", f"Python {platform.python_version()} at {sys.executable}")
+
+
+def spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+    """Which PySpark there is, without starting a JVM."""
+    try:
+        import pyspark
+    except ImportError as error:
+        raise UnavailableError(f"pyspark cannot be imported: {error}", "pip install cqrs-cli again") from None
+    here = Path(str(pyspark.__file__)).parent
+    version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
+    if version < LEAST_SPARK:
+        least = ".".join(map(str, LEAST_SPARK))
+        raise UnavailableError(f"Spark {pyspark.__version__} is too old", f"pip install 'pyspark>={least}'")
+    home = environ.get("SPARK_HOME", "")
+    if home and Path(home).resolve() != here.resolve():
+        yield warn(
+            "spark", f"Spark {pyspark.__version__}, but SPARK_HOME is {home}", f"unset it, or make it {here}"
+        )
+    else:
+        yield ok("spark", f"Spark {pyspark.__version__} at {here}")
+
+
+def settings(settings: "Settings", environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+    """Whether the settings hold together with the client properties they name."""
+    from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.settings.settings import origins
+
+    Connection(settings.bootstrap_server or "127.0.0.1:9092", settings.client_properties()).check()
+    given = sorted({origin for origin in origins(settings).values() if origin != "default"})
+    yield ok(
+        "settings", f"root {settings.root}; " + (f"from {', '.join(given)}" if given else "all defaults")
+    )
+    known = {f"CQRS_{name.upper()}" for name in origins(settings)} | _OTHER_VARIABLES
+    for name in sorted(environ):
+        if name.startswith("CQRS_") and name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            hint = f"did you mean {close[0]}?" if close else "unset it"
+            yield warn("settings", f"the environment variable {name} is no setting", hint)
+
+
+def state(folder: Path) -> Iterator[Check]:
+    """Whether shards can live in `folder`, which need not exist yet."""
+    from cqrs_cli.state.errors import refuse_network
+
+    refuse_network(folder)
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=place) as file:
+            file.write(b"x")
+    except OSError as error:
+        raise ConfigurationError(
+            f"the state folder {folder} cannot be written ({error.strerror})",
+            "choose another folder with --state-dir or CQRS_STATE_DIR",
+        ) from None
+    free = shutil.disk_usage(place).free
+    if free < LITTLE_ROOM:
+        yield warn("state", f"{folder}: {free >> 20} MiB free", "make room, or set CQRS_STATE_DIR")
+    else:
+        yield ok("state", f"{folder}: writable, local, {free >> 30} GiB free")
+
+
+def aggregates(settings: "Settings") -> Iterator[Check]:
+    """Whether the project's aggregates can be loaded."""
+    from cqrs_cli import registry
+    from cqrs_cli.doctor import fail
+
+    names = registry.names(settings.aggregates, settings.root)
+    if not names:
+        place = settings.root / settings.aggregates.replace(".", "/")
+        yield warn("aggregates", f"there are none in {place}", "cqrs new DIR makes a project with one")
+    broken: list[Check] = []
+    for name in names:
+        try:
+            registry.load(name, settings.aggregates, settings.root)
+        except CqrsError as error:
+            broken.append(fail("aggregates", error))
+    yield from broken
+    if names and not broken:
+        yield ok("aggregates", ", ".join(names))

@@ -1,0 +1,41 @@
+"""The settings in force, for people's eyes."""
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from cqrs_cli.settings.durations import show_duration
+from cqrs_cli.settings.java_properties import masked
+from cqrs_cli.settings.settings import Settings, origins
+
+
+class Shown(NamedTuple):
+    """A setting as people read it."""
+
+    name: str
+    value: str
+    origin: str
+
+
+def shown(settings: Settings) -> list[Shown]:
+    """Every setting with the place it came from, the client properties one by one. Secrets are masked.
+
+    Raises `ConfigurationError` if the file of `command_config` cannot be read.
+    """
+    places = origins(settings)
+    rows = [
+        Shown(name, _text(name, getattr(settings, name)), places[name])
+        for name in places
+        if name != "properties"
+    ]
+    for name, value in masked(settings.client_properties()).items():
+        given = name in settings.properties
+        rows.append(
+            Shown(f"-X {name}", value, places["properties"] if given else str(settings.command_config))
+        )
+    return rows
+
+
+def _text(name: str, value: object) -> str:
+    if name.endswith("_retention") or isinstance(value, timedelta):
+        return show_duration(value if isinstance(value, timedelta) else None)
+    return "" if value is None else str(value)

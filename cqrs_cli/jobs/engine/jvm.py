@@ -1,0 +1,157 @@
+"""Spark's JVM: started beside this process, silent, and gone when this process is gone, however it ends.
+
+The JVM ends itself when its standard input closes, which the kernel does for a killed driver too; its Python workers
+end with it by the same rule. So nothing here has to run for nothing to be left behind.
+"""
+
+import logging
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+from cqrs_cli.system import java
+
+if TYPE_CHECKING:
+    from py4j.clientserver import ClientServer
+    from pyspark import SparkContext
+
+#: How long a JVM may take to end after its input has closed, seconds, before it is killed.
+GRACE = 10.0
+
+#: How the JVM and spark-submit say what is wrong with their arguments.
+_CAUSE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
+
+#: What py4j says of a JVM that went away is said by the error that follows.
+logging.getLogger("py4j").addHandler(logging.NullHandler())
+logging.getLogger("py4j").propagate = False
+
+
+def _is_not_py4js(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
+# It says a few things, Ctrl-C with a traceback among them, through the root's logger instead of its own.
+logging.getLogger().addFilter(_is_not_py4js)
+
+
+@contextmanager
+def started(conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["ClientServer"]:
+    """A gateway to a new JVM, which is ended with the block. Its output and its workers' go to `log`, emptied first.
+
+    Raises `UnavailableError` when Java is missing, too old or incomplete, `ConfigurationError` for arguments that
+    it refuses or a log that cannot be written, `CqrsError` when it does not come up for another reason.
+    """
+    found = java.find_java()
+    with _environment(loopback), _opened(log) as output:
+        gateway = _launched(conf, output, log, found)
+        try:
+            yield gateway
+        finally:
+            _end(gateway)
+
+
+def is_gone(context: "SparkContext", within: float = 0.0) -> bool:
+    """Whether the context's JVM has ended, or does so within some seconds: its connections break first."""
+    assert context._gateway is not None
+    try:
+        context._gateway.proc.wait(within)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def _launched(conf: Mapping[str, str], output: int, log: Path, found: Path) -> "ClientServer":
+    from pyspark import SparkConf
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
+
+    # A session of its own: Ctrl-C and signals to the process group reach the driver alone; it ends the rest in order.
+    how = {"stdout": output, "stderr": output, "start_new_session": True}
+    launch: Callable[..., ClientServer] = launch_gateway
+    with ThreadPoolExecutor(1) as pool:
+        gateway = pool.submit(
+            launch, SparkConf(loadDefaults=False).setAll(list(conf.items())), popen_kwargs=how
+        )
+        try:
+            return gateway.result()
+        except PySparkRuntimeError:
+            if not java.runs_spark(found):
+                raise UnavailableError(
+                    f"{found} lacks the module {java.SPARK_MODULE}", java.INSTALL
+                ) from None
+            raise _ended(log) from None
+        except KeyboardInterrupt:  # a JVM whose start is cut off would never end: let it come up, then end it
+            _end(gateway.result())
+            raise
+
+
+def _ended(log: Path) -> CqrsError:
+    """Why a JVM ended before it served: what it said, if that names the cause."""
+    said = _CAUSE.search(log.read_text(errors="replace"))
+    if said is None:
+        return CqrsError("Spark's JVM ended while it started", f"see {log}")
+    return ConfigurationError(f"Spark does not start: {said[1]}", f"check --master and --conf; see {log}")
+
+
+def _end(gateway: "ClientServer") -> None:
+    """Close the JVM's input and wait; kill it when that is not enough."""
+    process: subprocess.Popen[bytes] = gateway.proc
+    gateway.shutdown()
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def _environment(loopback: bool) -> Iterator[None]:
+    """What PySpark reads from the environment, for as long as the session lasts."""
+    import pyspark
+
+    ours: dict[str, str | None] = {
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),  # ours, whatever else is on this machine
+        "PYSPARK_PYTHON": sys.executable,  # else workers are whatever `python3` is
+        "PYSPARK_SUBMIT_ARGS": None,
+        "PYTHONHASHSEED": "0",  # sets iterate alike in every worker
+        "PYTHONSAFEPATH": "1",  # a worker takes no module for the standard library's that lies in the current folder
+    }
+    if loopback:
+        ours["SPARK_LOCAL_IP"] = "127.0.0.1"  # no look-up of this machine's name, nothing open to the network
+    before = {name: os.environ.get(name) for name in ours}
+    _set(ours)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+@contextmanager
+def _opened(log: Path) -> Iterator[int]:
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_bytes(b"")
+        output = log.open("ab")
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {log}: {error.strerror or error}", "make it writable"
+        ) from error
+    with output:
+        yield output.fileno()

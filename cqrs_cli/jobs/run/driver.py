@@ -1,0 +1,242 @@
+"""The driver of `cqrs run`: one Spark job over all partitions, submitted again when a task is lost, and watched.
+
+Progress does not come through Spark, whose accumulators arrive when a task ends: it rides in the claims.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.jobs.engine import jvm
+from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.run.progress import Progress, Snapshot
+from cqrs_cli.jobs.run.retire import retire
+from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.owner.claim import parse_claim
+from cqrs_cli.owner.plan import Ending, Plan
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext, SparkStageInfo
+
+#: Every partition must have been claimed by then, in seconds: enough for a rebuild's start, not for a missing worker.
+CLAIM_DEADLINE = 60.0
+
+#: How often the claims are read, in seconds.
+LOOK_EVERY = 0.5
+
+#: Lost tasks are submitted again after so long, in seconds, doubling up to the longest.
+FIRST_BACKOFF = 0.5
+LONGEST_BACKOFF = 30.0
+
+#: So many submissions in a row that claimed nothing: it is not the machine, it is us.
+FUTILE = 5
+
+#: Owners that were told to end need a moment to close their shards cleanly, in seconds.
+QUIET_END = 5.0
+
+#: A later run that takes over several aggregates claims all of them within so many seconds.
+ALL_CLAIMED = 3.0
+
+GROUP = "cqrs-run"
+
+
+def run(
+    context: "SparkContext",
+    plan: Plan,
+    tasks: int,
+    watch: Callable[[Snapshot], None],
+    note: Callable[[str], None],
+) -> Snapshot:
+    """Own every partition of the plan until `--once` is done, or for ever; what was decided is returned.
+
+    Raises what ended the run: an owner's ending, or `UnavailableError` for partitions that nobody owns. However it
+    ends, every partition that is still this run's has been fenced.
+    """
+    backoff, futile = FIRST_BACKOFF, 0
+    with Progress(plan) as progress:
+        try:
+            while True:
+                job = _Job(context, plan, tasks)
+                _watch(job, plan, progress, watch, note)
+                if job.error is None:
+                    done = _settled(plan, job.endings, progress, note)
+                    retire(plan)
+                    return done
+                if jvm.is_gone(context, within=1.0):
+                    raise job.error
+                futile = 0 if progress.claimed(plan.submission) else futile + 1
+                if futile >= FUTILE:
+                    raise CqrsError(
+                        f"the tasks were lost {FUTILE} times in a row ({_first_line(job.error)})",
+                        "see the log",
+                    )
+                note(f"a task was lost ({_first_line(job.error)}); submitting again in {backoff:g} s")
+                time.sleep(backoff)
+                backoff = min(backoff * 2, LONGEST_BACKOFF) if futile else FIRST_BACKOFF
+                plan = replace(plan, submission=plan.submission + 1)
+        except Exception as error:
+            if not jvm.is_gone(context):
+                _stop(context, plan)
+                raise
+            retire(plan)
+            raise CqrsError(
+                "Spark's JVM is gone, and the owners with it", "see the log, then start again"
+            ) from error
+        except BaseException:
+            _stop(context, plan)
+            with suppress(UnavailableError):
+                watch(progress.look())  # what was decided until the very end
+            raise
+
+
+class _Job(threading.Thread):
+    """One submission, running beside the driver's watch."""
+
+    def __init__(self, context: "SparkContext", plan: Plan, tasks: int) -> None:
+        super().__init__(name=f"submission {plan.submission}", daemon=True)
+        self.endings: list[Ending] = []
+        self.error: Exception | None = None
+        self._context = context
+        self._plan = plan
+        self._tasks = tasks
+        self.start()
+
+    def run(self) -> None:
+        context, tasks = self._context, self._tasks
+        try:
+            context.setJobGroup(
+                GROUP, f"cqrs run, submission {self._plan.submission}", interruptOnCancel=True
+            )
+            numbers = context.parallelize(range(tasks), tasks)
+            self.endings = numbers.mapPartitionsWithIndex(partial(_task, self._plan, tasks)).collect()
+        except Exception as error:  # py4j wraps whatever Spark says: a lost task, a cancelled job
+            self.error = error
+
+    def a_task_has_ended(self) -> bool:
+        """Whether one task is done while others run: in a continuous run, the end of it."""
+        return any(stage.numCompletedTasks > 0 for stage in self._stages())
+
+    def waits_for_a_slot(self) -> bool:
+        """Whether a task runs nowhere: since a worker was lost there are fewer slots than tasks, which never end."""
+        return any(
+            stage.numActiveTasks + stage.numCompletedTasks < stage.numTasks for stage in self._stages()
+        )
+
+    def _stages(self) -> "Iterator[SparkStageInfo]":
+        tracker = self._context.statusTracker()
+        for job in tracker.getJobIdsForGroup(GROUP):
+            info = tracker.getJobInfo(job)
+            for stage in info.stageIds if info is not None and info.status == "RUNNING" else ():
+                known = tracker.getStageInfo(stage)
+                if known is not None:
+                    yield known
+
+
+def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Ending]:
+    """What Spark runs on a worker."""
+    from pyspark import TaskContext
+
+    from cqrs_cli.jobs.run.task import own
+
+    task = TaskContext.get()
+    attempt = task.attemptNumber() if task else 0
+    yield from own(replace(plan, root=code_root(plan.package, plan.root)), number, tasks, attempt)
+
+
+def _watch(
+    job: _Job, plan: Plan, progress: Progress, watch: Callable[[Snapshot], None], note: Callable[[str], None]
+) -> None:
+    """Until the job ends: show progress, end it all when a part has ended, miss those that nobody owns."""
+    slotless = time.monotonic()
+    deadline = slotless + CLAIM_DEADLINE
+    ending = False
+    while job.is_alive():
+        job.join(LOOK_EVERY)
+        try:
+            snapshot = progress.look()
+        except UnavailableError as error:
+            note(error.message)
+            deadline = max(deadline, time.monotonic() + CLAIM_DEADLINE)  # nobody can claim meanwhile
+            continue
+        watch(snapshot)
+        if plan.targets is None and not ending and job.a_task_has_ended():
+            ending = True
+            retire(plan)
+        if plan.targets is not None or not job.waits_for_a_slot():
+            slotless = time.monotonic()
+        elif time.monotonic() - slotless > CLAIM_DEADLINE:
+            raise UnavailableError(
+                f"a task has found no slot for {CLAIM_DEADLINE:.0f} s: its partitions have no owner",
+                "a worker was lost: bring it back, or start again with the slots there are",
+            )
+        missing = progress.unclaimed(plan.submission)
+        if missing and not ending and time.monotonic() > deadline:
+            raise UnavailableError(
+                f"nobody owns {', '.join(f'{name}:{p}' for name, p in missing)} after {CLAIM_DEADLINE:.0f} s",
+                "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
+            )
+
+
+def _settled(plan: Plan, endings: list[Ending], progress: Progress, note: Callable[[str], None]) -> Snapshot:
+    """The end of a run whose tasks all came back: the gravest ending is raised."""
+    for ending in endings:
+        for text in ending.notes:
+            note(text)
+    errors = [ending.error for ending in endings if ending.error is not None]
+    if errors:
+        gravest = max(errors, key=lambda error: error.exit_code)
+        raise _taken_over(plan, gravest) if isinstance(gravest, TakenOverError) else gravest
+    return progress.final(endings)
+
+
+def _taken_over(plan: Plan, error: TakenOverError) -> TakenOverError:
+    """The same error; if a later run took only some of the aggregates, which, and how to go on for the others."""
+    deadline = time.monotonic() + ALL_CLAIMED
+    taken = _taken(plan)
+    while len(taken) < len(plan.grounds) and time.monotonic() < deadline:
+        time.sleep(0.1)
+        taken = _taken(plan)
+    left = sorted(set(plan.grounds) - set(taken))
+    if not taken or not left:
+        return error
+    return TakenOverError(
+        f"run {next(iter(taken.values()))} took over {', '.join(taken)}; nobody decides for {', '.join(left)} now",
+        f"let it work, and go on for what it left: cqrs run {' '.join(left)}",
+    )
+
+
+def _taken(plan: Plan) -> dict[str, str]:
+    """The aggregates that a later run has claimed something of, and that run."""
+    taken = {}
+    for name, ground in sorted(plan.grounds.items()):
+        try:
+            found = standing(plan.connection, ground.topics, range(ground.partitions))
+        except CqrsError:
+            continue
+        for claim in filter(None, (parse_claim(one.metadata) for one in found.values())):
+            if (claim.generation, claim.run) > (plan.generation, plan.run):
+                taken[name] = claim.run
+    return taken
+
+
+def _stop(context: "SparkContext", plan: Plan) -> None:
+    """Fence first, so that owners return by themselves and close their shards cleanly; then cancel what is left."""
+    retire(plan)
+    deadline = time.monotonic() + QUIET_END
+    tracker = context.statusTracker()
+    while tracker.getActiveJobsIds() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    if tracker.getActiveJobsIds():
+        context.cancelJobGroup(GROUP)
+        retire(plan)  # those that had not claimed yet at the first pass
+
+
+def _first_line(error: Any) -> str:
+    java = getattr(error, "java_exception", None)
+    text = str(java.getMessage() if java is not None else error)
+    return text.splitlines()[0][:200] if text else type(error).__name__

@@ -1,0 +1,134 @@
+"""From settings to a plan: what a run has to know before it asks Spark for anything."""
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.errors import UsageError
+from cqrs_cli.kafka.admin.topics import Admin, check_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.readers import bounds
+from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.owner.claim import Claim, next_generation, parse_claim
+from cqrs_cli.owner.plan import Ground, Plan, Unit
+from cqrs_cli.owner.position import check_place
+from cqrs_cli.settings.durations import milliseconds
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+
+def prepare(
+    settings: "Settings",
+    connection: Connection,
+    aggregates: Mapping[str, Aggregate],
+    *,
+    once: bool = False,
+    accept_loss: Iterable[str] = (),
+    fail: Iterable[str] = (),
+) -> Plan:
+    """The plan of a new run. Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly,
+    `UsageError` for a place (`AGG:P@OFFSET`) that is none of the run's, `UnavailableError` without a broker.
+    """
+    losses = dict(_places(accept_loss, aggregates))
+    refused: dict[Unit, frozenset[int]] = {}
+    for unit, offset in _places(fail, aggregates):
+        refused[unit] = refused.get(unit, frozenset()) | {offset}
+    grounds = _grounds(settings, connection, aggregates)
+    _check_partitions(grounds, [*losses, *refused])
+    seen = {
+        Unit(name, partition): parse_claim(found.metadata)
+        for name, ground in grounds.items()
+        for partition, found in standing(connection, ground.topics, range(ground.partitions)).items()
+    }
+    _check_offsets(connection, grounds, losses, refused, seen)
+    return Plan(
+        connection,
+        grounds,
+        settings.aggregates,
+        settings.root,
+        settings.partitioner,
+        milliseconds(settings.dedup_window),
+        settings.state_dir,
+        next_generation(time.time_ns() // 1_000_000, list(seen.values())),
+        uuid.uuid4().hex[:12],
+        targets=_targets(connection, grounds) if once else None,
+        accept_loss=losses,
+        refused=refused,
+    )
+
+
+def _grounds(settings: "Settings", connection: Connection, aggregates: Iterable[str]) -> dict[str, Ground]:
+    grounds = {}
+    with Admin(connection) as admin:
+        for name in aggregates:
+            topics = Topics(name, settings.topic_prefix)
+            if missing := admin.missing(needs("run", topics)):
+                raise refusal(missing, "run")
+            found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
+            grounds[name] = Ground(
+                topics, found.cluster_id, dict(found.ids), found.partitions, dict(found.max_bytes)
+            )
+    return grounds
+
+
+def _check_partitions(grounds: Mapping[str, Ground], named: Iterable[Unit]) -> None:
+    for name, partition in named:
+        count = grounds[name].partitions
+        if partition >= count:
+            raise UsageError(f"{name} has no partition {partition}", f"it has 0 to {count - 1}")
+
+
+def _check_offsets(
+    connection: Connection,
+    grounds: Mapping[str, Ground],
+    losses: Mapping[Unit, int],
+    refused: Mapping[Unit, frozenset[int]],
+    seen: Mapping[Unit, Claim | None],
+) -> None:
+    """Before anybody is fenced: a slip must not end the run that works. A loss accepted before is none, even where the
+    offset is deleted now.
+    """
+    for unit in sorted({*losses, *refused}):
+        topic, partition = grounds[unit.aggregate].topics.commands, unit.partition
+        start, end = bounds(connection, topic, [partition], "read_uncommitted")[partition]
+        onward, failed = losses.get(unit), refused.get(unit, frozenset())
+        claim = seen[unit]
+        spent = claim is not None and claim.accepted is not None and claim.accepted.at == onward
+        if onward is not None and not spent:
+            check_place(topic, partition, onward, start, end)
+        if failed and max(failed) >= end:
+            raise UsageError(
+                f"{topic} partition {partition} has no command at offset {max(failed)}", f"it ends at {end}"
+            )
+
+
+def _targets(connection: Connection, grounds: Mapping[str, Ground]) -> dict[Unit, int]:
+    """Where `--once` ends: the commands' last stable offsets as they are now."""
+    return {
+        Unit(name, partition): end
+        for name, ground in grounds.items()
+        for partition, (_, end) in bounds(
+            connection, ground.topics.commands, range(ground.partitions)
+        ).items()
+    }
+
+
+def _places(texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Unit, int]]:
+    """Read `AGG:P@OFFSET`."""
+    for text in texts:
+        name, _, place = text.partition(":")
+        partition, _, offset = place.partition("@")
+        if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
+            raise UsageError(
+                f"{text!r} is no place in a topic", "write AGGREGATE:PARTITION@OFFSET, e.g. order:3@250"
+            )
+        if name not in known:
+            raise UsageError(
+                f"{name!r} is not among the aggregates of this run", f"they are: {', '.join(known)}"
+            )
+        yield Unit(name, int(partition)), int(offset)

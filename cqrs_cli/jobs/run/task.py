@@ -1,0 +1,58 @@
+"""What a Spark task of `cqrs run` does: the owners of its partitions, a thread each, and an eye on all of them."""
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cqrs_cli import failpoints
+from cqrs_cli.owner.plan import Ending, Plan
+from cqrs_cli.owner.supervisor import Owner
+from cqrs_cli.registry import load
+
+#: Orphaned owners have so long to end and to close their shards, in seconds.
+ORPHANED = 10.0
+
+#: So many objects more than at the last collection may be cycles that an aggregate's code has left. Batches under way
+#: hold fewer.
+GARBAGE = 300_000
+
+
+def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Ending]:
+    """Own this task's share of the partitions until all of them have ended; yields how each did.
+
+    An orphan, whose parent is gone, ends without a word: its endings are nobody's, and what still waits for them must
+    take the task for lost.
+    """
+    failpoints.arm()
+    parent, orphaned, began = os.getppid(), 0.0, time.process_time()
+    stopping = threading.Event()
+    units = plan.share(task, tasks)
+    aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in units}}
+    owners = [Owner(plan, unit, aggregates[unit.aggregate], attempt, stopping) for unit in units]
+    threads = [threading.Thread(target=owner.run, name=str(owner.unit), daemon=True) for owner in owners]
+    gc.freeze()
+    gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        for thread in threads:
+            thread.join(timeout=0.2)
+        if os.getppid() != parent:
+            orphaned = orphaned or time.monotonic()
+        if orphaned or any(owner.failed for owner in owners):
+            stopping.set()
+        if orphaned and time.monotonic() - orphaned > ORPHANED:
+            break
+        for owner in owners:
+            owner.end_if_stuck()
+        if gc.get_count()[0] > GARBAGE:
+            gc.collect(1)
+    if orphaned:
+        os._exit(os.EX_SOFTWARE)
+    gc.enable()
+    first, *others = [owner.ending for owner in owners]
+    yield replace(first, cpu=time.process_time() - began)
+    yield from others

@@ -1,0 +1,138 @@
+"""kafka-python's admin client, kept quiet and bounded in time, its errors turned into ours."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+from cqrs_cli.kafka.connection import reach
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, greet
+
+#: How long the first answer may take, and any later one, in milliseconds.
+CONNECT_TIMEOUT = 5_000
+REQUEST_TIMEOUT_MS = 8_000
+
+
+_LOGIN = "check sasl.mechanism and sasl.jaas.config in the file that --command-config names"
+
+
+class _Overheard(logging.Handler):
+    """Remembers why connecting failed: kafka-python logs the reason, and raises only that time is up.
+
+    A refused `login` stays refused: that is raised at once. kafka-python may miss the broker's word and only notice
+    that the connection is closed.
+    """
+
+    def __init__(self, login: bool = False) -> None:
+        super().__init__(logging.WARNING)
+        self.login = login
+        self.reason = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for argument in record.args if isinstance(record.args, tuple) else ():
+            if isinstance(argument, Exception) and "bootstrap" not in str(argument):
+                self.reason = str(argument).partition(": ")[2] or str(argument)
+                if self.login and record.msg.startswith("Bootstrap connection"):
+                    self._give_up(argument)
+
+    def _give_up(self, error: Exception) -> None:
+        from kafka import errors
+
+        if isinstance(error, errors.SaslAuthenticationFailedError) or "disconnected" in str(error):
+            raise errors.SaslAuthenticationFailedError(str(error))
+
+
+def connect(connection: Connection) -> Any:
+    """A connected `KafkaAdminClient`; raises `UnavailableError` with the reason, or `ConfigurationError`."""
+    from kafka import KafkaAdminClient
+    from kafka.net.compat import KafkaNetClient
+
+    made: list[Any] = []
+
+    def network(**config: Any) -> Any:
+        made.append(KafkaNetClient(**config))
+        return made[0]
+
+    configuration = connection.kafka_python()
+    try:
+        # Only an address that answers: kafka-python tries the others for long, and leaves their sockets open.
+        answering = reach.first(configuration["bootstrap_servers"], CONNECT_TIMEOUT / 1000 - 1)
+    except reach.UnreachedError as error:
+        raise _unreachable(connection, str(error)) from None
+    mechanism = configuration.get("sasl_mechanism")
+    no = greet(answering, configuration.get("ssl_context"), mechanism, CONNECT_TIMEOUT / 1000)
+    if no is not None:
+        raise _refused(connection, no)
+    configuration = {
+        "request_timeout_ms": REQUEST_TIMEOUT_MS,
+        **configuration,
+        "bootstrap_servers": [answering],
+        "bootstrap_timeout_ms": CONNECT_TIMEOUT,
+        "kafka_client": network,
+    }
+    with _overhearing(mechanism is not None) as overheard:
+        try:
+            with translated(connection, overheard):
+                return KafkaAdminClient(**configuration)
+        except BaseException:
+            for client in made:  # its thread runs already, and nobody else can stop it
+                client.close()
+                client._net.stop()
+            raise
+
+
+@contextmanager
+def _overhearing(login: bool) -> Iterator[_Overheard]:
+    """Keep kafka-python's log to ourselves: its debug lines hold passwords, its warnings repeat what is raised."""
+    log = logging.getLogger("kafka")
+    if not any(isinstance(handler, logging.NullHandler) for handler in log.handlers):
+        log.addHandler(logging.NullHandler())
+    log.propagate = False
+    log.setLevel(logging.WARNING)
+    overheard = _Overheard(login)
+    log.addHandler(overheard)
+    try:
+        yield overheard
+    finally:
+        log.removeHandler(overheard)
+
+
+@contextmanager
+def translated(connection: Connection, overheard: _Overheard | None = None) -> Iterator[None]:
+    """Turn kafka-python's errors into ours, naming the bootstrap server and no configuration."""
+    from kafka import errors
+
+    try:
+        yield
+    except CqrsError:
+        raise
+    except errors.SaslAuthenticationFailedError as error:
+        raise _refused(connection, Refusal("it refuses the login: wrong user or password", _LOGIN)) from error
+    except (errors.TopicAuthorizationFailedError, errors.ClusterAuthorizationFailedError) as error:
+        raise ConfigurationError(
+            f"the broker at {connection.bootstrap_server} does not allow it: {_name(error)}",
+            "grant the user of --command-config the ACLs that cqrs doctor names",
+        ) from error
+    except errors.BrokerResponseError as error:
+        if error.retriable or isinstance(error, errors.RequestTimedOutError):
+            raise _unreachable(connection, _name(error)) from error
+        raise CqrsError(
+            f"the broker at {connection.bootstrap_server} refused: {_name(error)}", "see cqrs doctor"
+        ) from error
+    except (errors.KafkaError, OSError) as error:
+        raise _unreachable(connection, (overheard.reason if overheard else "") or _name(error)) from error
+
+
+def _unreachable(connection: Connection, detail: str) -> UnavailableError:
+    return _refused(connection, Refusal(detail, CHECK))
+
+
+def _refused(connection: Connection, no: Refusal) -> UnavailableError:
+    return UnavailableError(f"no answer from Kafka at {connection.bootstrap_server} ({no.reason})", no.hint)
+
+
+def _name(error: Exception) -> str:
+    """The kind of error alone: messages of kafka-python quote whole requests and responses."""
+    return type(error).__name__.removesuffix("Error")

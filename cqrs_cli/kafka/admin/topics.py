@@ -1,0 +1,201 @@
+"""Administration: what the cluster is, which topics it has, and making the four of an aggregate."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import Any, NamedTuple, TypeVar
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.admin import authorized, client, transactions
+from cqrs_cli.kafka.admin.transactions import OpenTransaction
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import Need
+from cqrs_cli.kafka.topics.checks import TopicInfo, TopicSet, missing, mistakes, topic_set
+from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, Kind, TopicPlan, Topics
+
+_UNKNOWN_TOPIC = 3
+_TOPIC_NOT_ALLOWED = 29
+
+T = TypeVar("T")
+
+
+class Admin:
+    """An open connection for administration; a context manager. Every method raises `UnavailableError` within 10 s."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self._client = client.connect(connection)
+
+    def __enter__(self) -> "Admin":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connections. Idempotent."""
+        self._client.close()
+
+    def cluster_id(self) -> str:
+        """What tells this cluster from any other."""
+        return str(self._ask(self._client.describe_cluster)["cluster_id"])
+
+    def broker_count(self) -> int:
+        """How many brokers serve, those that start or stop excluded."""
+        brokers = self._ask(self._client.describe_cluster)["brokers"]
+        return sum(not broker.get("is_fenced") for broker in brokers)
+
+    def broker_version(self) -> str:
+        """The Kafka release whose protocol the broker speaks, at least: `4.1`."""
+        return ".".join(str(part) for part in self._client._manager.broker_version)
+
+    def describe(self, names: Iterable[str]) -> dict[str, TopicInfo]:
+        """The topics of these names that exist; raises `ConfigurationError` where one may not be looked at."""
+        found = {}
+        for topic in self._ask(self._client.describe_topics, list(names)):
+            if topic["error_code"] == _TOPIC_NOT_ALLOWED:
+                raise Need("Describe", "topic", topic["name"]).missing()
+            if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
+                raise CqrsError(
+                    f"topic {topic['name']} cannot be described: error {topic['error_code']}",
+                    "see cqrs doctor",
+                )
+            if topic["error_code"] == 0:
+                found[topic["name"]] = topic
+        configs = self._configs(found)
+        return {name: _info(topic, configs.get(name, {})) for name, topic in found.items()}
+
+    def create(self, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
+        """Make a topic and wait until every partition has a leader; one that has come to exist since is left alone."""
+        from kafka.errors import TopicAlreadyExistsError
+
+        wanted = {"num_partitions": partitions, "replication_factor": replication, "configs": dict(configs)}
+        with client.translated(self.connection):
+            try:
+                self._client.create_topics({name: wanted})
+            except TopicAlreadyExistsError:
+                pass
+            self._client.wait_for_topics([name], timeout_ms=client.REQUEST_TIMEOUT_MS)
+
+    def open_transactions(self, topic: str, partition: int) -> list[OpenTransaction]:
+        """Transactions that hold back this partition's read_committed readers."""
+        return self.all_open_transactions([(topic, partition)])
+
+    def all_open_transactions(self, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
+        """The same for many (topic, partition)s at once."""
+        return self._ask(transactions.find, self._client, list(partitions))
+
+    def missing(self, needs: Iterable[Need]) -> list[Need]:
+        """Those of the needs that we are not allowed; nothing is done to find out."""
+        return self._ask(authorized.missing, self._client, needs)
+
+    def acl_count(self) -> int | None:
+        """How many ACLs there are; None without an authorizer. Raises `ConfigurationError` if we may not ask."""
+        from kafka import admin, errors
+
+        everything = admin.ACLFilter(
+            None,
+            None,
+            admin.ACLOperation.ANY,
+            admin.ACLPermissionType.ANY,
+            admin.ResourcePatternFilter(admin.ResourceType.ANY, None, admin.ACLResourcePatternType.ANY),
+        )
+        with client.translated(self.connection):
+            try:
+                found, _ = self._client.describe_acls(everything)
+            except errors.SecurityDisabledError:
+                return None
+        return len(found)
+
+    def _configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        held = self._ask(self._client.describe_configs, resources, config_filter="all").get("topic", {})
+        for topic, entries in held.items():
+            if not entries:  # kafka-python keeps the error to itself
+                raise Need("DescribeConfigs", "topic", topic).missing()
+        return {
+            topic: {name: entry["value"] for name, entry in entries.items() if entry["value"] is not None}
+            for topic, entries in held.items()
+        }
+
+    def _ask(self, question: Callable[..., T], *about: Any, **how: Any) -> T:
+        with client.translated(self.connection):
+            return question(*about, **how)
+
+
+class Made(NamedTuple):
+    """What became of one topic: `created`, `kept`, or in a dry run `missing`, or `unknown` where no broker runs."""
+
+    topic: str
+    result: str
+    partitions: int
+
+
+def find_topics(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
+    """Those of the four topics that exist."""
+    found = admin.describe([topics.name(kind) for kind in KINDS])
+    return {kind: found[topics.name(kind)] for kind in KINDS if topics.name(kind) in found}
+
+
+def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool = False) -> list[Made]:
+    """Make what is missing, like what exists; idempotent. Raises `ConfigurationError` before anything is made."""
+    found = find_topics(admin, topics)
+    if wrong := mistakes(topics, found, plan):
+        raise wrong[0]
+    brokers = admin.broker_count()
+    first = next(iter(found.values()), None)
+    partitions = first.partitions if first else plan.partitions
+    largest = found["commands"].number("max.message.bytes", 0) if "commands" in found else MAX_MESSAGE_BYTES
+    made = []
+    for kind in KINDS:
+        name = topics.name(kind)
+        if kind not in found and not dry_run:
+            admin.create(name, partitions, plan.replication(brokers), plan.configs(kind, largest, brokers))
+        result = "kept" if kind in found else "missing" if dry_run else "created"
+        made.append(Made(name, result, partitions))
+    if len(found) < len(KINDS) and not dry_run:
+        # somebody else's, or the broker's own policy, may have come between
+        _refuse_unsound(topics, _once_known(admin, topics), plan)
+    return made
+
+
+def _once_known(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
+    """Topics just made, asked for until they are there: one broker of several may lag behind the others."""
+    deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
+    while len(found := find_topics(admin, topics)) < len(KINDS) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return found
+
+
+def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) -> TopicSet:  # noqa: B008  (frozen)
+    """The aggregate's four topics, all there and set up right; raises `ConfigurationError` saying what is not.
+
+    Of `plan` only the dedup window counts.
+    """
+    found = find_topics(admin, topics)
+    _refuse_unsound(topics, found, plan)
+    return topic_set(admin.cluster_id(), found)
+
+
+def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> None:
+    error = missing(topics, found) or next(iter(mistakes(topics, found, plan)), None)
+    if error is not None:
+        raise error
+
+
+def _info(topic: Mapping[str, Any], configs: Mapping[str, str]) -> TopicInfo:
+    replicas = [len(partition["replica_nodes"]) for partition in topic["partitions"]]
+    allowed = topic.get("authorized_operations")
+    return TopicInfo(
+        topic_id=str(topic["topic_id"]),
+        partitions=len(replicas),
+        replication=min(replicas, default=0),
+        configs=configs,
+        operations=frozenset(map(str, allowed)) if isinstance(allowed, (list, set, tuple)) else None,
+    )

@@ -1,0 +1,153 @@
+"""The first words with a broker: whether it speaks Kafka, with the TLS and the login that are configured.
+
+Clients try again for long where nothing can change, and then say only that time is up. This says why, at once.
+"""
+
+import socket
+import ssl
+import struct
+from functools import partial
+from typing import NamedTuple
+
+from cqrs_cli.kafka.connection import reach
+from cqrs_cli.kafka.connection.probe import receive
+
+_API_VERSIONS, _METADATA, _SASL_HANDSHAKE = 18, 3, 17
+_UNSUPPORTED_MECHANISM = 33
+_METADATA_BODY = struct.pack(">i?", 0, False)  # version 4: of no topics, none to be created
+_TLS_ALERT = b"\x15\x03"
+
+#: OpenSSL's codes for a certificate that has expired, or is for another host or address.
+_EXPIRED, _MISMATCHES = 10, (62, 64)
+
+#: Far above what these answers take: whoever announces more does not speak Kafka.
+_MOST = 1 << 20
+
+NO_TLS = "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or name the port for TLS"
+TLS_ONLY = "set security.protocol to SSL or SASL_SSL, and ssl.truststore.location"
+LOGIN = "set security.protocol to SASL_SSL or SASL_PLAINTEXT, sasl.mechanism and sasl.jaas.config"
+MECHANISM = "set sasl.mechanism in the file that --command-config names, or name another listener"
+OUR_CERTIFICATE = "ssl.keystore.location must hold a valid certificate that the broker trusts, and its key"
+CHECK = "check -b/--bootstrap-server and that the broker runs: cqrs doctor"
+
+
+class Refusal(NamedTuple):
+    """Why a broker and this client do not come together, and what to do about it."""
+
+    reason: str
+    hint: str
+
+
+def greet(address: str, tls: ssl.SSLContext | None, mechanism: str | None, within: float) -> Refusal | None:
+    """Exchange two requests with the broker at HOST:PORT; None if nothing is wrong so far.
+
+    `mechanism`: how this client will log in with SASL, which itself is left to it.
+    """
+    try:
+        if tls is not None:
+            return _greet_with_tls(address, tls, mechanism, within)
+        with _connected(address, within) as plain:
+            return _talk(plain, mechanism)
+    except ssl.SSLCertVerificationError as error:
+        return _untrusted(error)
+    except ssl.SSLError as error:
+        return _no_tls(error)
+    except TimeoutError:
+        return Refusal("it does not answer in time", CHECK)
+    except ConnectionError:
+        if tls is None:
+            return Refusal("it closes the connection: perhaps it speaks TLS only", TLS_ONLY)
+        return Refusal("it closes the connection when TLS begins", NO_TLS)
+    except OSError as error:
+        return Refusal((error.strerror or str(error)).lower(), CHECK)
+
+
+def _greet_with_tls(
+    address: str, tls: ssl.SSLContext, mechanism: str | None, within: float
+) -> Refusal | None:
+    """A broker that does not like our certificate says so after the handshake, and closes at once.
+
+    What it said is lost if we have sent something by then; so a second time we only listen.
+    """
+    host, _ = reach.split(address)
+    for say in (partial(_talk, mechanism=mechanism), _listen):
+        with _connected(address, within) as plain, tls.wrap_socket(plain, server_hostname=host) as wrapped:
+            try:
+                return say(wrapped)
+            except (ssl.SSLEOFError, ConnectionError):
+                pass
+    return Refusal("it closes the connection after the TLS handshake", OUR_CERTIFICATE)
+
+
+def _connected(address: str, within: float) -> socket.socket:
+    return socket.create_connection(reach.split(address), timeout=within)
+
+
+def _listen(connection: socket.socket) -> Refusal | None:
+    connection.recv(1)
+    raise ConnectionError("closed without a word")
+
+
+def _talk(connection: socket.socket, mechanism: str | None) -> Refusal | None:
+    """Ask for the versions, which everybody may; then begin the login, or ask what takes one where there are any."""
+    connection.sendall(_request(_API_VERSIONS, 0, b""))
+    first = connection.recv(4)
+    if first.startswith(_TLS_ALERT):
+        return Refusal("it speaks TLS only", TLS_ONLY)
+    _answer(connection, first)
+    if mechanism is not None:
+        return _begin_login(connection, mechanism)
+    try:
+        connection.sendall(_request(_METADATA, 4, _METADATA_BODY))
+        _answer(connection)
+    except ConnectionError:
+        return Refusal("it wants a login", LOGIN)
+    return None
+
+
+def _begin_login(connection: socket.socket, mechanism: str) -> Refusal | None:
+    name = mechanism.encode()
+    connection.sendall(_request(_SASL_HANDSHAKE, 1, struct.pack(">h", len(name)) + name))
+    _, error, count = struct.unpack_from(">ihi", answer := _answer(connection))
+    if error == 0:
+        return None
+    at, known = 10, []
+    for _ in range(count if error == _UNSUPPORTED_MECHANISM else 0):
+        (length,) = struct.unpack_from(">h", answer, at)
+        known.append(answer[at + 2 : at + 2 + length].decode(errors="replace"))
+        at += 2 + length
+    takes = f": it takes {', '.join(known)}" if known else ""
+    return Refusal(f"it takes no login with {mechanism}{takes}", MECHANISM)
+
+
+def _answer(connection: socket.socket, first: bytes = b"") -> bytes:
+    """The next answer without its length, whose first bytes may have been read; raises `ConnectionError`."""
+    head = first + receive(connection, 4 - len(first))
+    return receive(connection, min(struct.unpack(">I", head)[0], _MOST))
+
+
+def _request(key: int, version: int, body: bytes) -> bytes:
+    head = struct.pack(">hhih4s", key, version, 1, 4, b"cqrs")
+    return struct.pack(">i", len(head) + len(body)) + head + body
+
+
+def _untrusted(error: ssl.SSLCertVerificationError) -> Refusal:
+    reason = f"its certificate is not trusted: {error.verify_message.rstrip('.')}"
+    if error.verify_code in _MISMATCHES:
+        return Refusal(
+            reason,
+            "connect to a name that it holds; ssl.endpoint.identification.algorithm= with nothing behind checks none",
+        )
+    if error.verify_code == _EXPIRED:
+        return Refusal(reason, "the broker needs a new one")
+    return Refusal(reason, "ssl.truststore.location must hold the authority that signed it")
+
+
+def _no_tls(error: ssl.SSLError) -> Refusal:
+    said = (error.reason or str(error)).lower().replace("_", " ")
+    if "alert" in said and ("certificate" in said or "unknown ca" in said):
+        why = said.partition("alert ")[2]
+        return Refusal(f"it refuses the certificate of this client: {why}", OUR_CERTIFICATE)
+    if isinstance(error, ssl.SSLEOFError) or "wrong version number" in said or "record layer" in said:
+        return Refusal("it speaks no TLS", NO_TLS)
+    return Refusal(f"TLS fails: {said}", "check the ssl.* client properties and the listener's")

@@ -1,0 +1,46 @@
+"""TLS for kafka-python, which wants an `ssl.SSLContext` where librdkafka takes paths and PEM text."""
+
+import os
+import ssl
+import tempfile
+from pathlib import Path
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.connection.credentials import Tls
+
+
+def context(tls: Tls) -> ssl.SSLContext:
+    """Trust and identity as a context; raises `ConfigurationError` for a store that Python cannot read."""
+    if tls.pkcs12_file:
+        raise ConfigurationError(
+            f"ssl.keystore.location {tls.pkcs12_file}: topic administration needs it as PEM",
+            f"convert it: openssl pkcs12 -in {tls.pkcs12_file} -out keys.pem, and set ssl.key.password",
+        )
+    try:
+        made = ssl.create_default_context(cafile=tls.ca_file, cadata=tls.ca_pem)
+        made.check_hostname = tls.check_hostname
+        _present(made, tls)
+    except (OSError, ValueError) as error:
+        # Messages of these name the failing step, never key material.
+        reason = error.reason if isinstance(error, ssl.SSLError) and error.reason else error
+        raise ConfigurationError(
+            f"the ssl.* client properties cannot be used: {reason}",
+            "check that the files exist, hold PEM, and that ssl.key.password fits",
+        ) from None
+    return made
+
+
+def _present(made: ssl.SSLContext, tls: Tls) -> None:
+    """Load the client's certificate and key, if there are any."""
+    password = tls.key_password or ""  # never None: OpenSSL would ask on the terminal
+    if tls.certificate_file:
+        made.load_cert_chain(tls.certificate_file, tls.key_file, password)
+    elif tls.certificate_pem and tls.key_pem:
+        # OpenSSL reads files only: one that nobody else may read, gone as soon as it is loaded.
+        descriptor, path = tempfile.mkstemp(suffix=".pem")
+        try:
+            with os.fdopen(descriptor, "w", encoding="ascii") as file:
+                file.write(f"{tls.key_pem}\n{tls.certificate_pem}\n")
+            made.load_cert_chain(path, None, password)
+        finally:
+            Path(path).unlink()

@@ -1,0 +1,245 @@
+"""Kafka's client properties, known by their Java names, in the words of librdkafka and of kafka-python."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.connection import credentials
+from cqrs_cli.kafka.connection.credentials import Login, Tls
+
+#: Guarantees rest on these: `clients.py` sets them, nobody else.
+OWNED = frozenset(
+    {
+        "acks",
+        "auto.offset.reset",
+        "bootstrap.servers",
+        "check.crcs",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "enable.idempotence",
+        "enable.partition.eof",
+        "group.id",
+        "group.instance.id",
+        "isolation.level",
+        "partitioner",
+        "partitioner.class",
+        "request.required.acks",
+        "transactional.id",
+    }
+)
+
+#: These have librdkafka load a library into the process.
+_FOREIGN_CODE = re.compile(r"plugin\.library\.paths|ssl\.engine\..*|ssl\.providers")
+
+#: What only the Python binding knows, which takes it for an object.
+_OBJECTS = re.compile(r"default\.topic\.config|logger|\w+_cb|on_\w+")
+
+#: Java's name → librdkafka's, where they differ and mean the same in the same unit.
+_RENAMED = {
+    "fetch.max.wait.ms": "fetch.wait.max.ms",
+    "max.request.size": "message.max.bytes",
+    "receive.buffer.bytes": "socket.receive.buffer.bytes",
+    "request.timeout.ms": "socket.timeout.ms",  # librdkafka's property of that name is a producer's ack timeout
+    "send.buffer.bytes": "socket.send.buffer.bytes",
+}
+
+_KAFKA_PYTHON_NUMBERS = {
+    "connections.max.idle.ms": "connections_max_idle_ms",
+    "metadata.max.age.ms": "metadata_max_age_ms",
+    "receive.buffer.bytes": "receive_buffer_bytes",
+    "reconnect.backoff.max.ms": "reconnect_backoff_max_ms",
+    "reconnect.backoff.ms": "reconnect_backoff_ms",
+    "request.timeout.ms": "request_timeout_ms",
+    "retry.backoff.ms": "retry_backoff_ms",
+    "send.buffer.bytes": "send_buffer_bytes",
+}
+
+#: Translated as a whole by `credentials`, never name by name.
+_TLS = re.compile(
+    r"ssl\.(truststore|keystore)\..*|ssl\.endpoint\.identification\.algorithm"
+    r"|ssl\.key\.(password|pem|location)|ssl\.certificate\.(pem|location)|ssl\.ca\.(pem|location)"
+)
+
+
+def librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Configuration for confluent-kafka; raises `ConfigurationError` for what cannot be said in it.
+
+    Names that are the same, librdkafka's own among them, pass through.
+    """
+    _refuse_unfit(properties)
+    told: dict[str, Any] = {}
+    for name, value in properties.items():
+        if name != "sasl.jaas.config" and _TLS.fullmatch(name) is None:
+            told[_RENAMED.get(name, name)] = value
+    for name in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
+        if told.get(name) == "-1":  # Java's word for the system's default; librdkafka says 0
+            told[name] = "0"
+    if (login := credentials.login(properties)) is not None:
+        told |= _librdkafka_login(login)
+    return told | _librdkafka_tls(credentials.tls(properties), properties)
+
+
+def _librdkafka_login(login: Login) -> dict[str, str]:
+    options = login.options
+    match login.module:
+        case "PlainLoginModule" | "ScramLoginModule":
+            return {"sasl.username": _option(login, "username"), "sasl.password": _option(login, "password")}
+        case "OAuthBearerLoginModule":
+            names = {
+                "clientId": "sasl.oauthbearer.client.id",
+                "clientSecret": "sasl.oauthbearer.client.secret",
+            }
+            names |= {"scope": "sasl.oauthbearer.scope"}
+            told = {name: options[option] for option, name in names.items() if option in options}
+            return {"sasl.oauthbearer.method": "oidc", **told}
+        case "Krb5LoginModule":
+            names = {"principal": "sasl.kerberos.principal", "keyTab": "sasl.kerberos.keytab"}
+            names |= {"serviceName": "sasl.kerberos.service.name"}
+            return {name: options[option] for option, name in names.items() if option in options}
+    raise ConfigurationError(
+        f"sasl.jaas.config: login module {login.module} is not supported",
+        "use PlainLoginModule, ScramLoginModule, OAuthBearerLoginModule or Krb5LoginModule",
+    )
+
+
+def _librdkafka_tls(tls: Tls, properties: Mapping[str, str]) -> dict[str, str]:
+    told = {
+        "ssl.ca.location": tls.ca_file,
+        "ssl.ca.pem": tls.ca_pem,
+        "ssl.certificate.location": tls.certificate_file,
+        "ssl.certificate.pem": tls.certificate_pem,
+        "ssl.key.location": tls.key_file,
+        "ssl.key.pem": tls.key_pem,
+        "ssl.key.password": tls.key_password,
+        "ssl.keystore.location": tls.pkcs12_file,
+        "ssl.keystore.password": tls.store_password if tls.pkcs12_file else None,
+    }
+    if "ssl.endpoint.identification.algorithm" in properties:
+        told["ssl.endpoint.identification.algorithm"] = "https" if tls.check_hostname else "none"
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Configuration for kafka-python's admin client; what it does not know is left out. Raises `ConfigurationError`."""
+    _refuse_unfit(properties)
+    told: dict[str, Any] = {}
+    for name, key in _KAFKA_PYTHON_NUMBERS.items():
+        if (value := properties.get(name)) not in (None, "-1"):
+            told[key] = _number(name, str(value))
+    if "client.id" in properties:
+        told["client_id"] = properties["client.id"]
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    told["security_protocol"] = protocol
+    if protocol.startswith("SASL_"):
+        told |= _kafka_python_login(properties)
+    if protocol.endswith("SSL"):
+        from cqrs_cli.kafka.connection.tls import context
+
+        told["ssl_context"] = context(credentials.tls(properties))
+    return told
+
+
+def _kafka_python_login(properties: Mapping[str, str]) -> dict[str, Any]:
+    mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI")).upper()
+    login = credentials.login(properties)
+    told: dict[str, Any] = {"sasl_mechanism": mechanism}
+    if mechanism == "GSSAPI":
+        service = (login.options.get("serviceName") if login else None) or "kafka"
+        return {**told, "sasl_kerberos_service_name": properties.get("sasl.kerberos.service.name", service)}
+    if mechanism == "OAUTHBEARER":
+        raise ConfigurationError(
+            "sasl.mechanism OAUTHBEARER is not supported for topic administration",
+            "use SCRAM-SHA-512, SCRAM-SHA-256, PLAIN or TLS client certificates",
+        )
+    if login is not None:
+        return {
+            **told,
+            "sasl_plain_username": _option(login, "username"),
+            "sasl_plain_password": _option(login, "password"),
+        }
+    names = {"sasl.username": "sasl_plain_username", "sasl.password": "sasl_plain_password"}
+    if missing := [name for name in names if name not in properties]:
+        raise ConfigurationError(
+            f"sasl.mechanism {mechanism} needs sasl.jaas.config, or {missing[0]}",
+            "add it to the file that --command-config names",
+        )
+    return told | {key: properties[name] for name, key in names.items()}
+
+
+def _option(login: Login, name: str) -> str:
+    if name not in login.options:
+        raise ConfigurationError(
+            f"sasl.jaas.config: {login.module} lacks {name}", 'add username="…" password="…"'
+        )
+    return login.options[name]
+
+
+def _number(name: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ConfigurationError(
+            f"client property {name} is not a number", "give whole milliseconds or bytes"
+        ) from None
+
+
+def _refuse_unfit(properties: Mapping[str, str]) -> None:
+    for name, value in properties.items():
+        if name in OWNED:
+            raise ConfigurationError(
+                f"client property {name} is set by cqrs itself: its guarantees rest on it",
+                "remove it from -X and from the file that --command-config names",
+            )
+        if _FOREIGN_CODE.fullmatch(name):
+            raise ConfigurationError(
+                f"client property {name} is not accepted: cqrs loads no foreign code", "remove it"
+            )
+        if _OBJECTS.fullmatch(name):
+            raise _refusal(f'No such configuration property: "{name}"')
+        if "\0" in name + value or not _is_utf8(name + value):
+            raise ConfigurationError(f"client property {name} holds what is no text", "write it in UTF-8")
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def check(configuration: Mapping[str, Any]) -> None:
+    """Let librdkafka judge names and values, connecting to nothing; raises `ConfigurationError`, quoting no value."""
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    from cqrs_cli.kafka.clients import LOG
+
+    # No address, no connection. `log_level` 0: what it has to say comes back as the exception.
+    offline = {name: value for name, value in configuration.items() if name != "bootstrap.servers"}
+    try:
+        AdminClient({**offline, "log_level": 0}, logger=LOG)
+    except KafkaException as error:
+        raise _refusal(_without(offline.values(), str(error.args[0].str()))) from None
+    except (TypeError, ValueError) as error:
+        raise _refusal(_without(offline.values(), str(error))) from None
+
+
+def _without(values: Iterable[object], said: str) -> str:
+    """What librdkafka said without the values it quotes: where a line end is missing, a password may stand in any."""
+    for value in sorted(map(str, values), key=len, reverse=True):
+        if len(value) > 3:
+            said = said.replace(value, "…")
+    return said
+
+
+def _refusal(said: str) -> ConfigurationError:
+    unknown = re.search(r'No such configuration property: "([^"]+)"', said)
+    if unknown:
+        return ConfigurationError(
+            f"librdkafka does not know the client property {unknown[1]}",
+            "check its spelling, or remove it if only Java clients have it",
+        )
+    without_values = re.sub(r'Invalid value "[^"]*"', "Invalid value", said)
+    return ConfigurationError(f"client properties refused: {without_values}", "check -X and --command-config")

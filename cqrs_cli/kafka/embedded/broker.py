@@ -1,0 +1,122 @@
+"""The embedded Kafka of a project: one real broker in KRaft mode, on loopback, data in `<root>/.cqrs/kafka`.
+
+It outlives the command that started it and is found again through its state file. That file is believed only
+as far as it can be checked: the process must be the one that was started (its start time tells), in this very
+folder, and whoever answers on the port must be our cluster. Only one command at a time starts or stops it, by
+a file lock.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.embedded import files, ivy, jars
+from cqrs_cli.kafka.embedded import process as broker_process
+from cqrs_cli.kafka.embedded.files import State
+from cqrs_cli.kafka.embedded.jars import Note
+from cqrs_cli.system import lock, process
+from cqrs_cli.system.java import find_java
+
+#: How long a broker may take to close its logs before it is killed, seconds.
+GRACE = 30.0
+
+#: Starts in a row when somebody keeps taking the chosen ports in between.
+_TRIES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A running broker. `started`: this very call started it, so whoever made the call may stop it again."""
+
+    bootstrap_server: str
+    pid: int
+    version: str
+    cluster_id: str
+    data: Path
+    log: Path
+    started: bool = False
+
+
+def start(root: Path, note: Note = lambda _: None, progress: Note | None = None) -> Broker:
+    """The project's broker, serving. `note` and `progress` tell of the one download, as `jars.ensure` says.
+
+    Raises `UnavailableError` without Java or when the broker does not come up (naming its log),
+    `ConfigurationError` when a folder cannot be written.
+    """
+    running = status(root)
+    if running is not None:
+        return running
+    java = find_java()
+    library = jars.ensure(ivy.fetcher(java), note, progress)
+    home = files.home(root)
+    with _alone(home, note):
+        state = files.read_state(home)
+        if state is not None and broker_process.lives(home, state):
+            broker_process.wait(home, state, files.log_size(home))
+            return _broker(home, state)
+        note("starting the embedded Kafka")
+        return _broker(home, _started(java, library, home, state), started=True)
+
+
+def stop(root: Path) -> bool:
+    """End the project's broker and wait until it is gone; False if none was running. Its data stays."""
+    home = files.home(root)
+    if files.read_state(home) is None:
+        return False
+    with _alone(home, lambda _: None):
+        state = files.read_state(home)
+        if state is None or not broker_process.lives(home, state):
+            return False
+        process.end(state.pid, state.born, GRACE)
+        return True
+
+
+def status(root: Path) -> Broker | None:
+    """The project's broker if it runs and answers. Starts and changes nothing."""
+    home = files.home(root)
+    state = files.read_state(home)
+    if state is None or not broker_process.lives(home, state) or not broker_process.serves(state):
+        return None
+    return _broker(home, state)
+
+
+def _started(java: Path, library: Path, home: Path, before: State | None) -> State:
+    cluster_id = broker_process.format_data(java, library, home)
+    for tries_left in reversed(range(_TRIES)):
+        log_start = files.log_size(home)
+        state = broker_process.spawn(java, library, home, cluster_id, broker_process.choose_ports(before))
+        try:
+            broker_process.wait(home, state, log_start)
+            break
+        except broker_process.PortTakenError:
+            if not tries_left:
+                raise
+        except BaseException:  # Ctrl-C too: what nobody waits for must not be left behind
+            process.end(state.pid, state.born, GRACE)
+            raise
+    return state
+
+
+@contextmanager
+def _alone(home: Path, note: Note) -> Iterator[None]:
+    """No other command starts or stops this broker. `ConfigurationError`: the folder cannot be written."""
+    limit = broker_process.PATIENCE + GRACE
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        with lock.held(
+            home / files.LOCK,
+            lambda: note("another command is starting or stopping Kafka; waiting"),
+            limit,
+        ):
+            yield
+    except OSError as error:
+        hint = "make it writable and give it room, or name a broker with -b"
+        raise ConfigurationError(f"cannot write {home}: {error.strerror or error}", hint) from error
+
+
+def _broker(home: Path, state: State, started: bool = False) -> Broker:
+    server = f"127.0.0.1:{state.port}"
+    data, log = home / files.DATA, home / files.LOG
+    return Broker(server, state.pid, state.version, state.cluster_id, data, log, started)

@@ -1,0 +1,120 @@
+"""Fetches the broker's jars with the Ivy that ships inside PySpark: no further tool to install."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.embedded import jars
+
+#: Seconds without a word from Ivy after which the network counts as gone.
+SILENCE = 180.0
+
+#: Without the provider log4j-slf4j-impl the broker would log nothing; its version is that of Kafka's log4j.
+_MODULE = f"""\
+<ivy-module version="2.0">
+  <info organisation="cqrs" module="embedded-kafka"/>
+  <dependencies>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{jars.VERSION}" conf="default->default"/>
+    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="2.24.3" conf="default->default"/>
+  </dependencies>
+</ivy-module>
+"""
+
+
+def fetcher(java: Path) -> jars.Fetch:
+    """What `jars.ensure` calls to fill its folder."""
+
+    def fetch(folder: Path, at: jars.Count) -> None:
+        work = folder / ".ivy"
+        work.mkdir()
+        (work / "ivy.xml").write_text(_MODULE)
+        found, fetched, size, said = 0, 0, 0, [""]
+        with _ivy(java, work, folder) as lines:
+            for line in lines:
+                said.append(line.strip())
+                if kilobytes := re.search(r"\((\d+)kB\)$", line.rstrip()):
+                    size += int(kilobytes.group(1)) * 1024
+                found += line.startswith("\tfound ")
+                fetched += "[SUCCESSFUL ]" in line
+                at(found, fetched, size)
+        if not any(line.startswith(":: retrieving") for line in said):
+            raise _failure(said)
+
+    return fetch
+
+
+@contextmanager
+def _ivy(java: Path, work: Path, target: Path) -> Iterator[Iterator[str]]:
+    """Ivy's lines as it says them. It is ended when the block is left early or after a long silence."""
+    command = [
+        str(java),
+        "-jar",
+        str(_ivy_jar()),
+        *_own_settings(),
+        "-ivy",
+        str(work / "ivy.xml"),
+        "-confs",
+        "default",
+    ]
+    command += ["-cache", str(work / "cache"), "-retrieve", f"{target}/[artifact]-[revision].[ext]"]
+    ivy = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    with ivy:
+        assert ivy.stdout is not None
+        try:
+            yield _watched(ivy, iter(ivy.stdout))
+        finally:
+            ivy.kill()  # a no-op once it has ended by itself
+
+
+def _watched(ivy: subprocess.Popen[str], lines: Iterator[str]) -> Iterator[str]:
+    while True:
+        alarm = threading.Timer(SILENCE, ivy.kill)
+        alarm.start()
+        try:
+            line = next(lines, None)
+        finally:
+            alarm.cancel()
+        if line is None:
+            return
+        yield line
+
+
+def _ivy_jar() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        for jar in sorted(Path(place).glob("jars/ivy-*.jar")):
+            return jar
+    raise UnavailableError(
+        "PySpark, whose Ivy fetches Apache Kafka, is not whole", "pip install --force-reinstall pyspark"
+    )
+
+
+def _own_settings() -> list[str]:
+    """A user behind a mirror has Ivy settings: the file in CQRS_IVY_SETTINGS, else in Ivy's usual place."""
+    named = os.environ.get("CQRS_IVY_SETTINGS")
+    if named and not Path(named).is_file():
+        raise ConfigurationError(f"CQRS_IVY_SETTINGS names {named}, which is no file", "correct or unset it")
+    path = Path(named) if named else Path.home() / ".ivy2" / "ivysettings.xml"
+    return ["-settings", str(path)] if path.is_file() else []
+
+
+def _failure(said: list[str]) -> UnavailableError:
+    """Of Ivy's many lines the one that says why: what the network said, else what it did not find."""
+    telling = ("Server access error", "Host ", "not found", "Exception", "Error")
+    reasons = [line.strip(": ") for sign in telling for line in said if sign in line]
+    why = (reasons or [line for line in said if line][-1:] or ["Ivy ended without a word"])[0]
+    hint = "connect to the network this once, name Ivy settings in CQRS_IVY_SETTINGS, or a broker with -b"
+    return UnavailableError(f"cannot fetch Apache Kafka {jars.VERSION}: {why}", hint)

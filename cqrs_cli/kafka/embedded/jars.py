@@ -1,0 +1,127 @@
+"""Apache Kafka's jars: fetched once per user, then there for good, without a network.
+
+A folder counts as complete when it holds every jar that `jars.sha256` lists, byte for byte. It is filled
+beside its place and renamed, so that whatever interrupts a download leaves nothing that would be taken.
+"""
+
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.system import lock as file_lock
+
+VERSION = "4.1.0"
+
+#: How long a command waits for another one's download, seconds.
+PATIENCE = 1800.0
+
+Note = Callable[[str], None]
+#: Called with (jars found, jars fetched, bytes fetched), each so far.
+Count = Callable[[int, int, int], None]
+#: Fills an empty folder.
+Fetch = Callable[[Path, Count], None]
+
+
+def listed() -> dict[str, str]:
+    """Name → SHA-256 of every jar of the embedded broker."""
+    lines = Path(__file__).with_name("jars.sha256").read_text().splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def cache_folder() -> Path:
+    """`kafka-<version>` in CQRS_CACHE_DIR, else in the user's cache."""
+    own = os.environ.get("CQRS_CACHE_DIR")
+    if own:
+        return Path(own).expanduser() / f"kafka-{VERSION}"
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "cqrs" / f"kafka-{VERSION}"
+
+
+def ensure(
+    fetch: Fetch,
+    note: Note,
+    progress: Note | None = None,
+    folder: Path | None = None,
+    wanted: Mapping[str, str] | None = None,
+) -> Path:
+    """The folder with all jars, fetched first when it is missing or incomplete.
+
+    `note` gets a line at the start and a few on the way; `progress`, where given, gets the present count
+    instead of these, as often as it changes. Raises `ConfigurationError` when the cache cannot be written,
+    `UnavailableError` when the jars cannot be had.
+    """
+    folder = folder or cache_folder()
+    wanted = wanted or listed()
+    if not faults(folder, wanted):
+        return folder
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.with_name(f"{folder.name}.lock")
+        with file_lock.held(
+            lock, lambda: note("another command is fetching Apache Kafka; waiting"), PATIENCE
+        ):
+            if faults(folder, wanted):
+                _replace(folder, wanted, fetch, _Report(note, progress, len(wanted)))
+    except OSError as error:
+        hint = "make room or name another folder in CQRS_CACHE_DIR"
+        raise ConfigurationError(
+            f"cannot write the cache {folder.parent}: {error.strerror or error}", hint
+        ) from error
+    return folder
+
+
+def faults(folder: Path, wanted: Mapping[str, str]) -> list[str]:
+    """The jars that are missing or not as listed."""
+    return [name for name, digest in wanted.items() if _digest(folder / name) != digest]
+
+
+def _replace(folder: Path, wanted: Mapping[str, str], fetch: Fetch, report: "_Report") -> None:
+    """Only under the lock: whatever an interrupted command left at these two places is nobody's."""
+    fresh = folder.with_name(f"{folder.name}.part")
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir()
+    try:
+        report.begin()
+        fetch(fresh, report.at)
+        wrong = faults(fresh, wanted)
+        if wrong:
+            what = f"{len(wrong)} of {len(wanted)} fetched jars of Kafka are not the right ones: {wrong[0]}"
+            raise UnavailableError(what, "try again, or mend the mirror that served them")
+        shutil.rmtree(folder, ignore_errors=True)
+        fresh.rename(folder)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def _digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+class _Report:
+    """Says how far the download is: to `progress` at every change, else in a handful of lines."""
+
+    def __init__(self, note: Note, progress: Note | None, total: int) -> None:
+        self._note = note
+        self._progress = progress
+        self._total = total
+        self._lines = 0
+
+    def begin(self) -> None:
+        self._note(f"fetching Apache Kafka {VERSION}, once: {self._total} jars, about 43 MB")
+
+    def at(self, found: int, fetched: int, size: int) -> None:
+        state = f"{fetched} of {self._total} jars, {size / 1e6:.0f} MB" if fetched else f"{found} jars found"
+        text = f"fetching Apache Kafka {VERSION}: {state}"
+        lines = (found + fetched) * 3 // self._total
+        if self._progress is not None:
+            self._progress(text)
+        elif lines > self._lines:
+            self._lines = lines
+            self._note(text)

@@ -1,0 +1,75 @@
+"""What the user of a client must be allowed where the cluster has an authorizer, by role."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.topics.topics import KINDS, Topics
+
+#: send: `send`, also with --wait. run: `run`. read: `show`, `tail`, `replay`, `verify`, `status`. init: `init`.
+Role = Literal["send", "run", "read", "init"]
+ROLES: tuple[Role, ...] = ("send", "run", "read", "init")
+
+
+class Need(NamedTuple):
+    """One operation on one resource, in Kafka's words: `Write` on `topic` `bank_account.events`."""
+
+    operation: str
+    resource: Literal["topic", "group", "transactional-id"]
+    name: str
+    prefixed: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {self.resource} {self.name}{'*' if self.prefixed else ''}"
+
+    def flags(self) -> str:
+        """What grants it, as flags of kafka-acls.sh."""
+        prefixed = " --resource-pattern-type prefixed" if self.prefixed else ""
+        return f"--operation {self.operation} --{self.resource} '{self.name}'{prefixed}"
+
+    def missing(self, role: Role | None = None) -> ConfigurationError:
+        """The error for a user that is not allowed it."""
+        purpose = f", which {role} needs" if role else ""
+        return ConfigurationError(
+            f"{self} is not allowed{purpose}",
+            f"grant it: kafka-acls.sh --add --allow-principal User:NAME {self.flags()}",
+        )
+
+
+def refusal(missing: Sequence[Need], role: Role) -> ConfigurationError:
+    """The error for a user that is not allowed all of these, at least one."""
+    if len(missing) == 1:
+        return missing[0].missing(role)
+    told = "; ".join(map(str, missing))
+    return ConfigurationError(
+        f"not allowed, which {role} needs: {told}", f"cqrs doctor --for {role} says how to grant each"
+    )
+
+
+def needs(role: Role, topics: Topics) -> list[Need]:
+    """What the role needs for one aggregate. Read and Write include Describe."""
+    commands, events, outcomes, dead_letters = map(topics.name, KINDS)
+    match role:
+        case "send":
+            return [Need("Write", "topic", commands), Need("Read", "topic", outcomes)]
+        case "run":
+            return [
+                Need("Read", "topic", commands),
+                *(Need(how, "topic", name) for name in (events, outcomes) for how in ("Read", "Write")),
+                Need("Write", "topic", dead_letters),
+                *(Need("DescribeConfigs", "topic", topics.name(kind)) for kind in KINDS),
+                Need("Read", "group", topics.group),
+                Need("Write", "transactional-id", topics.transactional_ids, prefixed=True),
+            ]
+        case "read":
+            return [
+                *(Need("Read", "topic", topics.name(kind)) for kind in KINDS),
+                *(Need("DescribeConfigs", "topic", topics.name(kind)) for kind in KINDS),
+                Need("Describe", "group", topics.group),
+            ]
+        case "init":
+            return [
+                Need(how, "topic", topics.name(kind))
+                for kind in KINDS
+                for how in ("Create", "Describe", "DescribeConfigs")
+            ]

@@ -1,0 +1,155 @@
+"""What makes four topics a sound set: pure rules over what a cluster says of them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.topics.topics import ENVELOPE_ROOM, KINDS, Kind, TopicPlan, Topics
+from cqrs_cli.settings.durations import milliseconds, show_duration
+
+UNLIMITED = -1
+_PERMANENT: tuple[Kind, ...] = ("events", "outcomes", "dead-letters")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicInfo:
+    """A topic as the cluster has it. `operations`: what we may do with it, None where the broker does not say."""
+
+    topic_id: str
+    partitions: int
+    replication: int
+    configs: Mapping[str, str]
+    operations: frozenset[str] | None = None
+
+    def number(self, name: str, default: int) -> int:
+        """A numeric configuration value."""
+        return int(self.configs.get(name) or default)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSet:
+    """The four topics of an aggregate, found sound: what identifies them and what they take."""
+
+    cluster_id: str
+    partitions: int
+    ids: Mapping[Kind, str]
+    max_bytes: Mapping[Kind, int]
+
+
+def topic_set(cluster_id: str, found: Mapping[Kind, TopicInfo]) -> TopicSet:
+    """The set that `found`, complete and sound, makes."""
+    return TopicSet(
+        cluster_id,
+        found["commands"].partitions,
+        {kind: info.topic_id for kind, info in found.items()},
+        {kind: info.number("max.message.bytes", 0) for kind, info in found.items()},
+    )
+
+
+def missing(topics: Topics, found: Mapping[Kind, TopicInfo]) -> ConfigurationError | None:
+    """The error for topics that do not exist; None if all four do."""
+    names = [topics.name(kind) for kind in KINDS if kind not in found]
+    if not names:
+        return None
+    what = (
+        f"topic {names[0]} does not exist" if len(names) == 1 else f"topics {', '.join(names)} do not exist"
+    )
+    return ConfigurationError(what, f"create what is missing: cqrs init {topics.aggregate}")
+
+
+def mistakes(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> list[ConfigurationError]:
+    """Everything wrong with the topics that exist, gravest first."""
+    return [
+        *_partitions(topics, found, plan),
+        *(error for kind, info in found.items() for error in _deletion(topics, kind, info)),
+        *_timestamps(topics, found),
+        *_outcomes_retention(topics, found, plan.dedup_window),
+        *_sizes(topics, found),
+        *_copies(topics, found),
+    ]
+
+
+def _partitions(
+    topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan
+) -> Iterable[ConfigurationError]:
+    counts = {topics.name(kind): info.partitions for kind, info in found.items()}
+    if len(set(counts.values())) > 1:
+        told = ", ".join(f"{name} {count}" for name, count in counts.items())
+        yield ConfigurationError(
+            f"the topics of {topics.aggregate} differ in their number of partitions: {told}",
+            "all four need the same: delete those that hold nothing yet, then cqrs init",
+        )
+    elif counts and plan.insist and (count := next(iter(counts.values()))) != plan.partitions:
+        yield ConfigurationError(
+            f"the topics of {topics.aggregate} have {count} partitions, not {plan.partitions}: their number is fixed "
+            "for life, since keys would move to other partitions and an aggregate would live twice",
+            "leave out --partitions; another number is a migration to new topics, under another --topic-prefix",
+        )
+
+
+def _deletion(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[ConfigurationError]:
+    name = topics.name(kind)
+    policy = info.configs.get("cleanup.policy", "delete")
+    if policy != "delete":
+        why = (
+            "compaction deletes events" if kind == "events" else "compaction deletes what is still to be read"
+        )
+        yield _wrong(name, "cleanup.policy", policy, "delete", why)
+    if kind == "events" and (kept := info.number("retention.ms", UNLIMITED)) != UNLIMITED:
+        why = "events are the source of truth, and would be deleted"
+        yield _wrong(name, "retention.ms", str(kept), "-1", why)
+    if kind in _PERMANENT and (size := info.number("retention.bytes", UNLIMITED)) != UNLIMITED:
+        yield _wrong(name, "retention.bytes", str(size), "-1", "records would be deleted before their time")
+
+
+def _timestamps(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+    for kind, info in found.items():
+        wanted = "LogAppendTime" if kind == "commands" else "CreateTime"
+        why = "clients' clocks would decide" if kind == "commands" else "its records carry the command's time"
+        if (stamped := info.configs.get("message.timestamp.type", "CreateTime")) != wanted:
+            yield _wrong(topics.name(kind), "message.timestamp.type", stamped, wanted, why)
+
+
+def _outcomes_retention(
+    topics: Topics, found: Mapping[Kind, TopicInfo], window: timedelta
+) -> Iterable[ConfigurationError]:
+    """A rebuilt shard learns the remembered ids from outcomes, one window back from the oldest command there may be."""
+    if not {"commands", "outcomes"} <= found.keys():
+        return
+    asked = found["commands"].number("retention.ms", UNLIMITED)
+    kept = found["outcomes"].number("retention.ms", UNLIMITED)
+    least = UNLIMITED if asked == UNLIMITED else asked + 2 * milliseconds(window)
+    if kept != UNLIMITED and (least == UNLIMITED or kept < least):
+        why = f"the commands' retention and two dedup windows of {show_duration(window)} must fit in"
+        yield _wrong(
+            topics.outcomes, "retention.ms", str(kept), f"at least {least}" if least >= 0 else "-1", why
+        )
+
+
+def _sizes(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+    """A dead letter holds the command's bytes and the reason; it must fit whatever the command was."""
+    if "commands" not in found:
+        return
+    least = found["commands"].number("max.message.bytes", 0) + ENVELOPE_ROOM
+    for kind in ("outcomes", "dead-letters"):
+        info = found.get(kind)
+        if info is not None and (size := info.number("max.message.bytes", 0)) < least:
+            why = "a command of the largest size must fit in with its reason"
+            yield _wrong(topics.name(kind), "max.message.bytes", str(size), f"at least {least}", why)
+
+
+def _copies(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
+    """Of three replicas two must have a record before it counts as written."""
+    for kind, info in found.items():
+        if info.replication >= 3 and (least := info.number("min.insync.replicas", 1)) < 2:
+            why = "what was acknowledged would be lost with one broker"
+            yield _wrong(topics.name(kind), "min.insync.replicas", str(least), "at least 2", why)
+
+
+def _wrong(topic: str, name: str, value: str, wanted: str, why: str) -> ConfigurationError:
+    setting = wanted.removeprefix("at least ")
+    return ConfigurationError(
+        f"topic {topic} has {name}={value}, needs {wanted}: {why}",
+        f"set it: kafka-configs.sh --alter --topic {topic} --add-config {name}={setting}",
+    )

@@ -1,0 +1,93 @@
+"""The four topics of an aggregate, as values; names of the group and the transactions that guard them."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Literal
+
+from cqrs_cli.settings.durations import milliseconds
+
+Kind = Literal["commands", "events", "outcomes", "dead-letters"]
+KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters")
+
+#: Room beyond the command itself for headers, reason and envelope in outcomes and dead letters.
+ENVELOPE_ROOM = 64 * 1024
+
+#: Of commands and events unless somebody has made the commands' topic otherwise: Kafka's own default, said outright.
+MAX_MESSAGE_BYTES = 1_048_588
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPlan:
+    """How new topics are made. `insist`: this number of partitions was asked for, another one is a mistake."""
+
+    partitions: int = 4
+    insist: bool = False
+    commands_retention: timedelta = timedelta(days=7)
+    outcomes_retention: timedelta | None = None  # None: unlimited; dead letters are kept as long
+    dedup_window: timedelta = timedelta(hours=24)
+
+    def configs(
+        self, kind: Kind, max_message_bytes: int = MAX_MESSAGE_BYTES, brokers: int = 1
+    ) -> dict[str, str]:
+        """The topic's configuration. `max_message_bytes` is the commands'; three brokers allow a majority of replicas.
+
+        Time and size limits are said outright: a broker's own defaults must not delete events.
+        """
+        retention = {"commands": self.commands_retention, "events": None}.get(kind, self.outcomes_retention)
+        # Clients' clocks decide nothing; the other topics carry the command's time.
+        stamped_by_broker = kind == "commands"
+        room = ENVELOPE_ROOM if kind in ("outcomes", "dead-letters") else 0
+        return {
+            "cleanup.policy": "delete",
+            "retention.ms": "-1" if retention is None else str(milliseconds(retention)),
+            "retention.bytes": "-1",
+            "message.timestamp.type": "LogAppendTime" if stamped_by_broker else "CreateTime",
+            "max.message.bytes": str(max_message_bytes + room),
+            "min.insync.replicas": "2" if brokers >= 3 else "1",
+        }
+
+    @staticmethod
+    def replication(brokers: int) -> int:
+        """Three copies wherever three brokers are, else one."""
+        return 3 if brokers >= 3 else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Names derived from one aggregate's name and the topic prefix (put before the names as it is)."""
+
+    aggregate: str
+    prefix: str = ""
+
+    def name(self, kind: Kind) -> str:
+        return f"{self.prefix}{self.aggregate}.{kind}"
+
+    @property
+    def commands(self) -> str:
+        return self.name("commands")
+
+    @property
+    def events(self) -> str:
+        return self.name("events")
+
+    @property
+    def outcomes(self) -> str:
+        return self.name("outcomes")
+
+    @property
+    def dead_letters(self) -> str:
+        return self.name("dead-letters")
+
+    @property
+    def group(self) -> str:
+        """The consumer group whose offsets say how far each partition is decided, and by whom (the claim)."""
+        return f"cqrs.{self.commands}"
+
+    @property
+    def transactional_ids(self) -> str:
+        """What all transactional ids of the aggregate begin with."""
+        return f"cqrs.{self.events}."
+
+    def transactional_id(self, partition: int) -> str:
+        """One writer per partition of the events topic, whoever runs it: exclusivity belongs to the topic."""
+        return f"{self.transactional_ids}{partition}"

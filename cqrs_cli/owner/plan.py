@@ -1,0 +1,106 @@
+"""What the driver hands to the tasks, and what they hand back: plain values that travel."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import Partitioner
+from cqrs_cli.kafka.topics.topics import Kind, Topics
+from cqrs_cli.owner.claim import Claim, Counts
+from cqrs_cli.state.shard import Identity
+
+
+class Unit(NamedTuple):
+    """What has one owner: a partition of an aggregate's topics."""
+
+    aggregate: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """One aggregate's topics as the driver found them."""
+
+    topics: Topics
+    cluster_id: str
+    ids: dict[Kind, str]  # kind → topic id
+    partitions: int
+    max_bytes: dict[Kind, int]  # kind → max.message.bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One submission of one run: the same for all its tasks."""
+
+    connection: Connection
+    grounds: dict[str, Ground]  # by aggregate
+    package: str
+    root: Path  # where the package lies; on a worker it comes from the shipped archive
+    partitioner: Partitioner
+    window: int  # ms
+    state_dir: Path
+    generation: int
+    run: str
+    submission: int = 0
+    targets: dict[Unit, int] | None = None  # where `--once` ends: commands offset by partition
+    accept_loss: dict[Unit, int] = field(default_factory=dict)
+    refused: dict[Unit, frozenset[int]] = field(default_factory=dict)
+
+    def units(self) -> list[Unit]:
+        """Every (aggregate, partition) of the run."""
+        return [
+            Unit(name, p) for name, ground in sorted(self.grounds.items()) for p in range(ground.partitions)
+        ]
+
+    def share(self, task: int, tasks: int) -> list[Unit]:
+        """What one of `tasks` tasks owns."""
+        return self.units()[task::tasks]
+
+    def claim(self, unit: Unit, attempt: int) -> Claim:
+        """The claim of a task's attempt, before it has seen the one that stands."""
+        ground = self.grounds[unit.aggregate]
+        return Claim(
+            self.generation,
+            self.run,
+            self.submission,
+            attempt,
+            0,
+            ground.ids["commands"],
+            ground.partitions,
+        )
+
+    def shard(self, unit: Unit) -> Path:
+        """The folder of a partition's shard."""
+        return shard_folder(self.state_dir, self.grounds[unit.aggregate].topics) / str(unit.partition)
+
+    def identity(self, unit: Unit, aggregate: Aggregate) -> Identity:
+        """What the shard of a partition is a cache of."""
+        ground = self.grounds[unit.aggregate]
+        return Identity(
+            cluster_id=ground.cluster_id,
+            topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
+            partition=unit.partition,
+            partitions=ground.partitions,
+            schema=aggregate.schema,
+            revision=aggregate.decider.revision,
+            window_ms=self.window,
+        )
+
+
+def shard_folder(state_dir: Path, topics: Topics) -> Path:
+    """Where an aggregate's shards rest, a folder for each partition."""
+    return state_dir / topics.commands.removesuffix(".commands")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an owner ended: quietly (`error` None), or with the error that ends the run."""
+
+    unit: Unit
+    counts: Counts
+    error: CqrsError | None = None
+    notes: tuple[str, ...] = ()
+    cpu: float = 0.0  # seconds of its whole task, told by the task's first owner

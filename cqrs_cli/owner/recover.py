@@ -1,0 +1,164 @@
+"""Bringing a shard up to the log: folding events and outcomes that are not in it yet.
+
+Folding is idempotent by aggregate version, so that positions may be lower bounds.
+"""
+
+from collections.abc import Mapping
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import REMEMBERED, Remembered
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.readers import offset_at, read
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.claim import Accepted
+from cqrs_cli.owner.state_cache import Ledger
+
+
+def fold_events(
+    connection: Connection,
+    aggregate: Aggregate,
+    topics: Topics,
+    partition: int,
+    ledger: Ledger,
+    bounds: tuple[int, int],
+    accepted: Accepted | None = None,
+) -> None:
+    """Fold the events of the log that has these bounds; raises `ContradictionError` naming the record that cannot
+    follow, and where events were deleted, unless an operator `accepted` that loss.
+    """
+    at, (start, end) = ledger.positions.events, bounds
+    if at > end:
+        raise ContradictionError(
+            f"{topics.events} partition {partition} ends at {end}, before the {at} that was already folded",
+            "the topic was truncated or replaced: restore it before anything is decided",
+        )
+    if at < start and (accepted is None or start > accepted.events[0]):
+        raise ContradictionError(
+            f"{topics.events} partition {partition} begins at {start}: events from {at} on were deleted",
+            "restore the topic, and set its retention.ms and retention.bytes to -1",
+        )
+    for records in read(connection, topics.events, partition, max(at, start), end):
+        with ledger.looking():
+            states = _folded(aggregate, topics, partition, ledger, records)
+        ledger.fold(ledger.positions._replace(events=records[-1].offset + 1), states)
+    if ledger.positions.events < end:
+        ledger.fold(ledger.positions._replace(events=end))
+
+
+def _folded(
+    aggregate: Aggregate, topics: Topics, partition: int, ledger: Ledger, records: list[Record]
+) -> dict[str, Folded]:
+    states: dict[str, Folded] = {}
+    for record in records:
+        try:
+            event = read_event(record.value)
+            before = states.get(event.subject) or ledger.state(event.subject)
+            after = fold_event(aggregate, before, event)
+        except (FoldError, ValueError) as error:
+            raise ContradictionError(
+                f"{topics.events} partition {partition} offset {record.offset}: {error}",
+                f"look at it: cqrs tail {aggregate.name} events --partition {partition} --from {record.offset} -n 1",
+            ) from error
+        if after is not before:
+            states[event.subject] = after
+    return states
+
+
+def fold_outcomes(
+    connection: Connection,
+    topics: Topics,
+    partition: int,
+    ledger: Ledger,
+    bounds: tuple[int, int],
+    last: Record | None,
+    window: int,
+    onward: int | None = None,
+    accepted: Accepted | None = None,
+) -> None:
+    """Remember the decisions in the log that has these bounds: into an empty shard those of one window back from the
+    `last` outcome. What its retention has deleted is older than that.
+
+    The events must be folded: raises `ContradictionError` if they do not reach what was decided, naming the command to
+    go `onward` from. Of what was decided when an operator `accepted` a loss they need not.
+    """
+    at, (start, end) = ledger.positions.outcomes, bounds
+    if at > end:
+        raise ContradictionError(
+            f"{topics.outcomes} partition {partition} ends at {end}, before the {at} that was already folded",
+            "the topic was truncated or replaced: restore it before anything is decided",
+        )
+    if at == 0 and last is not None:
+        at = offset_at(connection, topics.outcomes, partition, max(0, last.timestamp - window)) or 0
+    for records in read(connection, topics.outcomes, partition, max(at, start), end):
+        positions = ledger.positions
+        clock = max(positions.clock, *(record.timestamp for record in records))
+        remembered: dict[tuple[str, str], Remembered] = {}
+        decided = positions.commands
+        latest: dict[str, OutcomeEnvelope] = {}
+        for record in records:
+            outcome = outcome_of(topics, partition, record)
+            decided = outcome.data.offset + 1
+            remember(remembered, outcome, record.timestamp)
+            if accepted is not None and record.offset < accepted.outcomes:
+                continue
+            if outcome.subject is not None and outcome.data.status != "failed":
+                latest[outcome.subject] = outcome
+        _check_events(topics, partition, ledger, latest, decided if onward is None else onward)
+        ledger.fold(
+            positions._replace(commands=decided, outcomes=records[-1].offset + 1, clock=clock),
+            None,
+            remembered,
+        )
+    if ledger.positions.outcomes < end:
+        ledger.fold(ledger.positions._replace(outcomes=end))
+
+
+def _check_events(
+    topics: Topics, partition: int, ledger: Ledger, latest: Mapping[str, OutcomeEnvelope], onward: int
+) -> None:
+    """Where events were lost, aggregates would be decided on as they once were."""
+    with ledger.looking():
+        for subject, outcome in latest.items():
+            state, verdict = ledger.state(subject), outcome.data
+            if falls_short(state, outcome):
+                version = state.version if state else 0
+                raise ContradictionError(
+                    f"{topics.events} partition {partition} leaves {subject!r} at version {version}, "
+                    f"though command {verdict.offset} left it at {verdict.version}: events were lost",
+                    "restore the topic; to go on without them: "
+                    f"cqrs run --accept-loss {topics.aggregate}:{partition}@{onward}",
+                )
+
+
+def falls_short(state: Folded | None, outcome: OutcomeEnvelope) -> bool:
+    """Whether events were lost: those that are there do not lead to where the command left its aggregate."""
+    return (state.version if state else 0) < outcome.data.version
+
+
+def outcome_of(topics: Topics, partition: int, record: Record) -> OutcomeEnvelope:
+    """An outcomes record as it is read; raises `ContradictionError` if it is none."""
+    try:
+        return read_outcome(record.value)
+    except ValueError as error:
+        raise ContradictionError(
+            f"{topics.outcomes} partition {partition} offset {record.offset} is no outcome: {error}",
+            f"only cqrs may write there: cqrs tail {topics.aggregate} outcomes --partition {partition} "
+            f"--from {record.offset} -n 1",
+        ) from error
+
+
+def remember(into: dict[tuple[str, str], Remembered], outcome: OutcomeEnvelope, timestamp: int) -> None:
+    """What deciding remembered, read back from its outcome. An `ID_REUSED` never replaces what is remembered."""
+    verdict = outcome.data
+    if outcome.subject is None or outcome.causationid is None or verdict.status not in REMEMBERED:
+        return
+    if verdict.reason == "ID_REUSED" or not isinstance(verdict.fingerprint, int):
+        return
+    into[outcome.subject, outcome.causationid] = Remembered(
+        timestamp, verdict.offset, verdict.status, verdict.version, verdict.events, verdict.fingerprint
+    )

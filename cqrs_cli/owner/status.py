@@ -1,0 +1,90 @@
+"""How far each partition is decided, who owns it, and what rests of it on this machine. Needs no Spark."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from confluent_kafka import KafkaException
+
+from cqrs_cli.core import digest
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.topics.acls import Need
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.claim import Claim, parse_claim
+from cqrs_cli.owner.plan import shard_folder
+from cqrs_cli.state.shard import Identity, open_readonly
+
+
+class Shard(NamedTuple):
+    """A partition's state on this machine: its aggregates, bytes on disk, and the sum of their digests if asked for."""
+
+    aggregates: int
+    bytes: int
+    digest: int | None
+
+
+class Partition(NamedTuple):
+    """Commands are in the log from `start` to `end`, and decided below `position` (None: none yet, or it expired)."""
+
+    partition: int
+    start: int
+    end: int
+    position: int | None
+    claim: Claim | None
+    shard: Shard | None
+
+    @property
+    def lag(self) -> int:
+        """How many commands are not decided yet; an upper bound, as offsets have holes."""
+        return max(0, self.end - max(self.start, self.position or 0))
+
+
+def overview(
+    connection: Connection, topics: Topics, state_dir: Path, with_digest: bool = False
+) -> list[Partition]:
+    """Every partition of an aggregate; raises `ConfigurationError` if its topics do not exist."""
+    numbers = range(readers.partitions(connection, topics.commands))
+    client = clients.consumer(connection, group=topics.group, isolation="read_uncommitted")
+    try:
+        positions = committed(client, topics.commands, numbers)
+        bounds = {number: readers.watermarks(client, topics.commands, number) for number in numbers}
+    except KafkaException as error:
+        raise _failure(connection, topics, error) from error
+    finally:
+        client.close()
+    seen = []
+    for number in numbers:
+        claim = parse_claim(positions[number].metadata)
+        path = shard_folder(state_dir, topics) / str(number)
+        shard = None if claim is None else _shard(path, claim.topic_id, with_digest)
+        seen.append(Partition(number, *bounds[number], positions[number].offset, claim, shard))
+    return seen
+
+
+def _failure(connection: Connection, topics: Topics, error: KafkaException) -> CqrsError:
+    """Of a group that may not be described librdkafka only says that time is up."""
+    need = Need("Describe", "group", topics.group)
+    with Admin(connection) as admin:
+        return need.missing("read") if admin.missing([need]) else clients.failed(connection, error, need)
+
+
+def _shard(path: Path, topic_id: str, with_digest: bool) -> Shard | None:
+    """What rests in `path`, if it can be trusted and is of this commands topic, not of one that had its name before."""
+    store = open_readonly(path)
+    if store is None:
+        return None
+    with closing(store):
+        identity = msgspec.json.decode(store.identity(), type=Identity)
+        if identity.topics.get("commands") != topic_id:
+            return None
+        total = None
+        if with_digest:
+            total = 0
+            for aggregate_id, saved in store.items():
+                total = digest.add(total, digest.aggregate_digest(aggregate_id, saved.version, saved.state))
+        return Shard(store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), total)

@@ -1,0 +1,255 @@
+"""Settings, highest first: flag, environment (`CQRS_…`), `cqrs.toml`, `[tool.cqrs]` in pyproject.toml, default."""
+
+import difflib
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.settings import sources
+from cqrs_cli.settings.durations import parse_duration, show_duration
+from cqrs_cli.settings.java_properties import is_name, is_secret
+from cqrs_cli.settings.sources import Layer
+
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+
+#: Dots in the name of a client property; librdkafka's longest have seven.
+_MOST_DOTS = 20
+
+#: A thousand years: sums of durations stay within what Python and Kafka can count.
+_LONGEST = timedelta(days=365_000)
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str):
+        return parse_duration(value)
+    if isinstance(value, timedelta):
+        return value
+    raise ValueError("a duration has a unit: 30s, 15m, 24h, 7d")
+
+
+def _retention(value: object) -> object:
+    return None if value in (None, "unlimited") else _duration(value)
+
+
+def _servers(value: str) -> str:
+    for address in value.split(","):
+        match = _ADDRESS.fullmatch(address.strip())
+        if match is None or not 0 < int(match[1]) < 65536:
+            raise ValueError(f"not HOST:PORT: {address[:80]!r}")
+    return value
+
+
+def _flat(value: object) -> object:
+    """A table of client properties as one level: the dots in TOML's keys nest. Values become text."""
+    if not isinstance(value, Mapping):
+        raise ValueError("not a table of client properties")
+    return dict(_entries("", value))
+
+
+def _entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
+    if prefix.count(".") > _MOST_DOTS:
+        raise ValueError("nested too deeply for a client property")
+    entries: list[tuple[str, str]] = []
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            entries += _entries(f"{prefix}{name}.", value)
+        else:
+            entries.append((prefix + name, str(value).lower() if isinstance(value, bool) else str(value)))
+    return entries
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0), le=_LONGEST)]
+Retention = Annotated[timedelta | None, BeforeValidator(_retention)]
+
+
+class Settings(BaseSettings):
+    """What a user can set. Frozen; built by `load`, which knows the origins. Durations are `timedelta`s."""
+
+    model_config = SettingsConfigDict(
+        frozen=True,
+        extra="forbid",
+        hide_input_in_errors=True,
+        env_prefix=sources.ENV_PREFIX,
+        env_ignore_empty=True,
+    )
+
+    root: Path
+    bootstrap_server: Annotated[str, AfterValidator(_servers)] | None = Field(
+        None,
+        description="Kafka, as HOST:PORT, several with commas between; "
+        "unset: that of `command_config`, else the embedded broker.",
+    )
+    command_config: Path | None = Field(
+        None, description="A file of Java client properties: TLS, logins, `bootstrap.servers`."
+    )
+    properties: Annotated[dict[str, str], NoDecode, BeforeValidator(_flat)] = Field(
+        {}, description="Single client properties over those of `command_config`; no secrets."
+    )
+    topic_prefix: str = Field(
+        "", pattern=r"^[a-zA-Z0-9._-]{0,100}$", description="Put before every topic's name as it is."
+    )
+    partitions: int = Field(4, ge=1, le=10_000, description="Of every new topic; fixed for life.")
+    partitioner: Literal["murmur2", "crc32", "off"] = Field(
+        "murmur2",
+        description="How senders hash keys: as Java's clients, or as librdkafka by default; off is not checked.",
+    )
+    aggregates: str = Field(
+        "aggregates", pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*$", description="The package with the aggregates."
+    )
+    state_dir: Path = Field(  # relative to the root; absolute once loaded
+        Path(".cqrs/state"),
+        description="Where shards rest, on a local disk; the default is in the project's root.",
+    )
+    dedup_window: Duration = Field(timedelta(hours=24), description="How long a command's id is remembered.")
+    commands_retention: Duration = Field(
+        timedelta(days=7), description="How long a new commands topic keeps them."
+    )
+    outcomes_retention: Retention = Field(
+        None,
+        description="The same for outcomes and dead letters: at least the commands' and two dedup windows.",
+    )
+    master: str = Field("local[*]", pattern=r"^[^\x00-\x1f]+$", description="Where Spark runs.")
+
+    _origins: dict[str, str] = PrivateAttr(default_factory=dict)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        *others: PydanticBaseSettingsSource,
+        **named: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what the caller passes: `load` merges the places itself, to know which value came from where."""
+        return (init_settings,)
+
+    @field_validator("properties")
+    @classmethod
+    def _without_secrets(cls, properties: dict[str, str]) -> dict[str, str]:
+        for name in properties:
+            if not is_name(name):
+                raise ValueError("a name among them is none of a client property")
+            if is_secret(name):
+                raise ValueError(f"{name} is a secret: put it into a file and name that as command_config")
+            if name == "bootstrap.servers":
+                raise ValueError("bootstrap.servers is the setting bootstrap_server")
+        return properties
+
+    @field_validator("outcomes_retention")
+    @classmethod
+    def _long_enough(cls, retention: timedelta | None, info: ValidationInfo) -> timedelta | None:
+        """Whoever rebuilds a shard reads the outcomes one window back from the oldest command still there."""
+        if retention is not None and {"commands_retention", "dedup_window"} <= info.data.keys():
+            least = info.data["commands_retention"] + 2 * info.data["dedup_window"]
+            if retention < least:
+                raise ValueError(
+                    f"{show_duration(retention)} is shorter than commands_retention and two dedup windows "
+                    f"together, {show_duration(least)}"
+                )
+        return retention
+
+    def client_properties(self) -> dict[str, str]:
+        """Kafka's client properties by their Java names: those of `command_config`, and over them `properties`."""
+        held = sources.command_config(self.command_config) if self.command_config else {}
+        held.pop("bootstrap.servers", None)
+        return {**held, **self.properties}
+
+
+def load(flags: Mapping[str, object], cwd: Path | None = None) -> Settings:
+    """The settings in force in `cwd`. Flags are named as the settings; None means not given, `properties` is -X's list.
+
+    Raises `ConfigurationError` naming where a bad value or unknown key stands, `UsageError` if that is a flag.
+    """
+    cwd = (cwd or Path.cwd()).absolute()
+    root, files = sources.project(cwd)
+    names = set(Settings.model_fields) - {"root"}
+    for layer in files:
+        _refuse_unknown(layer, names)
+    environment = EnvSettingsSource(Settings)()
+    ordered = [sources.flags(flags, cwd), sources.environment(environment, cwd), *files]
+    values, found = _merge(ordered)
+    try:
+        settings = Settings(root=root, **values)
+    except ValidationError as error:
+        raise _refusal(error, ordered) from None
+    if settings.bootstrap_server is None and settings.command_config is not None:
+        server = _server_of(settings.command_config)
+        settings = settings.model_copy(update={"bootstrap_server": server})
+        found["bootstrap_server"] = str(settings.command_config) if server else "default"
+    settings = settings.model_copy(update={"state_dir": root / settings.state_dir})
+    settings._origins.update({name: found.get(name, "default") for name in names})
+    return settings
+
+
+def origins(settings: Settings) -> dict[str, str]:
+    """Per setting, the place its value came from."""
+    return {name: settings._origins.get(name, "default") for name in Settings.model_fields if name != "root"}
+
+
+def _merge(ordered: list[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
+    """One value per setting, the highest layer's, and its origin. Client properties are merged one by one."""
+    values: dict[str, Any] = {}
+    found: dict[str, str] = {}
+    for layer in reversed(ordered):
+        for name, value in layer.values.items():
+            found_here = layer.origin(name)
+            try:
+                if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
+                    value = sources.path(layer.folder, value)
+                elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
+                    value = {**dict(_entries("", values[name])), **dict(_entries("", value))}
+                    found_here = f"{found_here}, {found[name]}"
+            except ValueError as error:
+                raise layer.error(f"{layer.origin(name)}: {name}: {error}", "mend it") from None
+            found[name] = found_here
+            values[name] = value
+    return values, found
+
+
+def _refuse_unknown(layer: Layer, names: set[str]) -> None:
+    for name in layer.values:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(names))}"
+            raise ConfigurationError(f"{layer.origin(name)}: unknown setting {name!r}", hint)
+
+
+def _refusal(error: ValidationError, ordered: list[Layer]) -> Exception:
+    """The first bad value as an error that names its place."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    name = str(first["loc"][0])
+    layer = next((layer for layer in ordered if name in layer.values), ordered[0])
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    default = Settings.model_fields[name].default
+    shown = show_duration(default) if isinstance(default, timedelta) else default
+    hint = "change it there, or leave it out" + (f": the default is {shown}" if shown else "")
+    return layer.error(f"{layer.origin(name)}: {name}: {reason}", hint)
+
+
+def _server_of(command_config: Path) -> str | None:
+    """Where a file for Java clients says that the cluster is: they take it from there."""
+    server = sources.command_config(command_config).get("bootstrap.servers")
+    try:
+        return _servers(server) if server else None
+    except ValueError as error:
+        raise ConfigurationError(f"{command_config}: bootstrap.servers: {error}", "write HOST:PORT") from None

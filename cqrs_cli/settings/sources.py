@@ -1,0 +1,129 @@
+"""The places settings come from, read but not yet judged; each layer knows how to name the origin of a value."""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.settings.java_properties import is_name, is_secret, parse_properties
+
+FLAGS = {"properties": "-X", "bootstrap_server": "-b/--bootstrap-server"}
+ENV_PREFIX = "CQRS_"
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class Layer(NamedTuple):
+    """Values of one place. Relative paths among them are relative to `folder`."""
+
+    values: dict[str, Any]
+    origin: Callable[[str], str]  # setting → where it stands, for people
+    folder: Path
+    error: type[UsageError] | type[ConfigurationError] = ConfigurationError
+
+
+def flags(given: Mapping[str, object], cwd: Path) -> Layer:
+    """What the command line says; None means not given. Raises `UsageError` for a secret or malformed `-X`."""
+    values = {name: value for name, value in given.items() if value is not None and value != []}
+    pairs = values.get("properties")
+    if isinstance(pairs, (list, tuple)):
+        values["properties"] = dict(_pair(str(pair)) for pair in pairs)
+    return Layer(
+        values, lambda name: f"flag {FLAGS.get(name, '--' + name.replace('_', '-'))}", cwd, UsageError
+    )
+
+
+def _pair(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    name = name.strip()
+    # Whatever follows the name may be a secret, the `=` forgotten or mistyped: none of it is repeated.
+    shown = _NOT_IN_NAMES.split(name)[0]
+    if is_secret(name):
+        raise UsageError(
+            f"-X {shown}: a secret is not accepted on the command line",
+            "put it into a file and name that with --command-config",
+        )
+    if not separator or not name or shown != name:
+        raise UsageError(f"-X {shown}: this is not key=value", "write -X client.id=me")
+    return name, value.strip()
+
+
+def environment(found: Mapping[str, Any], cwd: Path) -> Layer:
+    """What `CQRS_<NAME>` variables say. `CQRS_PROPERTIES` holds one key=value a line; the root is not a setting."""
+    values = {name: value for name, value in found.items() if name != "root"}
+    if "properties" in values:
+        try:
+            values["properties"] = parse_properties(values["properties"])
+        except ValueError as error:
+            raise ConfigurationError(f"{ENV_PREFIX}PROPERTIES: {error}", "one key=value a line") from None
+    return Layer(values, lambda name: f"environment {ENV_PREFIX}{name.upper()}", cwd)
+
+
+def project(cwd: Path) -> tuple[Path, list[Layer]]:
+    """The project's root, and the layers of its files: the nearest folder with cqrs.toml or [tool.cqrs], else `cwd`."""
+    for folder in (cwd, *cwd.parents):
+        found = [
+            layer for name in ("cqrs.toml", "pyproject.toml") if (layer := _file(folder / name)) is not None
+        ]
+        if found:
+            return folder, found
+    return cwd, []
+
+
+def _file(path: Path) -> Layer | None:
+    if not path.is_file():
+        return None
+    whole = path.name == "cqrs.toml"
+    try:
+        table: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        if not whole:
+            return None  # a broken pyproject.toml of somebody else's project is not ours to judge
+        reason = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise ConfigurationError(f"{path} cannot be read: {reason}", "mend the file") from None
+    if not whole:
+        tool = table.get("tool")
+        table = tool.get("cqrs") if isinstance(tool, dict) else None
+    if table is None:
+        return None
+    where = str(path) if whole else f"{path} [tool.cqrs]"
+    if not isinstance(table, dict):
+        raise ConfigurationError(f"{where} is not a table", "write [tool.cqrs] and settings below it")
+    return Layer(_dashes_to_underscores(table), lambda _: where, path.parent)
+
+
+def command_config(path: Path) -> dict[str, str]:
+    """The client properties in a file for Java clients; raises `ConfigurationError`, which quotes none of it."""
+    try:
+        held = parse_properties(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigurationError(
+            f"{path} cannot be read: {error.strerror}", "check --command-config"
+        ) from None
+    except ValueError as error:
+        # A decoding error would quote the bytes around it, which may be a password.
+        reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise ConfigurationError(f"{path} is no properties file: {reason}", "one key=value a line") from None
+    for number, name in enumerate(held, 1):
+        if not is_name(name):
+            raise ConfigurationError(
+                f"{path}: entry {number} has a name that no client property has",
+                "a value of several lines needs a backslash at the end of each but the last",
+            )
+    return held
+
+
+def path(folder: Path, value: str | Path) -> Path:
+    """Relative to `folder`; raises `ValueError` for what no file system knows."""
+    if "\0" in str(value):
+        raise ValueError("a path holds no NUL")
+    try:
+        return folder / Path(value).expanduser()
+    except RuntimeError:
+        raise ValueError(f"no such home folder: {value}") from None
+
+
+def _dashes_to_underscores(table: dict[str, Any]) -> dict[str, Any]:
+    """TOML settings may be spelled as the flags are: `dedup-window` is `dedup_window`."""
+    return {name.replace("-", "_"): value for name, value in table.items()}

@@ -1,0 +1,118 @@
+"""How a shard's keys and values look as bytes. Raise `CODEC` with any change: every shard is rebuilt then.
+
+    states    key: the aggregate id, UTF-8               value: version, offset, index, then the state's JSON
+    ids       key: the command id, then the subject      value: the first decision
+
+LMDB keys end at 511 bytes. A longer key becomes 0xFF (no UTF-8 text begins so, nor does a tag) and a 256-bit
+digest; its value then carries the whole key, which is compared, so that a collision is an error and never
+somebody else's answer.
+"""
+
+from binascii import unhexlify
+from collections.abc import Callable
+from hashlib import blake2b
+from struct import Struct
+from typing import Final
+
+from cqrs_cli.core.stored import REMEMBERED, Remembered, Saved
+from cqrs_cli.errors import ContradictionError
+
+CODEC: Final = 1
+MAX_KEY: Final = 511
+
+_UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
+_STATUS_CODES = {status: code for code, status in enumerate(REMEMBERED)}
+
+_SAVED = Struct("<QQI")
+_REMEMBERED = Struct("<qQQIBI")
+_LENGTH = Struct("<I")
+
+# Used once or twice a command: bound once, and past NamedTuple's own constructor.
+_pack_saved, _unpack_saved, _after_saved = _SAVED.pack, _SAVED.unpack_from, _SAVED.size
+_pack_remembered, _unpack_remembered, _after_remembered = (
+    _REMEMBERED.pack,
+    _REMEMBERED.unpack_from,
+    _REMEMBERED.size,
+)
+_new: Callable[[type[Saved], tuple[object, ...]], Saved] = tuple.__new__
+
+
+def aggregate_key(aggregate_id: str) -> bytes:
+    """Where an aggregate rests, before shortening. The id must not be empty."""
+    return aggregate_id.encode()
+
+
+def id_key(subject: str, command_id: str) -> bytes:
+    """Where a decision is remembered, before shortening; different pairs have different keys.
+
+    The id comes first, so that ids in order of time (UUIDv7) touch neighbouring pages. A canonical lower-case
+    UUID is its 16 bytes: shorter keys, fewer pages. Of any other text the length stands at the end, where it
+    cannot disturb the order, and tells where the id ends and the subject begins. The subject stands for
+    itself: for one of ordinary length a hash is dearer to make, and could collide and pass for a duplicate.
+    """
+    if len(command_id) == 36 and command_id[8:24:5] == "----" and command_id.islower():
+        try:
+            raw = unhexlify(command_id.replace("-", ""))
+        except ValueError:  # no UUID after all
+            raw = b""
+        if len(raw) == 16:
+            return _UUID + raw + subject.encode()
+    text = command_id.encode()
+    return _TEXT + text + subject.encode() + len(text).to_bytes(4, "big")
+
+
+def shorten(key: bytes) -> bytes:
+    """What stands for a key longer than `MAX_KEY`."""
+    return _LONG + blake2b(key, digest_size=32).digest()
+
+
+def saved_entry(aggregate_id: str, saved: Saved) -> tuple[bytes, bytes]:
+    """An aggregate as a key and value of LMDB."""
+    key = aggregate_id.encode()
+    head = _pack_saved(saved[0], saved[1], saved[2])
+    if len(key) > MAX_KEY:
+        return shorten(key), head + _LENGTH.pack(len(key)) + key + saved[3]
+    return key, head + saved[3]
+
+
+def read_saved(value: bytes) -> Saved:
+    """The aggregate in the value of an ordinary key."""
+    return _new(Saved, (*_unpack_saved(value), value[_after_saved:]))
+
+
+def read_long_saved(value: bytes) -> tuple[bytes, Saved]:
+    """The whole key, and the aggregate, in the value of a shortened key."""
+    (length,) = _LENGTH.unpack_from(value, _after_saved)
+    start = _after_saved + _LENGTH.size
+    return value[start : start + length], _new(Saved, (*_unpack_saved(value), value[start + length :]))
+
+
+def is_long(key: bytes) -> bool:
+    """Whether an LMDB key is a shortened one."""
+    return key.startswith(_LONG)
+
+
+def remembered_entry(key: bytes, remembered: Remembered) -> tuple[bytes, bytes]:
+    """A decision as a key and value of LMDB, `key` being its `id_key`."""
+    timestamp, offset, status, version, events, fingerprint = remembered
+    value = _pack_remembered(timestamp, offset, version, events, _STATUS_CODES[status], fingerprint)
+    if len(key) > MAX_KEY:
+        return shorten(key), value + key
+    return key, value
+
+
+def read_remembered(value: bytes) -> Remembered:
+    """The decision in a value."""
+    timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
+    return Remembered(timestamp, offset, REMEMBERED[status], version, events, fingerprint)
+
+
+def check_whole_key(found: bytes, key: bytes) -> None:
+    """Refuse an entry under a shortened key that belongs to another one; raises `ContradictionError`."""
+    if found != key:
+        raise ContradictionError("two ids longer than 500 bytes share one digest", "use shorter ids")
+
+
+def whole_key_of_remembered(value: bytes) -> bytes:
+    """The whole key in a value under a shortened one."""
+    return value[_after_remembered:]

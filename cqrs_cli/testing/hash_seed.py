@@ -1,0 +1,69 @@
+"""The same histories decided in another process, with another hash seed: sets come in another order there."""
+
+import importlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+import msgspec
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
+from cqrs_cli.core.aggregate.decider import Command, State
+from cqrs_cli.testing.round_trip import BrokenLaw, aggregate_of, decided, evolved
+
+#: A history on its way to the other process: (type, data) of each command.
+Messages = list[list[tuple[str, msgspec.Raw]]]
+
+_PROGRAM = "from cqrs_cli.testing import hash_seed; hash_seed.main()"
+
+
+def check(module: ModuleType, histories: Sequence[Sequence[Command]]) -> None:
+    """Raises `BrokenLaw` if a process with another hash seed comes to other outcomes or states."""
+    aggregate = aggregate_of(module.decider)
+    types = {cls: name for name, cls in aggregate.commands.items()}
+    messages = [[(types[type(c)], msgspec.Raw(encode(c))) for c in history] for history in histories]
+    found = _run(module.__name__, encode(messages))
+    for history, other in zip(histories, found, strict=True):
+        mine = transcript(aggregate, history)
+        if mine != other:
+            step = next(i for i, (one, two) in enumerate(zip(mine, other, strict=True)) if one != two)
+            raise BrokenLaw(
+                f"{history[step]!r} after {list(history[:step])!r} depends on the order of a set:"
+                f" {mine[step]}, but {other[step]} in another process"
+            )
+
+
+def transcript(aggregate: Aggregate, history: Sequence[Command]) -> list[list[str]]:
+    """Per command: its outcome in words and the state after it."""
+    state: State = aggregate.decider.initial
+    lines = []
+    for command in history:
+        outcome = decided(aggregate, state, command)
+        for event in outcome.events:
+            state = evolved(aggregate, state, event)
+        lines.append([*outcome.spelled(), encode(state).decode()])
+    return lines
+
+
+def _run(module: str, messages: bytes) -> list[list[list[str]]]:
+    seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
+    environment = {
+        **os.environ,
+        "PYTHONHASHSEED": seed,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+    }
+    command = [sys.executable, "-c", _PROGRAM, module]
+    done = subprocess.run(command, input=messages, capture_output=True, env=environment, check=False)
+    if done.returncode:
+        raise BrokenLaw(f"{module} fails in a process of its own:\n{done.stderr.decode(errors='replace')}")
+    return msgspec.json.decode(done.stdout, type=list[list[list[str]]])
+
+
+def main() -> None:
+    """Histories of the module named on the command line come in on stdin, their transcripts go out."""
+    aggregate = aggregate_of(importlib.import_module(sys.argv[1]).decider)
+    histories = msgspec.json.decode(sys.stdin.buffer.read(), type=Messages)
+    found = [transcript(aggregate, [aggregate.decode_command[t](d) for t, d in h]) for h in histories]
+    sys.stdout.buffer.write(encode(found))

@@ -1,0 +1,76 @@
+"""Deciding and folding as the engine does it: every event and state goes over the wire and comes back."""
+
+from itertools import islice
+from typing import Any, NamedTuple
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
+from cqrs_cli.core.aggregate.decider import Command, Decider, Event, Rejected, State
+from cqrs_cli.core.handle import MAX_EVENTS
+
+
+class BrokenLaw(AssertionError):
+    """The aggregate breaks a law of the engine: it could not be run, or not be replayed to the same state."""
+
+
+class Decided(NamedTuple):
+    """What became of a command: its events as they are read back, or why it was rejected."""
+
+    events: tuple[Event, ...] = ()
+    rejected: Rejected | None = None
+
+    def spelled(self) -> list[str]:
+        """The same outcome in words; equal outcomes are equal words, in any process."""
+        if self.rejected is not None:
+            return [f"rejected with {self.rejected.code}: {self.rejected.message}"]
+        return [f"{type(event).__name__} {encode(event).decode()}" for event in self.events] or ["no event"]
+
+
+def aggregate_of(decider: Decider[Any, Any, Any]) -> Aggregate:
+    """The aggregate of a decider, named after the module of its `decide`."""
+    return Aggregate.of(decider.decide.__module__.rpartition(".")[2], decider)
+
+
+def decided(aggregate: Aggregate, state: State, command: Command) -> Decided:
+    """Decide; raises `BrokenLaw` for what is no event, and whatever else `decide` raises but `Rejected`."""
+    try:
+        events = tuple(islice(aggregate.decider.decide(command, state), MAX_EVENTS + 1))
+    except Rejected as rejected:
+        return Decided(rejected=rejected)
+    if len(events) > MAX_EVENTS:
+        raise BrokenLaw(f"decide yields more than {MAX_EVENTS} events for {command!r}")
+    return Decided(tuple(read_back(aggregate, event) for event in events))
+
+
+def read_back(aggregate: Aggregate, event: Event) -> Event:
+    """The event as a reader of the log gets it, equal to what was written; else raises `BrokenLaw`."""
+    kind = aggregate.event_types.get(type(event))
+    if kind is None:
+        known = ", ".join(cls.__name__ for cls in aggregate.event_types)
+        raise BrokenLaw(f"{event!r} is no event of this aggregate: evolve takes {known}")
+    try:
+        aggregate.check_finite(event)
+        back = aggregate.decode_event[kind](encode(event))
+    except (ValueError, TypeError) as error:
+        raise BrokenLaw(f"{event!r} does not survive the wire: {error}") from error
+    if back != event:
+        raise BrokenLaw(f"{event!r} does not survive the wire: it is read back as {back!r}")
+    return back
+
+
+def evolved(aggregate: Aggregate, state: State, event: Event) -> State:
+    """The next state, which survives its encoding; else raises `BrokenLaw`, or whatever `evolve` raises."""
+    after = aggregate.decider.evolve(state, event)
+    if type(after) is not aggregate.state:
+        raise BrokenLaw(f"evolve returned {after!r} for {event!r}, not {aggregate.state.__name__}")
+    back = at_rest(aggregate, after)
+    if back != after:
+        raise BrokenLaw(f"{after!r} does not survive being stored: it is read back as {back!r}")
+    return after
+
+
+def at_rest(aggregate: Aggregate, state: State) -> State:
+    """The state as it is read back from where it is stored; raises `BrokenLaw` if it cannot be."""
+    try:
+        return aggregate.at_rest(state)
+    except (ValueError, TypeError) as error:
+        raise BrokenLaw(f"{state!r} does not survive being stored: {error}") from error

@@ -1,0 +1,134 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.kafka.embedded import broker as embedded
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+#: Says outright that Ctrl-C is heard: whoever runs these tests in the background hands on that it is not.
+PROGRAM = """
+import signal, sys
+from cqrs_cli.cli.main import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main(["demo", *sys.argv[1:]]))
+"""
+DEMO = [sys.executable, "-c", PROGRAM]
+#: A broker that others use, had the demo listened to the environment.
+ENVIRONMENT = {**os.environ, "CQRS_BOOTSTRAP_SERVER": "127.0.0.1:1"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("anywhere")
+
+
+def stage(project: Path) -> Path:
+    return project / ".cqrs" / "demo"
+
+
+def process_of(project: Path) -> int | None:
+    """The demo's broker, if it runs."""
+    broker = embedded.status(stage(project))
+    return broker.pid if broker else None
+
+
+@pytest.fixture(scope="module")
+def first(project: Path) -> subprocess.CompletedProcess[str]:
+    """A newcomer's run; nothing is there before."""
+    done = subprocess.run(DEMO, cwd=project, env=ENVIRONMENT, capture_output=True, text=True)
+    assert process_of(project) is None, "the broker it started was left running"
+    return done
+
+
+@pytest.fixture(scope="module")
+def second(project: Path, first: object) -> dict[str, Any]:
+    """The same again, as JSON, while somebody looks around in the first one's topics."""
+    broker = embedded.start(stage(project))
+    try:
+        done = subprocess.run([*DEMO, "-q", "-o", "json"], cwd=project, env=ENVIRONMENT, capture_output=True)
+        assert process_of(project) == broker.pid, "a broker that ran before was stopped"
+    finally:
+        embedded.stop(stage(project))
+    assert (done.returncode, done.stderr) == (0, b"")
+    return dict(json.loads(done.stdout))
+
+
+def test_it_tells_the_story_and_what_to_try_next(first: subprocess.CompletedProcess[str]) -> None:
+    assert first.returncode == 0, first.stderr
+    for told in (
+        "VERSION_CONFLICT",
+        "OVERDRAWN",
+        "duplicate",
+        "INVALID_ENVELOPE",
+        "the same as the live state",
+    ):
+        assert told in first.stdout
+    assert "cd .cqrs/demo" in first.stdout
+    assert "cqrs new shop" in first.stdout
+
+
+def test_it_is_one_document_for_programs(second: dict[str, Any]) -> None:
+    assert [step["outcome"]["status"] for step in second["commands"]].count("accepted") == 6
+    assert second["decided"]["commands"] == len(second["commands"]) == 10
+    assert [account["state"]["balance"] for account in second["accounts"]] == [75, 20]
+
+
+def test_the_replay_equals_the_live_state_of_both_runs(second: dict[str, Any]) -> None:
+    assert second["equal"] is True
+    assert second["live"] == second["replay"]
+    assert second["live"]["aggregates"] == 4
+
+
+def test_it_takes_less_than_a_minute(second: dict[str, Any]) -> None:
+    assert second["seconds"] < 60
+
+
+def test_what_it_says_to_try_next_works(project: Path, second: dict[str, Any]) -> None:
+    (show,) = (step for step in second["next"] if step.startswith("cqrs show"))
+    try:
+        command = [sys.executable, "-m", *show.replace("cqrs", "cqrs_cli", 1).split(), "-o", "json"]
+        shown = json.loads(subprocess.check_output(command, cwd=stage(project)))
+    finally:
+        embedded.stop(stage(project))
+    assert (shown["version"], len(shown["history"])) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("act", "number", "status"),
+    [
+        ("creating topics", signal.SIGTERM, 143),
+        ("starting Spark", signal.SIGINT, 130),
+        ("deciding", signal.SIGINT, 130),
+    ],
+)
+def test_a_signal_leaves_nothing_running(tmp_path: Path, act: str, number: int, status: int) -> None:
+    with subprocess.Popen(DEMO, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if act in line:
+                break
+        process.send_signal(number)
+        _, said = process.communicate(timeout=120)
+    assert (process.returncode, said) == (status, "")
+    assert process_of(tmp_path) is None
+    assert holders(stage(tmp_path) / ".cqrs/log/demo.log") == []
+
+
+def holders(file: Path) -> list[int]:
+    """Processes that have the file open: a JVM of Spark's writes to its log as long as it lives."""
+    opened = (path for path in Path("/proc").glob("[0-9]*/fd/[12]"))
+    return [int(path.parts[2]) for path in opened if points_to(path, file)]
+
+
+def points_to(link: Path, file: Path) -> bool:
+    try:
+        return link.readlink() == file
+    except OSError:  # not ours to look at, or gone meanwhile
+        return False

@@ -1,0 +1,170 @@
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.embedded import broker as embedded
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from tests.support import ROOT
+
+COUNTER = ROOT / "aggregates" / "counter.py"
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one aggregate, in a folder of its own, which is the current one."""
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").mkdir()
+    (tmp_path / "aggregates" / "__init__.py").touch()
+    shutil.copy(COUNTER, tmp_path / "aggregates")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+class Doctor:
+    """`cqrs doctor -o json` and what it said."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self.capfd = capfd
+
+    def __call__(self, *arguments: str) -> int:
+        status = main(["doctor", *arguments, "-q", "-o", "json"])
+        said = self.capfd.readouterr()
+        assert said.err == ""
+        self.document: Any = json.loads(said.out)
+        return status
+
+    def of(self, name: str) -> list[tuple[str, str]]:
+        """Status and detail of the checks of this name."""
+        return [
+            (check["status"], check["detail"]) for check in self.document["checks"] if check["name"] == name
+        ]
+
+
+@pytest.fixture
+def doctor(root: Path, capfd: pytest.CaptureFixture[str]) -> Doctor:
+    return Doctor(capfd)
+
+
+def test_a_fresh_project_is_well_and_its_broker_stays_down(doctor: Doctor, root: Path) -> None:
+    assert doctor() == 0
+    assert [doctor.of(name)[0][0] for name in ("java", "python", "spark", "settings", "state")] == ["ok"] * 5
+    assert doctor.of("aggregates") == [("ok", "counter")]
+    assert doctor.of("broker")[0][0] == "warn"
+    assert embedded.status(root) is None
+    assert not (root / ".cqrs").exists()
+
+
+def test_settings_are_shown_with_their_origins_and_without_secrets(doctor: Doctor, root: Path) -> None:
+    (root / "client.properties").write_text("client.id=me\nsasl.password=hunter2\n")
+    (root / "cqrs.toml").write_text('partitions = 7\ncommand_config = "client.properties"\n')
+    assert doctor("--topic-prefix", "x.") == 0
+    held = doctor.document["settings"]
+    assert held["partitions"] == {"value": "7", "origin": str(root / "cqrs.toml")}
+    assert held["topic_prefix"] == {"value": "x.", "origin": "flag --topic-prefix"}
+    assert held["-X client.id"] == {"value": "me", "origin": str(root / "client.properties")}
+    assert "hunter2" not in json.dumps(doctor.document)
+
+
+def test_a_misspelt_variable_is_pointed_out(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CQRS_BOOTSTRAP_SERVERS", "kafka:9092")
+    assert doctor() == 0
+    assert ("warn", "the environment variable CQRS_BOOTSTRAP_SERVERS is no setting") in doctor.of("settings")
+
+
+def test_without_java_it_exits_4_and_looks_at_the_rest(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, root: Path
+) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(root))
+    assert doctor() == 4
+    assert doctor.of("java") == [("fail", "Java is not installed")]
+    assert doctor.of("state")[0][0] == "ok"
+
+
+def test_bad_settings_exit_3_and_the_machine_is_looked_at(doctor: Doctor, root: Path) -> None:
+    (root / "cqrs.toml").write_text("partition = 3")
+    assert doctor() == 3
+    assert doctor.of("settings") == [("fail", f"{root / 'cqrs.toml'}: unknown setting 'partition'")]
+    assert doctor.of("java")[0][0] == "ok"
+
+
+def test_a_state_folder_that_cannot_be_written_exits_3(doctor: Doctor, root: Path) -> None:
+    (root / "cqrs.toml").write_text('state_dir = "cqrs.toml/state"')
+    assert doctor() == 3
+    assert doctor.of("state")[0][0] == "fail"
+
+
+def test_an_aggregate_that_cannot_be_loaded_exits_3(doctor: Doctor, root: Path) -> None:
+    (root / "aggregates" / "broken.py").write_text("decide = 1/0\n")
+    assert doctor() == 3
+    assert "broken.py" in doctor.of("aggregates")[0][1]
+
+
+def test_an_unreachable_broker_exits_4(doctor: Doctor) -> None:
+    assert doctor("-b", "127.0.0.1:1") == 4
+    assert doctor.of("broker") == [("fail", "no answer from Kafka at 127.0.0.1:1 (connection refused)")]
+
+
+@pytest.mark.parametrize(
+    ("toml", "arguments"), [("partitions = 0", []), ("", ["-b", "127.0.0.1:1"]), ("partition = 3", [])]
+)
+def test_no_hint_of_the_doctor_leads_to_the_doctor(
+    doctor: Doctor, root: Path, toml: str, arguments: list[str]
+) -> None:
+    (root / "cqrs.toml").write_text(toml)
+    assert doctor(*arguments) in (3, 4)
+    hints = [check["hint"] for check in doctor.document["checks"] if check["status"] == "fail"]
+    assert hints and all(hint and "cqrs doctor" not in hint for hint in hints)
+
+
+@pytest.mark.kafka
+def test_missing_topics_exit_3_and_sound_ones_0(doctor: Doctor, connection: Connection, prefix: str) -> None:
+    broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
+    assert doctor(*broker) == 3
+    assert doctor.of("topics")[0][0] == "fail"
+    assert main(["init", *broker, "-q", "-o", "json"]) == 0
+    doctor.capfd.readouterr()
+    assert doctor(*broker) == 0
+    assert doctor.of("topics") == [("ok", "counter: 4 partitions, set up right")]
+    assert [doctor.of(name)[0][0] for name in ("broker", "data path", "transactions", "acls")] == ["ok"] * 4
+
+
+@pytest.mark.kafka
+def test_every_mistake_in_the_topics_is_listed(doctor: Doctor, connection: Connection, prefix: str) -> None:
+    with Admin(connection) as admin:
+        topics = Topics("counter", prefix)
+        admin.create(topics.commands, 4, 1, {"message.timestamp.type": "CreateTime"})
+        admin.create(topics.events, 3, 1, {"cleanup.policy": "compact", "retention.ms": "-1"})
+    assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 3
+    assert [status for status, _ in doctor.of("topics")] == ["fail"] * 4
+
+
+@pytest.mark.kafka
+def test_an_open_transaction_that_still_may_end_is_no_failure(
+    doctor: Doctor, connection: Connection, prefix: str
+) -> None:
+    topics = Topics("counter", prefix)
+    with Admin(connection) as admin:
+        ensure_topics(admin, topics, TopicPlan())
+    producer = clients.producer(connection, transactional_id=topics.transactional_id(0))
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce(topics.events, b"x", partition=0)
+    assert producer.flush(20) == 0
+    assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 0
+    assert doctor.of("transactions") == [("ok", "none hanging, 1 open")]
+    producer.abort_transaction(20)
+
+
+def test_people_get_a_table(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["doctor", "-q"]) == 0
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[0].split()[:2] == ["ok", "java"]
+    assert any(line.startswith("partitions ") and line.rstrip().endswith("default") for line in lines)

@@ -1,0 +1,130 @@
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.embedded import broker as embedded
+from tests.support import AGGREGATES
+
+Said = Callable[..., Any]
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with two aggregates, in a folder of its own, which is the current one."""
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").mkdir()
+    for name in ("__init__.py", "counter.py", "sensor.py"):
+        shutil.copy(AGGREGATES / name, tmp_path / "aggregates")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def init(
+    root: Path, connection: Connection, prefix: str, capfd: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, Any]]:
+    """Run `cqrs init -o json` on the shared broker; the exit status and the document."""
+
+    def run(*arguments: str) -> tuple[int, Any]:
+        broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
+        status = main(["init", *arguments, *broker, "-q", "-o", "json"])
+        said = capfd.readouterr()
+        return status, json.loads(said.out or said.err)
+
+    return run
+
+
+def results(document: Any) -> dict[str, str]:
+    return {topic["topic"].split(".", 1)[1]: topic["result"] for topic in document["topics"]}
+
+
+@pytest.mark.kafka
+def test_all_aggregates_get_their_topics_when_none_is_named(init: Said) -> None:
+    status, document = init()
+    assert status == 0
+    assert len(results(document)) == 8
+    assert set(results(document).values()) == {"created"}
+    assert set(results(init()[1]).values()) == {"kept"}
+
+
+@pytest.mark.kafka
+def test_only_the_aggregates_named_get_topics(init: Said) -> None:
+    _, document = init("counter", "counter", "--partitions", "2")
+    assert list(results(document)) == [
+        f"counter.{kind}" for kind in ("commands", "events", "outcomes", "dead-letters")
+    ]
+    assert [topic["partitions"] for topic in document["topics"]] == [2] * 4
+
+
+@pytest.mark.kafka
+def test_a_dry_run_says_what_it_would_do_and_does_nothing(init: Said) -> None:
+    for _ in range(2):
+        status, document = init("counter", "--dry-run")
+        assert (status, document["dry_run"]) == (0, True)
+        assert set(results(document).values()) == {"missing"}
+
+
+@pytest.mark.kafka
+def test_growing_partitions_exits_3_and_says_why(init: Said) -> None:
+    init("counter")
+    assert init("counter", "--partitions", "4")[0] == 0
+    status, document = init("counter", "--partitions", "8")
+    assert (status, document["error"]["code"]) == (3, "CONFIGURATION")
+    assert "have 4 partitions, not 8: their number is fixed for life" in document["error"]["message"]
+
+
+def test_a_dry_run_does_not_start_the_embedded_broker(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "--dry-run", "--partitions", "3", "-o", "json"]) == 0
+    said = capfd.readouterr()
+    document = json.loads(said.out)
+    assert {topic["result"] for topic in document["topics"]} == {"unknown"}
+    assert {topic["partitions"] for topic in document["topics"]} == {3}
+    assert "the embedded Kafka does not run" in said.err
+    assert embedded.status(root) is None
+    assert not (root / ".cqrs").exists()
+
+
+def test_an_unknown_aggregate_exits_2(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "conter", "--dry-run"]) == 2
+    assert "no aggregate 'conter'" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["init", "run", "status"])
+def test_a_project_without_aggregates_exits_2(
+    command: str, root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.rmtree(root / "aggregates")
+    assert main([command]) == 2
+    assert "there are no aggregates in" in capfd.readouterr().err
+
+
+def test_a_secret_for_spark_exits_2_unrepeated(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "-b", "127.0.0.1:1", "--conf", "spark.authenticate.secret=hunter2"]) == 2
+    said = capfd.readouterr().err
+    assert "SPARK_CONF_DIR" in said
+    assert "hunter2" not in said
+
+
+def test_an_unreachable_broker_exits_4_in_one_line(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "-q", "-b", "127.0.0.1:1"]) == 4
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert said.err.startswith("error: no answer from Kafka at 127.0.0.1:1 (connection refused); ")
+
+
+def test_a_secret_as_a_flag_exits_2_and_an_unknown_property_3(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["init", "-X", "sasl.password=hunter2"]) == 2
+    assert main(["init", "-b", "127.0.0.1:1", "-X", "max.poll.recrods=5"]) == 3
+    said = capfd.readouterr().err
+    assert "--command-config" in said
+    assert "max.poll.recrods" in said
+    assert "hunter2" not in said

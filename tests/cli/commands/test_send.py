@@ -1,0 +1,194 @@
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.client.outcomes import Awaited, Outcome
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import home
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.cli.conftest import Cqrs
+from tests.support import AGGREGATES
+from tests.support.deciding import Owner
+
+pytestmark = pytest.mark.kafka
+BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
+
+
+@pytest.fixture
+def owner(on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
+    return Owner(connection, Topics("bank_account", prefix), BANK)
+
+
+def line(subject: str, command: str = "Open", **data: object) -> str:
+    return json.dumps({"type": f"bank_account.{command}", "subject": subject, "data": data}) + "\n"
+
+
+def test_a_command_is_appended_where_its_key_belongs(
+    on_broker: Cqrs, connection: Connection, prefix: str
+) -> None:
+    sent = on_broker("send", "bank_account", "acc-42", "Deposit", "amount=100", "-o", "json").document
+    assert uuid.UUID(sent["id"]).version == 7
+    assert sent["partition"] == home("murmur2", b"acc-42", 2)
+    assert (sent["aggregate"], sent["subject"], sent["type"]) == (
+        "bank_account",
+        "acc-42",
+        "bank_account.Deposit",
+    )
+    ((record,),) = readers.read(
+        connection, f"{prefix}bank_account.commands", sent["partition"], sent["offset"], 1
+    )
+    assert (record.key, record.headers) == (b"acc-42", [("content-type", b"application/cloudevents+json")])
+    assert json.loads(record.value or b"")["id"] == sent["id"]
+
+
+def test_without_topics_it_says_what_to_do(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    said = cqrs("send", "counter", "c", "Increment", *place)
+    assert said.status == 3
+    missing = f"topic {prefix}counter.commands does not exist"
+    assert said.err == f"error: {missing}; create it: cqrs init {' '.join(place)}\n"
+
+
+def test_an_unreachable_broker_ends_with_4(cqrs: Cqrs) -> None:
+    said = cqrs("send", "counter", "c", "Increment", "-b", "127.0.0.1:1")
+    assert said.status == 4
+    assert said.err.startswith("error: no answer from Kafka at 127.0.0.1:1")
+
+
+def test_waiting_prints_the_outcome(on_broker: Cqrs, owner: Owner) -> None:
+    with owner.deciding():
+        said = on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "-o", "json")
+    assert said.status == 0
+    assert said.document["data"]["status"] == "accepted"
+    assert said.document["subject"] == "a"
+
+
+def test_a_refusal_ends_with_7_and_a_duplicate_of_what_was_accepted_with_0(
+    on_broker: Cqrs, owner: Owner
+) -> None:
+    deposit = ("send", "bank_account", "a", "Deposit", "amount=1", "--wait", "--id")
+    with owner.deciding():
+        refused = on_broker(*deposit, "1")
+        refused_again = on_broker(*deposit, "1")
+        on_broker("send", "bank_account", "a", "Open", "owner=Ada", "--wait")
+        accepted = on_broker(*deposit, "2")
+        accepted_again = on_broker(*deposit, "2")
+    assert [s.status for s in (refused, refused_again, accepted, accepted_again)] == [7, 7, 0, 0]
+    assert "NOT_OPEN" in refused.err
+    assert accepted_again.out.startswith("duplicate")
+
+
+def test_no_outcome_in_time_ends_with_8_and_the_id_to_send_again_with(on_broker: Cqrs) -> None:
+    waited = ("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "--timeout", "100ms")
+    said = on_broker(*waited)
+    assert (said.status, said.out) == (8, "")
+    again = re.search(r"sending again with the same id is safe: (--id [0-9a-f-]{36})$", said.err)
+    assert again is not None
+    error = json.loads(on_broker(*waited, *again[1].split(), "-o", "json").err)["error"]
+    assert error["without_outcome"] == [again[1].removeprefix("--id ")]
+    sent = on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    assert [record["message"]["id"] for record in sent] == error["without_outcome"] * 2
+
+
+def test_of_many_without_an_outcome_the_first_are_named_and_json_has_all(
+    on_broker: Cqrs, tmp_path: Path
+) -> None:
+    (tmp_path / "many.ndjson").write_text("".join(line(f"a{n}", owner="x") for n in range(5)))
+    waited = ("send", "--file", "many.ndjson", "--wait", "--timeout", "100ms")
+    assert on_broker(*waited).err.rstrip().endswith(" and 2 more (-o json lists all)")
+    said = on_broker(*waited, "-o", "json")
+    sent = on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    without = json.loads(said.err)["error"]["without_outcome"]
+    assert (said.status, len(without)) == (8, 5)
+    assert set(without) < {record["message"]["id"] for record in sent}
+
+
+@pytest.mark.parametrize("ending", [KeyboardInterrupt(), UnavailableError("no broker", "start one")])
+def test_whoever_stops_waiting_is_told_the_id(
+    cqrs: Cqrs,
+    on_broker: Cqrs,
+    connection: Connection,
+    prefix: str,
+    ending: BaseException,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def rest(self: Awaited, patience: float) -> Iterator[Outcome]:
+        raise ending
+
+    monkeypatch.setattr(Awaited, "rest", rest)
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    said = cqrs("send", "bank_account", "a", "Close", "--wait", "--id", "id-7", *place)
+    assert "sending again with the same id is safe: --id id-7\n" in said.err
+
+
+def test_the_outcome_of_another_command_is_not_taken_for_ours(on_broker: Cqrs, owner: Owner) -> None:
+    on_broker("send", "bank_account", "a", "Open", "owner=Ada")
+    with owner.deciding():
+        said = on_broker("send", "bank_account", "a", "Close", "--wait", "-o", "json")
+    assert said.document["type"] == "bank_account.Close.accepted"
+
+
+def test_a_file_is_sent_and_counted(on_broker: Cqrs, tmp_path: Path) -> None:
+    (tmp_path / "many.ndjson").write_text("".join(line(f"a{n}", owner="x") for n in range(3000)))
+    sent = on_broker("send", "--file", "many.ndjson", "-o", "json").document
+    assert (sent["sent"], sent["aggregates"]) == (3000, {"bank_account": 3000})
+
+
+def test_one_command_is_no_commands(on_broker: Cqrs, tmp_path: Path) -> None:
+    (tmp_path / "one.ndjson").write_text(line("a", owner="x"))
+    assert on_broker("send", "--file", "one.ndjson").out.startswith("sent 1 command in ")
+
+
+def test_a_file_can_be_waited_for(on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
+    (tmp_path / "many.ndjson").write_text(
+        "".join(line(f"a{n}", owner="x") for n in range(3000)) + line("b", "Close")
+    )
+    with owner.deciding():
+        said = on_broker("send", "--file", "many.ndjson", "--wait", "-o", "json")
+    assert said.status == 7
+    assert len(said.lines) == 3001
+    assert sum(outcome["data"]["status"] == "accepted" for outcome in said.lines) == 3000
+
+
+def test_a_bad_line_ends_with_2_after_those_before_it(on_broker: Cqrs, tmp_path: Path) -> None:
+    (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n" + line("b", owner="x"))
+    said = on_broker("send", "--file", "bad.ndjson")
+    assert said.status == 2
+    assert said.err.startswith("error: line 2: ")
+    assert "1 command was sent before it" in said.err
+    assert len(on_broker("tail", "bank_account", "commands", "-o", "json").lines) == 1
+
+
+def test_what_was_sent_before_a_bad_line_is_waited_for(on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
+    (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n")
+    with owner.deciding():
+        said = on_broker("send", "--file", "bad.ndjson", "--wait", "-o", "json")
+    assert (said.status, said.document["data"]["status"]) == (2, "accepted")
+    assert json.loads(said.err)["error"]["message"].startswith("line 2: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["bank_account", "a"], "AGGREGATE, ID and COMMAND are needed, or --file"),
+        (["bank_account", "a", "Open", "--file", "-"], "with --file the lines say everything"),
+        (["--file", "nowhere"], "nowhere cannot be read"),
+        (["bank_account", "a", "Opne"], "no command 'Opne'"),
+        (
+            ["bank_account", "a", "Close", "--expires", "30"],
+            "--expires: not a duration: '30' (like 30s, 15m, 24h, 7d); write",
+        ),
+        (["bank_account", "a", "Close", "--wait", "--timeout", "x"], "--timeout: not a duration"),
+    ],
+)
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+    said = cqrs("send", *arguments)
+    assert (said.status, said.out) == (2, "")
+    assert complaint in said.err

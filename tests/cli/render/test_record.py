@@ -1,0 +1,74 @@
+import json
+from typing import Any
+
+import pytest
+
+from cqrs_cli.cli.output import encode_json
+from cqrs_cli.cli.render.record import document, line
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Headers, Record
+
+EVENT = b'{"type":"a.Opened","aggregateversion":3,"data":{"owner":"Ada"}}'
+OUTCOME = b'{"type":"a.Open.rejected","data":{"status":"rejected","reason":"NOT_FOUND","version":0}}'
+
+
+def shown(value: bytes | None, **more: Any) -> Any:
+    """The JSON document of a record with this value, read back."""
+    written = encode_json(document(1, Record(7, 1000, b"k", value, **more)))
+    assert b"\n" not in written
+    return json.loads(written)
+
+
+def test_a_record_is_shown_with_its_place() -> None:
+    assert shown(b'{"a":1}') == {
+        "partition": 1,
+        "offset": 7,
+        "timestamp": 1000,
+        "key": "k",
+        "message": {"a": 1},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "message", "encoding"),
+    [
+        (b"[1,2]", [1, 2], None),
+        (b'{\n  "a": 1\r\n}', {"a": 1}, None),
+        (None, None, None),
+        (b"", "", "text"),
+        (b"  ", "  ", "text"),
+        (b"plain", "plain", "text"),
+        (b'{"a":\xff}', "eyJhIjr/fQ==", "base64"),
+        (b"[" * 2000, "[" * 2000, "text"),
+        (b'"\\ud800"', '"\\ud800"', "text"),
+    ],
+)
+def test_any_value_is_shown_safely(value: bytes | None, message: object, encoding: str | None) -> None:
+    assert (shown(value)["message"], shown(value).get("encoding")) == (message, encoding)
+
+
+def test_a_key_that_is_no_utf8_is_shown_as_base64() -> None:
+    assert document(0, Record(0, 0, b"\xfe", b"1"))["keyencoding"] == "base64"
+
+
+def test_only_headers_that_say_something_are_shown() -> None:
+    assert "headers" not in shown(EVENT, headers=HEADERS)
+    assert shown(EVENT, headers=[("a", b"1"), ("a", b"2")])["headers"] == {"a": "2"}
+
+
+def test_text_has_what_matters_of_an_event() -> None:
+    said = line(1, Record(7, 1000, b"acc", EVENT))
+    assert said == '1970-01-01T00:00:01.000Z  1/7  acc  v3  a.Opened  {"owner":"Ada"}'
+
+
+def test_text_has_what_matters_of_an_outcome() -> None:
+    assert line(1, Record(7, 1000, b"acc", OUTCOME)).endswith("acc  a.Open.rejected  v0  NOT_FOUND")
+
+
+def test_text_says_why_a_letter_is_dead() -> None:
+    headers: Headers = [("cqrs.reason", b"INVALID_ENVELOPE"), ("cqrs.message", b"no JSON")]
+    assert line(1, Record(7, 1000, None, b"\xff", headers)).endswith("null  INVALID_ENVELOPE: no JSON  \\xff")
+
+
+def test_text_holds_no_control_characters() -> None:
+    assert line(0, Record(0, 0, b"\x1b[2J", b"\x07\n")).isprintable()

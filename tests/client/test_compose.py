@@ -1,0 +1,176 @@
+import json
+import uuid
+from typing import Any
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.client.compose import complete, compose
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import UsageError
+from tests.support import ROOT
+
+BANK = registry.load("bank_account", "aggregates", ROOT)
+SENSOR = registry.load("sensor", "aggregates", ROOT)
+
+
+def sent(*fields: str, command: str = "Deposit", **more: Any) -> Any:
+    """The CloudEvent that these fields make."""
+    return json.loads(compose(BANK, "acc-42", command, fields, **more).value)
+
+
+def test_a_command_is_a_cloud_event_with_a_new_id() -> None:
+    event = sent("amount=100")
+    assert uuid.UUID(event.pop("id")).version == 7
+    assert event == {
+        "specversion": "1.0",
+        "source": "/cqrs/send",
+        "type": "bank_account.Deposit",
+        "subject": "acc-42",
+        "data": {"amount": 100},
+    }
+
+
+def test_the_owner_reads_what_was_composed() -> None:
+    composed = compose(BANK, "acc-42", "Deposit", ["amount=1"], expected=">=3", expiry=1000)
+    envelope = read_command(Record(0, 0, b"acc-42", composed.value, [*HEADERS]))
+    assert (envelope.id, envelope.subject, envelope.expected_text()) == (composed.id, "acc-42", ">=3")
+    assert envelope.expirytime is not None
+    assert envelope.expirytime.timestamp() == 1
+
+
+@pytest.mark.parametrize("field", ["amount=100", "amount:=100", "amount:= 100 "])
+def test_text_is_converted_and_json_is_taken_as_it_is(field: str) -> None:
+    assert sent(field)["data"] == {"amount": 100}
+
+
+def test_a_text_field_keeps_its_text() -> None:
+    assert sent("owner=1=2 :=x", command="Open")["data"] == {"owner": "1=2 :=x"}
+
+
+def test_the_wire_type_names_a_command_too() -> None:
+    assert sent("amount=1", command="bank_account.Deposit")["type"] == "bank_account.Deposit"
+
+
+def test_options_become_attributes() -> None:
+    event = sent("amount=1", id="x", expected="7", correlation="order-9")
+    assert (event["id"], event["expectedversion"], event["correlationid"]) == ("x", "7", "order-9")
+
+
+@pytest.mark.parametrize(
+    ("fields", "complaint"),
+    [
+        ([], "missing required field `amount`; Deposit takes amount: int"),
+        (["amount"], "not a field: 'amount'; write field=text or field:=json"),
+        (["amuont=1"], "has no field 'amuont'; Deposit takes amount: int"),
+        (["amount=x"], "amount=x: Expected `int`, got `str`"),
+        (["amount=1.5"], "amount=1.5: Expected `int`"),
+        (['amount:="1"'], "Expected `int`, got `str`"),
+        (["amount:={"], "amount:={"),
+        (["amount=1", "amount=2"], "given twice"),
+    ],
+)
+def test_a_field_that_does_not_fit_is_refused(fields: list[str], complaint: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        sent(*fields)
+    assert complaint in str(refusal.value)
+
+
+def test_an_unknown_command_is_refused_naming_the_known() -> None:
+    with pytest.raises(UsageError, match="no command 'Depsoit'; known: Close, Deposit, Open, Withdraw"):
+        sent(command="Depsoit")
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
+def test_what_json_has_no_number_for_is_refused(number: str) -> None:
+    with pytest.raises(UsageError):
+        compose(SENSOR, "s", "Measure", [f"value={number}"])
+
+
+@pytest.mark.parametrize("expected", ["07", "+7", "-1", "7.0", "", str(2**63)])
+def test_a_malformed_expected_version_is_not_sent(expected: str) -> None:
+    with pytest.raises(UsageError, match="--expect"):
+        sent("amount=1", expected=expected)
+
+
+@pytest.mark.parametrize("subject", ["", "x" * 1025, "\udcff"])
+def test_an_id_that_no_owner_takes_is_not_sent(subject: str) -> None:
+    with pytest.raises(UsageError, match="ID"):
+        compose(BANK, subject, "Deposit", ["amount=1"])
+
+
+def test_a_field_that_is_no_utf8_is_refused() -> None:
+    with pytest.raises(UsageError):
+        sent("owner=\udcff", command="Open")
+
+
+def test_what_a_line_lacks_is_filled_in() -> None:
+    line = b' {"type":"bank_account.Open","subject":"a","data":{"owner":"Ada"}}\n'
+    composed = complete(line)
+    assert composed.value.endswith(line.strip()[1:])
+    assert json.loads(composed.value) == {
+        "specversion": "1.0",
+        "id": composed.id,
+        "source": "/cqrs/send",
+        "type": "bank_account.Open",
+        "subject": "a",
+        "data": {"owner": "Ada"},
+    }
+
+
+def test_a_line_that_says_everything_stays_as_it_is() -> None:
+    line = b'{"specversion":"1.0","id":"1","source":"/x","type":"a.B","subject":"s", "extra" : 1}'
+    assert complete(line) == ("1", "a", "s", "a.B", line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"{",
+        b"[]",
+        b"null",
+        b'{"type":"a.B"}',
+        b'{"subject":"s"}',
+        b'{"type":"B","subject":"s"}',
+        b'{"type":".B","subject":"s"}',
+        b'{"type":"a.","subject":"s"}',
+        b'{"type":"a.B","subject":""}',
+        b'{"type":"a.B","subject":1}',
+        b'{"type":"a.B","subject":"s","id":null}',
+        b'{"type":"a.B","subject":"s"} {}',
+        b'{"type":"a.B","subject":"\xff"}',
+        b'{"type":"a.B","subject":"s","data":' + b"[" * 5000,
+    ],
+)
+def test_a_line_that_is_no_command_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        complete(line)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("expectedversoin", "expectedversion"),
+        ("expectedVersion", "expectedversion"),
+        ("expected_version", "expectedversion"),
+        ("expect", "expectedversion"),
+        ("expires", "expirytime"),
+        ("corelationid", "correlationid"),
+        ("ID", "id"),
+    ],
+)
+def test_an_attribute_that_is_nearly_a_known_one_is_refused(name: str, meant: str) -> None:
+    line = json.dumps({"type": "a.B", "subject": "s", name: "7"}).encode()
+    with pytest.raises(ValueError, match=f"attribute {name} is not known; did you mean {meant}?"):
+        complete(line)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tenant", "timezone", "sourceid", "traceid", "tracestate", "dataschema", "sequence", "partitionkey"],
+)
+def test_an_extension_stays_an_extension(name: str) -> None:
+    line = json.dumps({"type": "a.B", "subject": "s", name: "7"}).encode()
+    assert json.loads(complete(line).value)[name] == "7"

@@ -1,0 +1,75 @@
+import msgspec
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.client.history import Shown, Stretch, parse_at, show
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import ContradictionError, UsageError
+from tests.support import ROOT
+
+COUNTER = registry.load("counter", "aggregates", ROOT)
+PLACE = Stretch("counter.events", 3, 0, 100)
+
+
+def event(version: int, time: str = "", kind: str = "Incremented") -> tuple[Stretch, Record]:
+    """An event record; its time is that of its version unless given."""
+    value = {
+        "id": f"3/{version}/0",
+        "type": f"counter.{kind}",
+        "subject": "c",
+        "time": time or f"2026-01-01T00:00:0{version}.000Z",
+        "causationid": f"command-{version}",
+        "aggregateversion": version,
+        "eventindex": 0,
+        "eventcount": 1,
+        "data": {"by": version},
+    }
+    return PLACE, Record(version, 0, b"c", msgspec.json.encode(value))
+
+
+def shown(at: str | None, *events: tuple[Stretch, Record]) -> Shown:
+    return show(COUNTER, "c", events, parse_at(at))
+
+
+def test_events_are_folded_in_order() -> None:
+    found = shown(None, event(1), event(2), event(3))
+    assert (found.version, found.time) == (3, "2026-01-01T00:00:03.000Z")
+    assert [e.causationid for e in found.events] == ["command-1", "command-2", "command-3"]
+
+
+def test_what_does_not_exist_has_version_0_and_the_initial_state() -> None:
+    assert shown(None) == Shown(0, COUNTER.decider.initial, None, [])
+
+
+def test_a_version_is_everything_up_to_it() -> None:
+    found = shown("2", event(1), event(2), event(3))
+    assert (found.version, len(found.events)) == (2, 2)
+
+
+def test_a_time_is_everything_up_to_the_last_version_not_later() -> None:
+    events = event(1), event(2, "2026-01-01T00:00:09.000Z"), event(3, "2026-01-01T00:00:05.000Z")
+    assert shown("2026-01-01T00:00:06Z", *events).version == 3
+    assert shown("2026-01-01T00:00:04.999Z", *events).version == 1
+    assert shown("2026-01-01T01:00:01+01:00", *events).version == 1
+    assert shown("2025-01-01T00:00:00Z", *events).version == 0
+
+
+def test_an_event_that_is_there_twice_counts_once() -> None:
+    assert shown(None, event(1), event(1), event(2)).version == 2
+
+
+@pytest.mark.parametrize(
+    "events",
+    [[event(1), event(3)], [event(2)], [event(1, kind="Unknown")], [(PLACE, Record(9, 0, b"c", b"{}"))]],
+)
+def test_a_contradiction_names_its_place(events: list[tuple[Stretch, Record]]) -> None:
+    with pytest.raises(
+        ContradictionError,
+        match=r"counter\.events:3@\d: .*cqrs tail counter events --partition 3 --from \d -n 1",
+    ):
+        shown(None, *events)
+
+
+def test_what_is_neither_version_nor_time_is_refused() -> None:
+    with pytest.raises(UsageError, match="--at: not a time: 'yesterday'"):
+        parse_at("yesterday")

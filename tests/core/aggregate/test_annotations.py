@@ -1,0 +1,121 @@
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, Union
+
+import pytest
+from msgspec import defstruct
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+
+T = TypeVar("T")
+
+
+class Go(cqrs.Command):
+    pass
+
+
+class Stop(cqrs.Command):
+    pass
+
+
+class Gone(cqrs.Event):
+    pass
+
+
+class Stopped(cqrs.Event):
+    pass
+
+
+class Car(cqrs.State):
+    moving: bool = False
+
+
+class Box(cqrs.Command, Generic[T]):
+    content: T
+
+
+class Tagged(cqrs.Command, tag=True):
+    pass
+
+
+class Listed(cqrs.Command, array_like=True):
+    pass
+
+
+Loose = defstruct("Loose", [], bases=(cqrs.Command,), frozen=False)
+
+
+class Owned(cqrs.State):
+    owner: str
+
+
+def another_go() -> type[cqrs.Command]:
+    class Go(cqrs.Command):
+        pass
+
+    return Go
+
+
+def aggregate(command: Any = Go, event: Any = Gone, state: Any = Car, initial: Any = None) -> Aggregate:
+    """Of a decider with these annotations; None for none."""
+
+    def decide(command, state):  # type: ignore[no-untyped-def]
+        return ()
+
+    def evolve(state, event):  # type: ignore[no-untyped-def]
+        return state
+
+    decide.__annotations__ = {"command": command, "state": state} if command else {}
+    evolve.__annotations__ = {"state": state, "event": event} if event else {}
+    return Aggregate.of("car", cqrs.Decider(decide, evolve, initial=initial or Car()))
+
+
+@pytest.mark.parametrize("union", [Go | Stop, Union[Go, Stop]])  # noqa: UP007 - the older spelling is read too
+def test_commands_and_events_are_read_from_the_annotations(union: object) -> None:
+    made = aggregate(union, Gone | Stopped)
+    assert made.commands == {"car.Go": Go, "car.Stop": Stop}
+    assert made.event_types == {Gone: "car.Gone", Stopped: "car.Stopped"}
+    assert made.state is Car
+
+
+def test_annotations_may_be_strings() -> None:
+    assert aggregate("Go | Stop").commands == {"car.Go": Go, "car.Stop": Stop}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ({"command": None}, "decide: annotate 'command' with the commands it takes.* found no annotation"),
+        ({"event": None}, "evolve: annotate 'event' with the events it takes.* found no annotation"),
+        ({"command": Go | None}, "found NoneType"),
+        ({"command": Gone}, r"subclasses of cqrs.Command\), found Gone"),
+        ({"command": cqrs.Command}, "found Command"),
+        ({"command": "Gogo"}, "annotations of decide cannot be read: name 'Gogo' is not defined"),
+        ({"command": Go | another_go()}, "decide takes two commands named Go"),
+        ({"command": Box}, "Box is generic"),
+        ({"command": Box[int]}, r"found .*Box\[int\]"),
+        ({"command": Tagged}, "Tagged has a tag or is array_like"),
+        ({"command": Listed}, "Listed has a tag or is array_like"),
+        ({"command": Loose}, "Loose is not frozen"),
+        ({"state": Owned}, "decide: annotate 'state' with Car, the class of `initial`, found Owned"),
+        ({"state": Car | None}, "annotate 'state' with Car"),
+        ({"initial": 5}, "initial must be an instance of your own cqrs.State, found 5"),
+        ({"initial": Owned("ann"), "state": Owned}, "Owned.owner needs a default"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_what_to_write(arguments: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(InvalidAggregate, match=complaint):
+        aggregate(**arguments)
+
+
+@pytest.mark.parametrize("function", [lambda command: (), lambda a, b, c: (), 7])
+def test_decide_takes_a_command_and_a_state(function: Callable[..., Any]) -> None:
+    with pytest.raises(InvalidAggregate, match=r"must be a function decide\(command, state\)"):
+        Aggregate.of("car", cqrs.Decider(function, lambda state, event: state, initial=Car()))
+
+
+def test_the_class_to_mend_is_named() -> None:
+    with pytest.raises(InvalidAggregate) as failure:
+        aggregate(Tagged)
+    assert failure.value.where is Tagged

@@ -1,0 +1,90 @@
+import importlib
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.aggregate.code_digest import digest
+from tests.support import ROOT
+
+Digest = Callable[..., str]
+SOURCE = "def f(x):\n    return x + 1\n"
+
+
+@pytest.fixture
+def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Digest]:
+    """The digest of module `one` in a package `sources` of these modules."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def compute(**sources: str) -> str:
+        package = tmp_path / "sources"
+        shutil.rmtree(package, ignore_errors=True)
+        package.mkdir()
+        for name, source in {"__init__": "", **sources}.items():
+            (package / f"{name}.py").write_text(source)
+        forget("sources")
+        importlib.invalidate_caches()
+        importlib.import_module("sources.one")
+        return digest("sources.one")
+
+    yield compute
+    forget("sources")
+
+
+def forget(package: str) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == package]:
+        del sys.modules[name]
+
+
+def test_the_code_of_the_module_counts(digest_of: Digest) -> None:
+    assert digest_of(one=SOURCE) != digest_of(one=SOURCE.replace("1", "2"))
+
+
+def test_comments_docstrings_and_layout_do_not_count(digest_of: Digest) -> None:
+    dressed = '"""Doc."""\n# comment\ndef f(x):\n    """Doc."""\n\n    return (x\n        + 1)\n'
+    assert digest_of(one=SOURCE) == digest_of(one=dressed)
+
+
+def test_a_function_that_is_only_a_docstring_is_empty(digest_of: Digest) -> None:
+    assert digest_of(one='def f():\n    """Doc."""\n') == digest_of(one="def f():\n    pass\n")
+
+
+@pytest.mark.parametrize(
+    "line", ["from . import two", "from .two import f", "from sources import two", "import sources.two"]
+)
+def test_what_is_imported_from_the_same_package_counts(digest_of: Digest, line: str) -> None:
+    assert digest_of(one=line, two=SOURCE) != digest_of(one=line, two=SOURCE.replace("1", "2"))
+
+
+def test_modules_that_are_not_imported_do_not_count(digest_of: Digest) -> None:
+    assert digest_of(one=SOURCE, two="a = 1") == digest_of(one=SOURCE, two="a = 2")
+
+
+def test_modules_may_import_each_other(digest_of: Digest) -> None:
+    assert digest_of(one="from . import two", two="from . import one")
+
+
+def test_another_process_with_another_hash_seed_computes_the_same() -> None:
+    program = (
+        "from cqrs_cli.core.aggregate.code_digest import digest; import aggregates.order as m; "
+        "print(digest(m.__name__))"
+    )
+    found = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=ROOT,
+            env={"PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in "12"
+    ]
+    assert found[0] == found[1] != "\n"
+
+
+def test_there_is_none_without_source() -> None:
+    assert digest("builtins") == digest("no_such_module") == ""

@@ -1,0 +1,154 @@
+import enum
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+from msgspec import defstruct
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.aggregate.schema import digest, may_hold_floats, require_json
+
+
+class Point(NamedTuple):
+    x: int
+    y: float
+
+
+@dataclass
+class Size:
+    width: float
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+def event(
+    annotation: Any, default: Any = msgspec.NODEFAULT, doc: str = "", name: str = "Moved"
+) -> type[msgspec.Struct]:
+    """An event class with one field."""
+    return defstruct(
+        name, [("field", annotation, default)], bases=(cqrs.Event,), namespace={"__doc__": doc}, frozen=True
+    )
+
+
+class Node(cqrs.Event):
+    below: "Node | None" = None
+    weight: float = 0.0
+
+
+class Chain(cqrs.Event):
+    below: "Chain | None" = None
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        *(
+            float,
+            Decimal,
+            Any,
+            float | None,
+            int | float,
+            list,
+            list[float],
+            tuple[int, float],
+            dict[str, float],
+        ),
+        *(frozenset[float], Point, Size, Node, dict[str, list[Point]]),
+    ],
+)
+def test_types_that_may_hold_floats(annotation: Any) -> None:
+    assert may_hold_floats([event(annotation)])
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [int, str, bool, bytes, Colour, Chain, int | None, list[int], tuple[str, ...], dict[str, int]],
+)
+def test_types_that_hold_no_floats(annotation: Any) -> None:
+    assert not may_hold_floats([event(annotation)])
+
+
+def test_a_default_or_a_name_is_no_type() -> None:
+    assert not may_hold_floats([event(dict[str, int], {}, name="number", doc='"number" {}')])
+
+
+@pytest.mark.parametrize(
+    ("annotation", "complaint"),
+    [
+        (complex, "Moved.field has no form in JSON: complex"),
+        (list[object], "Moved.field has no form in JSON: object"),
+        (msgspec.Raw, "Moved.field has no form in JSON: Raw"),
+        (Chain | dict[str, int], "Moved.field has no form in JSON: Type unions"),
+        (dict[int, str], "Moved.field has keys that are no strings"),
+        (list[dict[Colour, str]], "Moved.field has keys that are no strings"),
+        ("Missing", "annotations of Moved cannot be read: name 'Missing'"),
+    ],
+)
+def test_what_json_cannot_hold_is_refused_with_the_field(annotation: Any, complaint: str) -> None:
+    with pytest.raises(InvalidAggregate, match=complaint):
+        require_json(event(annotation))
+
+
+@pytest.mark.parametrize("annotation", [int, Any, Node, Point, Size, Colour, dict[str, float], bytes])
+def test_what_json_can_hold_is_accepted(annotation: Any) -> None:
+    require_json(event(annotation))
+
+
+def test_the_digest_is_the_same_whatever_the_docstring() -> None:
+    assert digest([event(int, doc="one")]) == digest([event(int, doc="other")])
+
+
+def test_the_digest_is_the_same_whatever_the_order() -> None:
+    assert digest([Node, Chain]) == digest([Chain, Node])
+
+
+def test_the_digest_changes_with_type_default_and_name() -> None:
+    variants = [event(int), event(str), event(int, 0), event(int, 1), event(int, name="Gone")]
+    assert len({digest([variant]) for variant in variants}) == len(variants)
+
+
+def test_fields_that_are_called_like_keywords_count() -> None:
+    one, other = (
+        defstruct("Moved", [("description", kind, 0)], bases=(cqrs.Event,), frozen=True)
+        for kind in (int, float)
+    )
+    assert digest([one]) != digest([other])
+
+
+class Weigh(cqrs.Command):
+    pass
+
+
+class Scales(cqrs.State):
+    weights: tuple[float | Decimal | None, ...] = ()
+    more: dict[str, Any] = {}  # noqa: RUF012 - msgspec gives each its own
+
+
+def decide(command: Weigh, scales: Scales) -> tuple[Node, ...]:
+    return ()
+
+
+def evolve(scales: Scales, event: Node) -> Scales:
+    return scales
+
+
+scales = Aggregate.of("scales", cqrs.Decider(decide, evolve, initial=Scales()))
+
+
+@pytest.mark.parametrize(
+    "number", [float("nan"), float("inf"), Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity")]
+)
+def test_numbers_that_are_not_finite_are_refused_wherever_they_are(number: Any) -> None:
+    for value in (Scales((1.0, number)), Scales(more={"a": [{"b": number}]})):
+        with pytest.raises(ValueError, match="Scales holds a number that is not finite"):
+            scales.check_finite(value)
+
+
+def test_finite_numbers_are_accepted_however_large() -> None:
+    scales.check_finite(Scales((1e308, Decimal("1e999"), None), {"a": 10**400}))

@@ -1,0 +1,102 @@
+"""Expected versions: what is one, and what it says at each version."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.messages.expected_version import MAX_VERSION, parse_expected
+
+versions = st.integers(0, MAX_VERSION)
+
+
+def refusal(text: str, version: int) -> str | None:
+    said = parse_expected(text).refusal(version)
+    return said[0] if said else None
+
+
+@given(versions)
+def test_any_is_always_satisfied(version: int) -> None:
+    assert refusal("any", version) is None
+
+
+@given(versions)
+def test_none_wants_absence_and_exists_presence(version: int) -> None:
+    assert refusal("none", version) == ("ALREADY_EXISTS" if version else None)
+    assert refusal("exists", version) == (None if version else "NOT_FOUND")
+
+
+@given(versions, versions)
+def test_a_number_wants_exactly_that_version(wanted: int, version: int) -> None:
+    assert refusal(str(wanted), version) == (None if version == wanted else "VERSION_CONFLICT")
+    assert refusal(str(wanted), wanted) is None
+
+
+@given(versions, versions)
+def test_at_least_wants_that_version_or_a_later_one(wanted: int, version: int) -> None:
+    assert refusal(f">={wanted}", version) == (None if version >= wanted else "VERSION_CONFLICT")
+
+
+def test_zero_that_fails_is_a_conflict_not_an_already_exists() -> None:
+    assert refusal("0", 0) is None
+    assert refusal("0", 3) == "VERSION_CONFLICT"
+
+
+def test_the_message_says_both_versions() -> None:
+    assert parse_expected("7").refusal(9) == ("VERSION_CONFLICT", "expected version 7, is 9")
+    assert parse_expected(">=7").refusal(6) == ("VERSION_CONFLICT", "expected version >=7, is 6")
+    assert parse_expected("exists").refusal(0) == ("NOT_FOUND", "expected exists, is 0")
+    assert parse_expected("none").refusal(2) == ("ALREADY_EXISTS", "expected none, is 2")
+
+
+WRONG = [
+    "",
+    " ",
+    "07",
+    "00",
+    "+7",
+    "-1",
+    "-0",
+    "7.0",
+    "7e0",
+    "1_0",
+    " 7",
+    "7 ",
+    "7\n",
+    "٧",
+    "７",
+    "ANY",
+    "None",
+    "true",
+]
+WRONG += ["null", ">= 7", ">=07", ">=", ">=-1", ">7", "<=7", "==7", "0x7", "[1]", "any,none", "exists7"]
+WRONG += [str(MAX_VERSION + 1), f">={MAX_VERSION + 1}", str(2**63), "9" * 5000]
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_what_is_no_expected_version_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not an expected version"):
+        parse_expected(text)
+
+
+def test_the_largest_version_is_one() -> None:
+    assert refusal(str(MAX_VERSION), MAX_VERSION) is None
+    assert refusal(f">={MAX_VERSION}", MAX_VERSION) is None
+
+
+@given(st.text(max_size=30))
+def test_no_text_means_any_by_mistake(text: str) -> None:
+    try:
+        expected = parse_expected(text)
+    except ValueError:
+        return
+    spelled = {"any": "any", "none": "none", "exists": "exists", "exactly": f"{expected.number}"}
+    assert text == spelled.get(expected.kind, f">={expected.number}")
+
+
+@given(st.from_regex(r"(>=)?[0-9+\-._ ]{1,18}", fullmatch=True))
+def test_a_number_is_read_only_as_python_would_print_it(text: str) -> None:
+    try:
+        expected = parse_expected(text)
+    except ValueError:
+        return
+    assert text.removeprefix(">=") == str(expected.number)

@@ -1,0 +1,143 @@
+"""What is written nests far less deep than any reader gives up at."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cqrs_cli as cqrs
+from aggregates import bank_account, counter, order, sensor
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.decide import Context, decide_batch
+from cqrs_cli.core.fold import fold_event
+from cqrs_cli.core.messages.command import UndecidableError, read_command
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.nesting import MAX_DEPTH, MAX_ENVELOPE_DEPTH, check_depth
+from cqrs_cli.core.messages.outcome import Verdict, read_outcome
+from cqrs_cli.core.messages.record import Record
+from tests.support.commands import STRUCTURED, command, document
+
+
+class Note(cqrs.Command):
+    """Keep anything, in as many boxes more."""
+
+    body: Any
+    boxes: int = 0
+
+
+class Noted(cqrs.Event):
+    body: Any
+
+
+class Notes(cqrs.State):
+    last: Any = None
+
+
+def decide(command: Note, notes: Notes) -> list[Noted]:
+    body = command.body
+    for _ in range(command.boxes):
+        body = [body]
+    return [Noted(body)]
+
+
+def evolve(notes: Notes, event: Noted) -> Notes:
+    return Notes(event.body)
+
+
+NOTES = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
+
+
+def nested(levels: int) -> bytes:
+    return b"[" * levels + b"]" * levels
+
+
+def noted(levels: int, boxes: int = 0) -> tuple[Verdict, list[bytes]]:
+    data = b'{"body":%b,"boxes":%d}' % (nested(levels), boxes)
+    value = json.dumps(document("notes.Note", "a", "1", 0)).encode().replace(b'"data": 0', b'"data":' + data)
+    record = Record(0, 0, b"a", value, STRUCTURED)
+    done = decide_batch(NOTES, [record], Context(0, lambda _: None, lambda *_: None, lambda: 0))
+    return read_outcome(done.outcomes[0][0]).data, [event[0] for event in done.events]
+
+
+def test_what_is_written_is_read_back_at_any_depth_of_the_stack() -> None:
+    verdict, (event,) = noted(MAX_DEPTH - 1)
+    assert verdict.status == "accepted"
+
+    def deeper(levels: int) -> None:
+        if levels:
+            deeper(levels - 1)
+        else:
+            fold_event(NOTES, None, read_event(event))
+
+    deeper(500)
+
+
+def test_a_command_that_nests_deeper_is_an_invalid_payload() -> None:
+    for levels in (MAX_DEPTH, MAX_ENVELOPE_DEPTH - 2):
+        verdict, events = noted(levels)
+        assert (verdict.reason, events) == ("INVALID_PAYLOAD", [])
+        assert verdict.message == f"nested more than {MAX_DEPTH} levels deep"
+
+
+def test_what_a_command_is_does_not_depend_on_the_readers_stack() -> None:
+    def reason(levels: int, deeper: int) -> str | None:
+        if deeper:
+            return reason(levels, deeper - 1)
+        extension = command("notes.Note", "a", "1", {"body": 1}, ext=0).value or b""
+        value = extension.replace(b'"ext": 0', b'"ext": ' + nested(levels))
+        try:
+            read_command(Record(0, 0, b"a", value, STRUCTURED))
+        except UndecidableError as error:
+            return error.reason
+        return None
+
+    for levels in (100, MAX_ENVELOPE_DEPTH - 1, MAX_ENVELOPE_DEPTH, 400, 600, 970, 2000):
+        assert reason(levels, 0) == reason(levels, 400), levels
+    assert reason(MAX_ENVELOPE_DEPTH - 1, 0) is None
+    assert reason(600, 0) == "INVALID_ENVELOPE"
+
+
+def test_an_event_that_nests_deeper_is_the_handlers_error() -> None:
+    verdict, events = noted(MAX_DEPTH - 5, boxes=5)
+    assert (verdict.reason, events) == ("HANDLER_ERROR", [])
+
+
+class Tree(cqrs.State):
+    left: "Tree | None" = None
+
+
+class Grown(cqrs.Event):
+    tree: Tree
+
+
+def test_types_that_contain_themselves_may_nest_and_others_not() -> None:
+    def grow(command: counter.Increment, tree: Tree) -> list[Grown]:
+        return [Grown(tree)]
+
+    def after(tree: Tree, event: Grown) -> Tree:
+        return Tree(event.tree)
+
+    assert Aggregate.of("tree", cqrs.Decider(grow, after, Tree())).may_nest
+    for module in (bank_account, counter, order, sensor):
+        assert not Aggregate.of("flat", module.decider).may_nest
+
+
+@given(
+    st.recursive(
+        st.text(max_size=9) | st.integers(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_brackets_in_strings_do_not_count(value: Any) -> None:
+    check_depth(json.dumps([value, '[{"\\' * 60, "]" * 60]).encode())
+    with pytest.raises(ValueError, match="levels deep"):
+        check_depth(json.dumps([value, '"[]\\']).encode()[:-1] + b"," + nested(MAX_DEPTH) + b"]")
+
+
+@pytest.mark.parametrize("end", [b"", b"\\"])
+def test_a_string_that_is_never_closed_takes_no_time_by_its_square(end: bytes) -> None:
+    value = b'{"a":[' + b"[]," * 300 + b'"' + b'\\"' * 500_000 + end  # that would be an hour
+    check_depth(value)
+    with pytest.raises(UndecidableError):
+        read_command(Record(0, 0, b"a", value, STRUCTURED))

@@ -1,0 +1,41 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.messages.timestamps import parse_moment, rfc3339
+
+
+@given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
+def test_what_is_written_is_read_as_the_same_moment(milliseconds: int) -> None:
+    assert parse_moment(rfc3339(milliseconds)) == milliseconds
+
+
+@given(st.integers(0, 253_402_300_799_999), st.integers(0, 253_402_300_799_999))
+def test_texts_sort_as_moments_do(one: int, other: int) -> None:
+    assert (rfc3339(one) < rfc3339(other)) == (one < other)
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("1970-01-01t01:00:00.5+01:00", 500),
+        ("1970-01-01 00:00:00.0019z", 1),
+    ],
+)
+def test_rfc_3339_is_read_and_rounded_down(text: str, milliseconds: int) -> None:
+    assert parse_moment(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "now", "2026-11-21", "2026-11-21T01:02:03", "2026-13-21T01:02:03Z", "0001-01-01T00:00:00+14:00"],
+)
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a time"):
+        parse_moment(text)
+
+
+@pytest.mark.parametrize("milliseconds", [2**62, -(2**62)])
+def test_what_no_calendar_can_say_becomes_the_epoch(milliseconds: int) -> None:
+    assert rfc3339(milliseconds) == "1970-01-01T00:00:00.000Z"

@@ -1,0 +1,220 @@
+"""The Spark session: quiet, on loopback, and gone when its driver is, however that ends."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cqrs_cli.errors import CqrsError, UnavailableError, UsageError
+from cqrs_cli.jobs.engine.session import FIXED, gave_up, session, ship, slots
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+#: A driver whose one task tells the pids of worker, daemon and JVM, and then never ends.
+HANGS = """
+import sys
+from pathlib import Path
+from cqrs_cli.jobs.engine.session import session
+
+def hang(told):
+    import os, time
+    daemon = os.getppid()
+    jvm = Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1]
+    told.with_suffix(".new").write_text(f"{os.getpid()} {daemon} {jvm}")
+    told.with_suffix(".new").rename(told)
+    while True:
+        time.sleep(0.1)
+
+with session("local[1]", {}, Path(sys.argv[2]), "hangs") as context:
+    context.parallelize([Path(sys.argv[1])], 1).foreach(hang)
+"""
+
+#: A driver that hears Ctrl-C while it waits for an answer of the JVM.
+INTERRUPTED = """
+import signal, sys, threading
+from pathlib import Path
+from cqrs_cli.jobs.engine.session import session
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+try:
+    with session("local[1]", {}, Path(sys.argv[1]), "interrupted") as context:
+        threading.Timer(0.5, signal.raise_signal, (signal.SIGINT,)).start()
+        context._jvm.java.lang.Thread.sleep(2_000)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+SESSION = """
+import sys
+from pathlib import Path
+from cqrs_cli.jobs.engine.session import session
+
+conf = dict(pair.split("=", 1) for pair in sys.argv[3:])
+with session(sys.argv[1], conf, Path(sys.argv[2]), "tries") as context:
+    print(context.parallelize([1, 2], 2).sum())
+"""
+
+
+def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=120
+    )
+
+
+def lives(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Iterator[Callable[[], tuple["subprocess.Popen[bytes]", list[int]]]]:
+    """Starts a driver in a process group of its own, as a terminal would; gives it and the pids below it."""
+    told = tmp_path / "pids"
+    driver = subprocess.Popen(
+        [sys.executable, "-c", HANGS, told, tmp_path / "log"],
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+    def start() -> tuple["subprocess.Popen[bytes]", list[int]]:
+        eventually(told.exists, within=90)
+        return driver, [int(pid) for pid in told.read_text().split()]
+
+    yield start
+    driver.kill()
+    driver.wait()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_nothing_is_left_of_a_driver_that_was_stopped(
+    hanging: Callable[[], tuple["subprocess.Popen[bytes]", list[int]]], number: signal.Signals
+) -> None:
+    driver, below = hanging()
+    os.killpg(driver.pid, number)
+    driver.wait(30)
+    assert eventually(lambda: not any(map(lives, below)))
+
+
+@pytest.mark.spark
+def test_a_session_says_nothing_and_logs_to_its_file(tmp_path: Path) -> None:
+    done = python(SESSION, "local[1]", tmp_path / "log" / "spark.log")
+    assert (done.stdout, done.stderr, done.returncode) == ("3\n", "", 0)
+    assert "incubator" in (tmp_path / "log" / "spark.log").read_text()
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("master", "conf", "reason"),
+    [
+        ("nowhere", [], "Spark does not start: Master must"),
+        ("local[x]", [], "Spark refuses the master local[x]: Could not parse"),
+        ("local[1]", ["spark.driver.memory=x"], "Spark does not start: Invalid maximum heap size"),
+        ("local[1]", ["spark.task.cpus=9"], "Spark does not start: The number of cores"),
+    ],
+)
+def test_what_spark_refuses_is_said_in_a_line(
+    tmp_path: Path, master: str, conf: list[str], reason: str
+) -> None:
+    done = python(SESSION, master, tmp_path / "spark.log", *conf)
+    assert f"cqrs_cli.errors.ConfigurationError: {reason}" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.spark
+def test_two_sessions_follow_each_other_in_one_process(tmp_path: Path) -> None:
+    again = SESSION.replace("with ", "for _ in 'ab':\n  with ").replace("\n    print", "\n      print")
+    assert python(again, "local[1]", tmp_path / "spark.log").stdout == "3\n3\n"
+
+
+def test_a_log_that_cannot_be_written_is_a_matter_of_configuration(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    done = python(SESSION, "local[1]", tmp_path / "file" / "spark.log")
+    assert "ConfigurationError: cannot write" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("key", FIXED)
+def test_a_promise_cannot_be_configured_away(tmp_path: Path, key: str) -> None:
+    with (
+        pytest.raises(UsageError, match=f"--conf {key}=other"),
+        session("local[1]", {key: "other"}, tmp_path, "x"),
+    ):
+        pass
+
+
+def test_a_standalone_master_that_is_not_there_is_missed_at_once(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"spark://127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            pytest.raises(UnavailableError, match=f"no Spark master at {url}"),
+            session(url, {}, tmp_path, "x"),
+        ):
+            pass
+
+
+@pytest.mark.spark
+def test_a_local_master_has_the_slots_it_names(spark: "SparkContext") -> None:
+    assert slots(spark) == 2
+
+
+@pytest.mark.spark
+def test_workers_run_our_python_and_hash_alike(spark: "SparkContext") -> None:
+    asked = spark.parallelize(range(4), 4).map(lambda _: (sys.executable, os.environ["PYTHONHASHSEED"]))
+    assert set(asked.collect()) == {(sys.executable, "0")}
+
+
+@pytest.mark.spark
+def test_a_local_driver_listens_on_loopback_only(spark: "SparkContext") -> None:
+    conf = spark.getConf()
+    assert (conf.get("spark.driver.host"), conf.get("spark.driver.bindAddress")) == ("127.0.0.1", "127.0.0.1")
+    assert spark.uiWebUrl is None
+
+
+@pytest.mark.spark
+def test_the_session_leaves_ctrl_c_to_its_caller(spark: "SparkContext") -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.spark
+def test_what_is_shipped_can_be_imported_by_tasks(spark: "SparkContext", tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "shipped.zip", "w") as archive:
+        archive.writestr("shipped_module.py", "ANSWER = 42")
+    ship(spark, tmp_path / "shipped.zip")
+    answers = spark.parallelize([1], 1).map(lambda _: __import__("shipped_module").ANSWER)
+    assert answers.collect() == [42]
+
+
+@pytest.mark.spark
+def test_a_worker_that_dies_becomes_one_line_naming_the_log(spark: "SparkContext") -> None:
+    from py4j.protocol import Py4JJavaError
+
+    with pytest.raises(Py4JJavaError) as raised:
+        spark.parallelize([1], 1).foreach(partial(os._exit))
+    error = gave_up(spark, raised.value)
+    assert type(error) is CqrsError
+    assert error.message.startswith("Spark gave up: Job aborted")
+    assert "\n" not in str(error) and error.hint.endswith("spark.log")
+
+
+@pytest.mark.spark
+def test_a_signal_to_the_drivers_group_does_not_reach_the_jvm(spark: "SparkContext") -> None:
+    jvm: int = spark._gateway.proc.pid  # type: ignore[union-attr]
+    assert os.getsid(jvm) != os.getsid(0)
+
+
+@pytest.mark.spark
+def test_ctrl_c_while_the_jvm_is_asked_is_no_traceback(tmp_path: Path) -> None:
+    ended = python(INTERRUPTED, tmp_path / "spark.log")
+    assert (ended.stdout, ended.stderr) == ("interrupted\n", "")

@@ -1,0 +1,255 @@
+"""Replay on Spark against a real broker: totals, times, files, contradictions, and live shards compared."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.stored import Saved
+from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.jobs.replay.driver import Replayed, plan, replay
+from cqrs_cli.jobs.replay.fold import NOTHING
+from cqrs_cli.jobs.replay.output import Target
+from cqrs_cli.jobs.replay.shards import live_shards
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.plan import shard_folder
+from cqrs_cli.registry import load
+from cqrs_cli.state.shard import Identity, open_shard
+from cqrs_cli.state.store import Change, Positions
+from tests.support import ROOT
+from tests.support.eventlog import NOON, append, counted, create
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+LATER = "2026-11-21T13:00:00.000Z"
+Folds = Callable[..., Replayed]
+
+
+@pytest.fixture
+def topics(connection: Connection, prefix: str) -> Topics:
+    """Of the aggregate `counter`, with two partitions."""
+    made = Topics("counter", prefix)
+    create(connection, made, partitions=2)
+    return made
+
+
+@pytest.fixture
+def log(connection: Connection, topics: Topics) -> Callable[..., None]:
+    """Appends events to a partition."""
+    return lambda partition, *values: append(connection, topics.events, partition, values)
+
+
+@pytest.fixture
+def fold(spark: "SparkContext", connection: Connection, topics: Topics) -> Folds:
+    """Replays what is committed."""
+
+    def folds(target: Target | None = None, **asked: Any) -> Replayed:
+        return replay(spark, plan(connection, topics, "aggregates", ROOT, **asked), target)
+
+    return folds
+
+
+def test_all_partitions_make_one_total(fold: Folds, log: Callable[..., None]) -> None:
+    log(0, counted("a", 1), counted("a", 2))
+    log(1, counted("b", 1))
+    assert fold().total[:2] == (2, 3)
+
+
+def test_an_empty_topic_replays_to_nothing(fold: Folds) -> None:
+    assert fold().total == NOTHING
+
+
+def test_the_digest_does_not_depend_on_the_partitions(fold: Folds, log: Callable[..., None]) -> None:
+    log(0, counted("a", 1), counted("b", 1))
+    together = fold().total.digest
+    log(1, counted("c", 1))
+    apart = fold().total
+    log(0, counted("c", 1))
+    assert apart.digest != together
+    assert fold().total.digest == (2 * apart.digest - together) % 2**256
+
+
+def test_until_is_per_aggregate(fold: Folds, log: Callable[..., None]) -> None:
+    log(0, counted("a", 1), counted("a", 2, time=LATER), counted("b", 1, time=LATER))
+    assert fold(until=NOON).total[:2] == (1, 1)
+
+
+@pytest.mark.parametrize("format", ["parquet", "json"])
+def test_aggregates_are_written_one_a_row(
+    fold: Folds, log: Callable[..., None], tmp_path: Path, format: Any
+) -> None:
+    log(0, counted("a", 1, 2))
+    log(1, counted("b", 1, time=LATER))
+    done = fold(Target(str(tmp_path / "out"), format))
+    assert done.total[:2] == (2, 2)
+    states: list[Any] = [{"value": 2}, {"value": 1}] if format == "json" else ['{"value":2}', '{"value":1}']
+    assert read(tmp_path / "out", format) == [
+        {"id": "a", "version": 1, "time": NOON, "state": states[0]},
+        {"id": "b", "version": 1, "time": LATER, "state": states[1]},
+    ]
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+def read(folder: Path, format: str) -> list[dict[str, Any]]:
+    if format == "json":
+        rows = [json.loads(line) for file in folder.glob("*.json") for line in file.read_text().splitlines()]
+    else:
+        import pyarrow.parquet
+
+        rows = pyarrow.parquet.read_table(folder).to_pylist()
+    return sorted(rows, key=lambda row: str(row["id"]))
+
+
+def test_a_folder_that_holds_something_is_left_alone(fold: Folds, tmp_path: Path) -> None:
+    (tmp_path / "kept").touch()
+    with pytest.raises(UsageError, match="is not empty"):
+        fold(Target(str(tmp_path), "json"))
+    assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+
+
+@pytest.mark.parametrize("out", [True, False])
+def test_a_contradiction_is_named_with_its_place_and_nothing_is_written(
+    fold: Folds, log: Callable[..., None], topics: Topics, tmp_path: Path, out: bool
+) -> None:
+    log(1, counted("a", 1), counted("a", 3))
+    with pytest.raises(ContradictionError) as raised:
+        fold(Target(str(tmp_path / "out"), "json") if out else None)
+    assert raised.value.message.startswith(f"{topics.events} partition 1 offset 1: 'a' is at version 1")
+    assert raised.value.hint.endswith("cqrs tail counter events --partition 1 --from 1 -n 1")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_topic_that_does_not_exist_is_a_matter_of_configuration(
+    connection: Connection, prefix: str
+) -> None:
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        plan(connection, Topics("nothing", prefix), "aggregates", ROOT)
+
+
+Rests = Callable[..., None]
+
+
+@pytest.fixture
+def shard(connection: Connection, topics: Topics, tmp_path: Path) -> Rests:
+    """Makes the shard of partition 0, as an owner would have left it."""
+    aggregate: Aggregate = load("counter", "aggregates", ROOT)
+
+    def rests(events: int, states: dict[str, Saved], **other: Any) -> None:
+        found = live_shards(connection, topics, tmp_path)
+        members = {
+            "cluster_id": found.cluster_id,
+            "topics": found.topic_ids,
+            "partition": 0,
+            "partitions": 2,
+            "schema": aggregate.schema,
+            "revision": 1,
+            "window_ms": 1000,
+        }
+        opened = open_shard(shard_folder(tmp_path, topics) / "0", Identity(**{**members, **other}))
+        with closing(opened.store) as store:
+            store.apply(Change("", Positions(), Positions(events=events), states))
+
+    return rests
+
+
+@pytest.fixture
+def check(fold: Folds, connection: Connection, topics: Topics, tmp_path: Path) -> Callable[[], Replayed]:
+    return lambda: fold(shards=live_shards(connection, topics, tmp_path))
+
+
+ONE = Saved(1, 1, 0, b'{"value":1}')
+
+
+def test_a_shard_that_agrees_is_counted(
+    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests
+) -> None:
+    log(0, counted("a", 1), counted("b", 1))
+    shard(2, {"a": ONE, "b": ONE})
+    done = check()
+    assert done.compared[0] == (2, "")
+    assert "there is no shard" in done.compared[1].skipped
+
+
+def test_a_shard_that_is_behind_is_compared_where_it_stands(
+    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests
+) -> None:
+    log(0, counted("a", 1), counted("a", 2), counted("b", 1))
+    shard(1, {"a": ONE})
+    done = check()
+    assert done.compared[0] == (1, "")
+    assert done.total[:2] == (2, 3)
+
+
+def test_the_first_difference_ends_it_naming_aggregate_and_version(
+    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests
+) -> None:
+    log(0, counted("a", 1), counted("b", 1))
+    shard(2, {"a": ONE, "b": ONE._replace(state=b'{"value":9}')})
+    with pytest.raises(ContradictionError, match="counter 'b' at version 1 is"):
+        check()
+
+
+def test_a_shard_beyond_the_end_of_its_log_is_a_contradiction(
+    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests
+) -> None:
+    log(0, counted("a", 1))
+    shard(5, {"a": ONE})
+    with pytest.raises(ContradictionError, match="partition 0 ends at 1, its shard is at 5"):
+        check()
+
+
+@pytest.mark.parametrize("other", [{"revision": 2}, {"schema": "another"}, {"cluster_id": "another"}])
+def test_a_shard_of_another_log_or_code_is_not_compared(
+    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests, other: dict[str, Any]
+) -> None:
+    log(0, counted("a", 1))
+    shard(1, {}, **other)
+    assert f"the next run rebuilds the shard: {next(iter(other))} was" in check().compared[0].skipped
+
+
+def test_the_command_prints_the_contracts_document(
+    connection: Connection, topics: Topics, log: Callable[..., None], tmp_path: Path
+) -> None:
+    log(0, counted("a", 1))
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").symlink_to(ROOT / "aggregates")
+    command = [
+        sys.executable,
+        "-m",
+        "cqrs_cli",
+        "replay",
+        "counter",
+        "-o",
+        "json",
+        "-q",
+        "--master",
+        "local[2]",
+    ]
+    done = subprocess.run(
+        [*command, "--until", "2026-11-21T13:00:00+01:00"],
+        cwd=tmp_path,
+        env={
+            **os.environ,
+            "CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server,
+            "CQRS_TOPIC_PREFIX": topics.prefix,
+        },
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.stderr, done.returncode) == ("", 0)
+    document = json.loads(done.stdout)
+    assert list(document) == ["aggregate", "aggregates", "events", "digest", "until", "seconds"]
+    assert [document[name] for name in ("aggregates", "events", "until")] == [1, 1, NOON]
+    assert len(document["digest"]) == 64

@@ -1,0 +1,106 @@
+"""Folding a partition from its first event: what comes out, what is refused, what differs from a shard."""
+
+import pytest
+
+from aggregates import counter
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.digest import aggregate_digest
+from cqrs_cli.core.stored import Saved
+from cqrs_cli.jobs.replay.fold import NOTHING, Refold, RefoldError, Row, Total
+from tests.support.eventlog import NOON, counted, record
+
+AGGREGATE = Aggregate.of("counter", counter.decider)
+LATER = "2026-11-21T13:00:00.000Z"
+
+
+def folded(*values: bytes | None, until: str | None = None) -> Refold:
+    folding = Refold(AGGREGATE, until)
+    folding.fold(record(offset, value) for offset, value in enumerate(values))
+    return folding
+
+
+def test_a_row_is_the_aggregate_after_its_last_event() -> None:
+    folding = folded(counted("a", 1, 2), counted("b", 1), counted("a", 2, 3, time=LATER))
+    assert list(folding.rows()) == [Row("a", 2, LATER, b'{"value":5}'), Row("b", 1, NOON, b'{"value":1}')]
+
+
+def test_the_total_counts_aggregates_and_events_and_sums_digests() -> None:
+    summed = aggregate_digest("a", 2, b'{"value":2}') + aggregate_digest("b", 1, b'{"value":1}')
+    assert folded(counted("a", 1), counted("a", 2), counted("b", 1)).total() == Total(2, 3, summed % 2**256)
+
+
+def test_totals_of_parts_make_the_total_of_the_whole() -> None:
+    parts = folded(counted("a", 1)).total().plus(folded(counted("b", 1)).total())
+    assert parts.plus(NOTHING) == folded(counted("b", 1), counted("a", 1)).total()
+
+
+def test_it_goes_on_where_it_stopped() -> None:
+    folding = folded(counted("a", 1))
+    folding.fold([record(7, counted("a", 2))])
+    assert folding.total().events == 2
+
+
+def test_until_keeps_what_is_not_later() -> None:
+    folding = folded(counted("a", 1), counted("a", 2, time=LATER), counted("b", 1, time=LATER), until=NOON)
+    assert list(folding.rows()) == [Row("a", 1, NOON, b'{"value":1}')]
+    assert folding.total()[:2] == (1, 1)
+
+
+def test_until_reaches_to_the_last_version_that_is_not_later_though_one_before_it_is() -> None:
+    folding = folded(counted("a", 1), counted("a", 2, time=LATER), counted("a", 3), until=NOON)
+    assert next(folding.rows()).version == 3
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([counted("a", 1), counted("a", 3)], "offset 1: 'a' is at version 1, its next event has 3"),
+        ([counted("a", 2)], "offset 0: 'a' is at version 0, its next event has 2: events are missing"),
+        (
+            [counted("a", 1), counted("a", 1)],
+            "offset 1: 'a' is at version 1 and has another event of version 1",
+        ),
+        ([counted("a", 0)], "offset 0: 'a' is at version 0 and has another event of version 0"),
+        ([counted("a", 1, type="Exploded")], "offset 0: the code knows no event counter.Exploded"),
+        ([counted("a", 1, type="WasReset")], "offset 0: counter.WasReset 0/1/0 does not fit its class"),
+        ([b"{"], "offset 0: "),
+        ([b"[" * 100_000], "offset 0: "),
+        ([None], "offset 0: a null value is no event"),
+    ],
+)
+def test_what_cannot_follow_is_refused_with_its_offset(values: list[bytes | None], reason: str) -> None:
+    with pytest.raises(RefoldError) as refused:
+        folded(*values)
+    assert str(refused.value).startswith(reason)
+    assert refused.value.offset == len(values) - 1
+
+
+SAVED = Saved(1, 1, 0, b'{"value":1}')
+
+
+def test_an_equal_shard_shows_no_difference() -> None:
+    assert folded(counted("a", 1), counted("b", 1)).compare([("b", SAVED), ("a", SAVED)]) is None
+
+
+@pytest.mark.parametrize(
+    ("shard", "difference"),
+    [
+        ({}, "'a' has version 1, and is not in the shard"),
+        ({"a": SAVED, "b": SAVED}, "'b' has version 1 in the shard, and no events"),
+        ({"a": SAVED._replace(version=2)}, "'a' has version 2 in the shard, its events give 1"),
+        (
+            {"a": SAVED._replace(state=b'{"value":7}')},
+            """'a' at version 1 is {"value":7} in the shard, its events give {"value":1}""",
+        ),
+        (
+            {"a": SAVED._replace(offset=9)},
+            "'a' at version 1 comes from another event than 0/1/0 in the shard",
+        ),
+    ],
+)
+def test_a_difference_is_told_with_aggregate_and_version(shard: dict[str, Saved], difference: str) -> None:
+    assert folded(counted("a", 1)).compare(shard.items()) == difference
+
+
+def test_a_shard_is_compared_with_the_present_whatever_time_is_asked_for() -> None:
+    assert folded(counted("a", 1), until="2000-01-01T00:00:00.000Z").compare([("a", SAVED)]) is None

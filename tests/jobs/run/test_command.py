@@ -1,0 +1,147 @@
+"""`cqrs run` as a service: it loses workers, is taken over and is stopped, and leaves nothing behind."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pexpect
+import pytest
+
+from cqrs_cli.kafka import offsets, readers
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.claim import TERMINAL, parse_claim
+from tests.support.processes import family, living, parent, python_workers
+from tests.support.project import Project, command
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+LOCAL = ("--master", "local[2]")
+NAMES = ("bank_account", "counter")
+
+
+def increments(count: int) -> list[dict[str, object]]:
+    return [{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(count)]
+
+
+def ids(project: Project, name: str) -> list[str]:
+    """The ids of the outcomes there are, which name the command's partition and offset."""
+    topic = Topics(name, project.prefix).outcomes
+    found = []
+    for partition, (start, end) in readers.bounds(project.connection, topic, range(4)).items():
+        for records in readers.read(project.connection, topic, partition, start, end):
+            found += [str((r.value or b"").split(b'"id":"')[1].split(b'"')[0]) for r in records]
+    return found
+
+
+def decided(project: Project, count: int, names: Iterable[str] = NAMES) -> None:
+    """Wait until so many commands of each have their outcome: exactly one."""
+    for name in names:
+        eventually(lambda name=name: len(ids(project, name)) >= count, within=90)  # type: ignore[misc]
+        assert len(set(ids(project, name))) == len(ids(project, name)) == count
+
+
+def attempts(project: Project, name: str) -> set[int]:
+    """Of the claims that stand."""
+    found = offsets.standing(project.connection, Topics(name, project.prefix), range(4)).values()
+    return {claim.attempt for one in found if (claim := parse_claim(one.metadata))}
+
+
+def test_a_run_that_loses_a_task_and_is_taken_over_decides_everything_once(project: Project) -> None:
+    project.cqrs("init", *NAMES)
+    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
+    project.send(increments(50))
+    with project.running("run", *NAMES, *LOCAL) as first:
+        decided(project, 50)
+        os.kill(python_workers(family(first.pid))[0], signal.SIGKILL)
+        project.send([command("Deposit", f"a-{n}", {"amount": 1}) for n in range(50)])
+        project.send(increments(50))
+        decided(project, 100)
+        with project.running("run", *NAMES, *LOCAL) as second:
+            _, said = first.communicate(timeout=90)
+            assert first.returncode == 6 and "took over these topics" in said
+            assert "a task was lost" in said
+            project.send([command("Withdraw", f"a-{n}", {"amount": 1}) for n in range(50)])
+            project.send(increments(50))
+            decided(project, 150)
+            everybody = family(second.pid)
+            second.send_signal(signal.SIGTERM)
+            second.communicate(timeout=60)
+            assert second.returncode == 143
+    assert [attempts(project, name) for name in NAMES] == [{TERMINAL}, {TERMINAL}]
+    eventually(lambda: not living(everybody))
+
+
+def test_owners_whose_parent_is_gone_end_by_themselves(project: Project) -> None:
+    project.cqrs("init", "counter")
+    project.send(increments(20))
+    with project.running("run", "counter", *LOCAL) as run:
+        decided(project, 20, ["counter"])
+        workers = python_workers(family(run.pid))
+        os.kill(parent(workers[0]), signal.SIGKILL)  # PySpark's daemon
+        eventually(lambda: not living(workers), within=60)
+        project.send(increments(20))
+        decided(project, 40, ["counter"])  # by others: their task was submitted again
+        everybody = family(run.pid)
+        workers = python_workers(everybody)
+        for pid in everybody - set(workers):
+            os.kill(pid, signal.SIGKILL)
+        eventually(lambda: not living(everybody), within=60)
+
+
+def test_on_a_terminal_it_shows_where_it_is_and_ctrl_c_stops_it(project: Project) -> None:
+    project.cqrs("init", "counter")
+    project.send(increments(20))
+    cqrs = str(Path(sys.executable).with_name("cqrs"))
+    child = pexpect.spawn(
+        cqrs,
+        ["run", "counter", *LOCAL],
+        cwd=project.folder,
+        env={**project.environment, "TERM": "xterm"},
+        dimensions=(24, 160),
+        encoding="utf-8",
+        timeout=90,
+    )
+    try:
+        child.expect(r"commands/s · lag 0 · accepted 20 · rejected 0 · duplicate 0 · failed 0")
+        everybody = family(child.pid)
+        child.sendintr()
+        child.expect(r"stopped: 20 commands decided in .* s: 20 accepted, .*; 20 events")
+        child.expect(pexpect.EOF)
+        child.wait()
+        assert child.exitstatus == 130
+    finally:
+        child.close(force=True)
+    assert attempts(project, "counter") == {TERMINAL}
+    eventually(lambda: not living(everybody))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "says"),
+    [
+        (["run", "counter"], 3, "cqrs init counter"),
+        (["run", "countr"], 2, "did you mean counter?"),
+        (["run", "counter", "--fail", "counter:0"], 2, "is no place in a topic"),
+        (["run", "-b", "127.0.0.1:1", "counter"], 4, "127.0.0.1:1"),
+        (["run", "counter", "--state-dir", "/proc/nowhere"], 3, ""),
+    ],
+)
+def test_what_cannot_begin_ends_with_one_line_and_its_status(
+    project: Project, arguments: list[str], status: int, says: str
+) -> None:
+    if "--state-dir" in arguments:
+        project.cqrs("init", "counter")
+    process = project.start(*arguments)
+    out, err = process.communicate(timeout=90)
+    assert (process.returncode, out) == (status, "")
+    assert err.splitlines()[-1].startswith("error: ") and says in err
+    assert "Traceback" not in err
+
+
+def test_a_failpoint_that_does_not_exist_is_refused(project: Project) -> None:
+    process = project.start("run", "counter", CQRS_FAILPOINT="nowhere:1:kill")
+    _, err = process.communicate(timeout=90)
+    assert process.returncode == 3
+    assert err.startswith("error: CQRS_FAILPOINT: no point 'nowhere'; known: shard.opening, fence.before,")

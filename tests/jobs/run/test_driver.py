@@ -1,0 +1,194 @@
+"""The driver: it submits again, notices who is missing, and ends with the gravest ending."""
+
+import subprocess
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.jobs.run import driver as driver
+from cqrs_cli.jobs.run.progress import Progress, Snapshot
+from cqrs_cli.jobs.run.task import own
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.claim import TERMINAL, Counts
+from cqrs_cli.owner.plan import Ending, Plan, Unit
+from tests.support.commands import increments
+from tests.support.harness import Domain
+
+pytestmark = pytest.mark.kafka
+
+Task = Callable[[Plan], Iterable[Ending]]
+
+
+class Context:
+    """A Spark context whose submissions do what a test says, one after the other, the last one again and again."""
+
+    def __init__(self, *submissions: Task) -> None:
+        self.submissions = list(submissions)
+        self.plans: list[Plan] = []
+        self.cancelled = threading.Event()
+        self._gateway = SimpleNamespace(proc=self)
+
+    def wait(self, within: float) -> None:
+        raise subprocess.TimeoutExpired("java", within)  # the JVM lives
+
+    def setJobGroup(self, *_: object, **__: object) -> None: ...
+
+    def cancelJobGroup(self, _: str) -> None:
+        self.cancelled.set()
+
+    def parallelize(self, *_: object) -> "Context":
+        return self
+
+    def mapPartitionsWithIndex(self, function: Any) -> SimpleNamespace:
+        plan = function.args[0]
+        self.plans.append(plan)
+        task = self.submissions[min(len(self.plans), len(self.submissions)) - 1]
+        return SimpleNamespace(collect=lambda: list(task(plan)))
+
+    def statusTracker(self) -> "Context":
+        return self
+
+    def getActiveJobsIds(self) -> list[int]:
+        return []
+
+    def getJobIdsForGroup(self, _: str) -> list[int]:
+        return []
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "FIRST_BACKOFF", 0.01)
+    monkeypatch.setattr(driver, "LOOK_EVERY", 0.05)
+
+
+def drive(context: Context, plan: Plan, notes: list[str] | None = None) -> Snapshot:
+    note = (notes if notes is not None else []).append
+    return driver.run(cast(Any, context), plan, 1, lambda _: None, note)
+
+
+def works(plan: Plan) -> Iterator[Ending]:
+    return own(plan, 0, 1, 0)
+
+
+def is_lost(_: Plan) -> Iterator[Ending]:
+    raise RuntimeError("the worker is gone\nand its log says why")
+
+
+def is_lost_after_work(plan: Plan) -> Iterator[Ending]:
+    list(own(plan, 0, 1, 0))
+    raise RuntimeError("the worker is gone")
+
+
+def test_what_was_decided_is_summed_up(counters: Domain) -> None:
+    counters.send(*increments(7))
+    done = drive(Context(works), counters.plan())
+    assert done.summary()["aggregates"]["counter"]["accepted"] == done.total("commands") == 7
+    assert done.lag == 0
+
+
+def test_a_run_that_is_done_has_stopped(counters: Domain) -> None:
+    counters.send(*increments(3))
+    drive(Context(works), counters.plan())
+    _, claim = counters.standing()
+    assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3
+
+
+def test_a_lost_task_is_submitted_again_as_a_later_one(counters: Domain) -> None:
+    counters.send(*increments(7))
+    notes: list[str] = []
+    context = Context(is_lost, is_lost_after_work, works)
+    done = drive(context, counters.plan(), notes)
+    assert [plan.submission for plan in context.plans] == [0, 1, 2]
+    assert "a task was lost (the worker is gone); submitting again" in notes[0]
+    assert done.total("commands") == 7  # also those of the submission that was lost
+    counters.check()
+
+
+def test_a_task_that_is_lost_again_and_again_ends_the_run(counters: Domain) -> None:
+    context = Context(is_lost)
+    with pytest.raises(CqrsError, match=r"lost 5 times in a row \(the worker is gone\)"):
+        drive(context, counters.plan())
+    assert len(context.plans) == driver.FUTILE
+
+
+def test_partitions_that_nobody_owns_end_the_run(counters: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "CLAIM_DEADLINE", 0.2)
+    never = threading.Event()
+
+    def waits(_: Plan) -> list[Ending]:
+        never.wait(30)
+        return []
+
+    with pytest.raises(UnavailableError, match="nobody owns counter:0") as raised:
+        drive(Context(waits), counters.plan())
+    assert raised.value.exit_code == 4
+    never.set()
+
+
+def test_while_no_broker_answers_nobody_is_expected_to_claim(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "CLAIM_DEADLINE", 1.0)
+    look, away, back = Progress.look, iter(range(25)), threading.Event()
+
+    def answers_late(progress: Progress) -> Snapshot:
+        if next(away, None) is not None:
+            raise UnavailableError("no broker")
+        back.set()
+        return look(progress)
+
+    monkeypatch.setattr(Progress, "look", answers_late)
+
+    def waits(_: Plan) -> list[Ending]:
+        assert back.wait(60)
+        return []
+
+    notes: list[str] = []
+    drive(Context(waits), counters.plan(), notes)
+    assert notes == ["no broker"] * 25
+
+
+def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: Domain) -> None:
+    def disagree(plan: Plan) -> list[Ending]:
+        return [
+            Ending(Unit("counter", 0), Counts(), UnavailableError("gone"), ("a note",)),
+            Ending(Unit("counter", 1), Counts(), TakenOverError("taken"), ("another",)),
+        ]
+
+    notes: list[str] = []
+    with pytest.raises(TakenOverError):
+        drive(Context(disagree), counters.plan(), notes)
+    assert notes == ["a note", "another"]
+
+
+def test_who_is_taken_over_in_part_says_what_is_left(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "ALL_CLAIMED", 0.0)
+    older = counters.plan()
+    other = replace(older.grounds["counter"], topics=Topics("other", counters.topics.prefix))
+    older = replace(older, grounds={**older.grounds, "other": other})
+    newer = counters.plan()
+    list(own(newer, 0, 1, 0))
+    taken = [Ending(Unit("counter", 0), Counts(), TakenOverError("taken"))]
+    with pytest.raises(TakenOverError) as raised:
+        drive(Context(lambda _: taken), older)
+    assert raised.value.message == f"run {newer.run} took over counter; nobody decides for other now"
+    assert raised.value.hint.endswith(": cqrs run other")
+
+
+def test_however_a_run_ends_its_partitions_are_fenced(counters: Domain) -> None:
+    def stops(plan: Plan) -> list[Ending]:
+        endings = list(own(plan, 0, 1, 0))
+        return [Ending(endings[0].unit, endings[0].counts, CqrsError("enough"))]
+
+    counters.send(*increments(3))
+    with pytest.raises(CqrsError, match="enough"):
+        drive(Context(stops), counters.plan())
+    _, claim = counters.standing()
+    assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3

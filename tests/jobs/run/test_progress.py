@@ -1,0 +1,44 @@
+"""How far a run is, told by the claims."""
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.jobs.run import progress as reading
+from cqrs_cli.jobs.run.progress import Progress
+from cqrs_cli.kafka import readers
+from tests.support.commands import increments
+from tests.support.harness import Domain
+from tests.support.owners import quietly
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION)),
+        readers.MissingError("counter.commands partition 0 does not exist", "create it"),
+    ],
+    ids=["unknown", "missing"],
+)
+def test_after_an_error_it_asks_through_another_client(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    counters.send(*increments(3))
+    plan = counters.plan()
+    quietly(plan)
+    asked = []
+
+    def fails(client: object, *_: object) -> None:
+        asked.append(client)
+        raise error
+
+    with Progress(plan) as progress:
+        with monkeypatch.context() as patch:
+            patch.setattr(reading, "committed", fails)
+            for _ in range(2):
+                with pytest.raises(UnavailableError, match="no answer from Kafka"):
+                    progress.look()
+        assert asked[0] is not asked[1]
+        assert progress.look().total("commands") == 3

@@ -1,0 +1,33 @@
+"""Two stores walked side by side."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.stored import Saved
+from cqrs_cli.jobs.verify.state import side_by_side
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.store import Change, Positions
+
+names = st.sampled_from(["a", "b", "é", "z" * 510, "z" * 511, "z" * 512, "y" * 600, "ÿ" * 300, "\U0010ffff"])
+
+
+def saved(versions: dict[str, int], folder: Path) -> list[tuple[str, Saved]]:
+    """Aggregates in the order in which a store gives them."""
+    store = LmdbStore(folder, window_ms=1)
+    states = {name: Saved(version, 0, 0, b"") for name, version in versions.items()}
+    store.apply(Change("", Positions(), Positions(), states))
+    items = list(store.items())
+    store.abandon()
+    return items
+
+
+@given(st.dictionaries(names, st.integers(1, 2)), st.dictionaries(names, st.integers(1, 2)))
+def test_every_aggregate_of_either_store_comes_once(
+    tmp_path_factory: pytest.TempPathFactory, one: dict[str, int], other: dict[str, int]
+) -> None:
+    stores = [iter(saved(versions, tmp_path_factory.mktemp("store"))) for versions in (one, other)]
+    found = {name: tuple(rests and rests.version for rests in pair) for name, *pair in side_by_side(*stores)}
+    assert found == {name: (one.get(name), other.get(name)) for name in one | other}

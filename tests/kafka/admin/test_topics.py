@@ -1,0 +1,229 @@
+"""Topics are made right, made once, and refused when they are wrong: on a real broker."""
+
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin import topics as making
+from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.checks import TopicInfo
+from cqrs_cli.kafka.topics.topics import ENVELOPE_ROOM, KINDS, MAX_MESSAGE_BYTES, Kind, TopicPlan, Topics
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def admin(connection: Connection) -> Iterator[Admin]:
+    with Admin(connection) as opened:
+        yield opened
+
+
+@pytest.fixture
+def topics(prefix: str) -> Topics:
+    return Topics("bank", prefix)
+
+
+def results(admin: Admin, topics: Topics, plan: TopicPlan) -> list[str]:
+    return [made.result for made in ensure_topics(admin, topics, plan)]
+
+
+def test_topics_are_created_once_and_kept_afterwards(admin: Admin, topics: Topics) -> None:
+    assert results(admin, topics, TopicPlan()) == ["created"] * 4
+    assert results(admin, topics, TopicPlan()) == ["kept"] * 4
+
+
+def test_a_broker_that_does_not_know_them_yet_is_asked_again(
+    admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    find, late = making.find_topics, iter([True, False, False])
+
+    def finds(*asked: Any) -> dict[Kind, TopicInfo]:
+        return find(*asked) if next(late, True) else {}
+
+    monkeypatch.setattr(making, "find_topics", finds)
+    assert results(admin, topics, TopicPlan()) == ["created"] * 4
+    assert next(late, None) is None
+
+
+def test_a_dry_run_creates_nothing(admin: Admin, topics: Topics) -> None:
+    made = ensure_topics(admin, topics, TopicPlan(), dry_run=True)
+    assert [one.result for one in made] == ["missing"] * 4
+    assert admin.describe([topics.name(kind) for kind in KINDS]) == {}
+
+
+def test_created_topics_are_a_sound_set_with_identities_and_sizes(admin: Admin, topics: Topics) -> None:
+    ensure_topics(admin, topics, TopicPlan(partitions=3))
+    found = check_topics(admin, topics)
+    assert (found.cluster_id, found.partitions) == (admin.cluster_id(), 3)
+    assert len(set(found.ids.values())) == 4
+    assert found.max_bytes["commands"] == found.max_bytes["events"] == MAX_MESSAGE_BYTES
+    assert found.max_bytes["outcomes"] == found.max_bytes["dead-letters"] == MAX_MESSAGE_BYTES + ENVELOPE_ROOM
+
+
+def test_a_recreated_topic_has_another_id(admin: Admin, topics: Topics) -> None:
+    ensure_topics(admin, topics, TopicPlan())
+    before = check_topics(admin, topics).ids["commands"]
+    admin._client.delete_topics([topics.commands])
+    ensure_topics(admin, topics, TopicPlan())
+    assert check_topics(admin, topics).ids["commands"] != before
+
+
+def test_commands_are_stamped_by_the_broker_and_events_kept_for_good(admin: Admin, topics: Topics) -> None:
+    ensure_topics(admin, topics, TopicPlan())
+    found = admin.describe([topics.commands, topics.events])
+    assert found[topics.commands].configs["message.timestamp.type"] == "LogAppendTime"
+    assert found[topics.commands].configs["retention.ms"] == str(7 * 86_400_000)
+    assert found[topics.events].configs["retention.ms"] == "-1"
+    assert found[topics.events].replication == 1
+
+
+def test_what_is_missing_takes_the_partitions_and_size_of_what_exists(admin: Admin, topics: Topics) -> None:
+    admin.create(topics.commands, 2, 1, TopicPlan().configs("commands", 5_000_000))
+    assert results(admin, topics, TopicPlan(partitions=4)) == ["kept", "created", "created", "created"]
+    found = check_topics(admin, topics)
+    assert found.partitions == 2
+    assert found.max_bytes["outcomes"] == 5_000_000 + ENVELOPE_ROOM
+
+
+def test_partitions_are_not_grown(admin: Admin, topics: Topics) -> None:
+    ensure_topics(admin, topics, TopicPlan(partitions=4))
+    with pytest.raises(ConfigurationError, match="have 4 partitions, not 8: their number is fixed"):
+        ensure_topics(admin, topics, TopicPlan(partitions=8, insist=True))
+    assert check_topics(admin, topics).partitions == 4
+
+
+def test_nothing_is_made_beside_a_topic_that_is_wrong(admin: Admin, topics: Topics) -> None:
+    admin.create(topics.commands, 4, 1, {"message.timestamp.type": "CreateTime"})
+    with pytest.raises(ConfigurationError, match=r"message\.timestamp\.type=CreateTime, needs LogAppendTime"):
+        ensure_topics(admin, topics, TopicPlan())
+    assert list(admin.describe([topics.commands, topics.events])) == [topics.commands]
+
+
+def test_a_missing_topic_is_refused_naming_init(admin: Admin, topics: Topics) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        check_topics(admin, topics)
+    assert topics.events in refused.value.message
+    assert refused.value.hint == "create what is missing: cqrs init bank"
+
+
+def test_a_topic_of_an_impossible_name_is_an_error(admin: Admin) -> None:
+    with pytest.raises(Exception, match="cannot be described"):
+        admin.describe(["no blanks allowed"])
+
+
+def test_an_open_transaction_is_found_with_its_owner(
+    admin: Admin, connection: Connection, topics: Topics
+) -> None:
+    ensure_topics(admin, topics, TopicPlan())
+    producer = clients.producer(connection, transactional_id=topics.transactional_id(1))
+    producer.init_transactions(20)
+    assert admin.open_transactions(topics.events, 1) == []
+    producer.begin_transaction()
+    producer.produce(topics.events, b"held back", partition=1)
+    assert producer.flush(20) == 0
+    (found,) = admin.open_transactions(topics.events, 1)
+    assert found.transactional_id == topics.transactional_id(1)
+    assert str(found).startswith(
+        f"open transaction {topics.transactional_id(1)} (producer id {found.producer_id})"
+    )
+    assert not found.hangs(now=found.since + 1000)
+    assert found.hangs(now=found.since + 24 * 3_600_000)
+    producer.abort_transaction(20)
+    assert eventually(lambda: not admin.open_transactions(topics.events, 1))
+
+
+def test_transactions_that_come_and_go_do_not_seem_to_hang(
+    admin: Admin, connection: Connection, topics: Topics
+) -> None:
+    ensure_topics(admin, topics, TopicPlan(partitions=1))
+    producer = clients.producer(connection, transactional_id=topics.transactional_id(0), retry_backoff_ms=1)
+    producer.init_transactions(20)
+    enough = threading.Event()
+    writer = threading.Thread(target=commit_until, args=(enough, producer, topics.events))
+    writer.start()
+    try:
+        assert eventually(lambda: admin.open_transactions(topics.events, 0))
+        looks = [admin.open_transactions(topics.events, 0) for _ in range(500)]
+    finally:
+        enough.set()
+        writer.join()
+    assert not [found for look in looks for found in look if found.hangs(now=found.since + 1000)]
+
+
+def commit_until(enough: threading.Event, producer: Producer, topic: str) -> None:
+    while not enough.is_set():
+        producer.begin_transaction()
+        producer.produce(topic, b"soon", partition=0)
+        producer.flush(20)
+        producer.commit_transaction(20)
+
+
+def test_a_cluster_without_authorizer_has_no_acls(admin: Admin) -> None:
+    assert admin.acl_count() is None
+
+
+def test_the_cluster_says_what_it_is(admin: Admin) -> None:
+    assert admin.broker_count() == 1
+    assert admin.broker_version() >= "4."
+    assert admin.cluster_id()
+
+
+@pytest.mark.parametrize("server", ["127.0.0.1:1", "no-such-host.invalid:9092"])
+def test_an_unreachable_broker_is_named_within_ten_seconds(
+    server: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    begun = time.monotonic()
+    with pytest.raises(UnavailableError, match=server):
+        Admin(Connection(server))
+    assert time.monotonic() - begun < 10
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_host_that_does_not_resolve_is_said_to() -> None:
+    with pytest.raises(UnavailableError, match="DNS does not know no-such-host"):
+        Admin(Connection("no-such-host.invalid:9092"))
+
+
+def test_a_port_that_never_answers_is_given_up_within_ten_seconds() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        begun = time.monotonic()
+        with pytest.raises(UnavailableError):
+            Admin(Connection(f"127.0.0.1:{silent.getsockname()[1]}"))
+        assert time.monotonic() - begun < 10
+
+
+ASK = """
+import logging, sys
+logging.basicConfig(level=logging.INFO)
+from cqrs_cli.kafka.admin.topics import Admin, Connection
+try:
+    Admin(Connection(sys.argv[1], {"security.protocol": "SSL"}))
+except Exception as error:
+    print(type(error).__name__, error)
+"""
+
+
+def test_a_broker_that_speaks_no_tls_is_told_from_one_that_is_gone(connection: Connection) -> None:
+    # In a process of its own: kafka-python leaves the socket of a failed handshake open.
+    told = subprocess.run(
+        [sys.executable, "-c", ASK, connection.bootstrap_server], capture_output=True, text=True
+    )
+    assert told.stdout.startswith("UnavailableError")
+    assert "it speaks no TLS" in told.stdout
+    assert told.stderr == ""
+
+
+def test_one_of_several_servers_is_enough(connection: Connection) -> None:
+    with Admin(Connection(f"127.0.0.1:1,{connection.bootstrap_server}")) as admin:
+        assert admin.broker_count() == 1

@@ -1,0 +1,61 @@
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cqrs_cli.kafka.connection import probe
+
+
+@contextmanager
+def answering(answer: bytes) -> Iterator[int]:
+    """Somebody on a loopback port who says this to whoever comes, whatever is asked."""
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(1024)
+            connection.sendall(answer)
+
+    with socket.create_server((probe.HOST, 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield listener.getsockname()[1]
+        thread.join()
+
+
+def metadata(cluster_id: bytes, correlation: int = 0x63717273) -> bytes:
+    broker = struct.pack(">ih4sih", 1, 4, b"host", 9092, -1)
+    body = struct.pack(">iii", correlation, 0, 1) + broker + struct.pack(">h", len(cluster_id)) + cluster_id
+    return struct.pack(">i", len(body)) + body
+
+
+def test_a_broker_says_its_cluster_and_ports() -> None:
+    with answering(metadata(b"abc")) as port:
+        assert probe.ask(port) == probe.Seen("abc", (9092,))
+
+
+def test_an_answer_to_another_question_is_none() -> None:
+    with answering(metadata(b"abc", correlation=7)) as port:
+        assert probe.ask(port) is None
+
+
+def test_who_speaks_another_protocol_is_no_broker() -> None:
+    with answering(b"HTTP/1.1 400 Bad Request\r\n\r\n") as port:
+        assert probe.ask(port) is None
+
+
+def test_who_hangs_up_within_the_answer_is_no_broker() -> None:
+    with answering(metadata(b"abc")[:20]) as port:
+        assert probe.ask(port) is None
+
+
+def test_who_says_nothing_is_given_up() -> None:
+    with socket.create_server((probe.HOST, 0)) as listener:
+        assert probe.ask(listener.getsockname()[1], timeout=0.1) is None
+
+
+def test_nobody_answers_on_a_closed_port() -> None:
+    with socket.create_server((probe.HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+    assert probe.ask(port) is None

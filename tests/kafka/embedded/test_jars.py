@@ -1,0 +1,155 @@
+import hashlib
+import multiprocessing
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.embedded import jars
+
+CONTENT = {"a.jar": b"first", "b.jar": b"second", "c.jar": b"third"}
+WANTED = {name: hashlib.sha256(data).hexdigest() for name, data in CONTENT.items()}
+
+
+class Mirror:
+    """A local source: what it serves and how often it was asked."""
+
+    def __init__(self, served: dict[str, bytes] = CONTENT) -> None:
+        self.served = served
+        self.asked = 0
+
+    def __call__(self, folder: Path, at: jars.Count) -> None:
+        self.asked += 1
+        at(len(self.served), 0, 0)
+        for number, (name, data) in enumerate(self.served.items(), start=1):
+            (folder / name).write_bytes(data)
+            at(len(self.served), number, number * 1_000_000)
+
+
+def ensure(folder: Path, mirror: jars.Fetch) -> Path:
+    return jars.ensure(mirror, lambda _: None, folder=folder, wanted=WANTED)
+
+
+def unreachable(folder: Path, at: jars.Count) -> None:
+    raise AssertionError("the network was asked")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    """A complete cache."""
+    return ensure(tmp_path / "kafka", Mirror())
+
+
+def test_all_jars_are_there_after_the_first_time(tmp_path: Path) -> None:
+    folder = ensure(tmp_path / "not" / "yet" / "kafka", Mirror())
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == CONTENT
+
+
+def test_a_complete_cache_needs_no_network(cache: Path) -> None:
+    assert ensure(cache, unreachable) == cache
+
+
+def test_a_missing_jar_is_mended(cache: Path) -> None:
+    (cache / "b.jar").unlink()
+    assert not jars.faults(ensure(cache, Mirror()), WANTED)
+
+
+def test_a_truncated_jar_is_mended(cache: Path) -> None:
+    (cache / "b.jar").write_bytes(b"sec")
+    assert jars.faults(cache, WANTED) == ["b.jar"]
+    assert not jars.faults(ensure(cache, Mirror()), WANTED)
+
+
+def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
+    def interrupted(folder: Path, at: jars.Count) -> None:
+        (folder / "a.jar").write_bytes(b"fir")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ensure(tmp_path / "kafka", interrupted)
+    assert [path.name for path in tmp_path.iterdir()] == ["kafka.lock"]
+
+
+def test_what_a_killed_download_left_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "kafka.part").mkdir()
+    (tmp_path / "kafka.part" / "stray.jar").write_bytes(b"half")
+    folder = ensure(tmp_path / "kafka", Mirror())
+    assert {path.name for path in folder.iterdir()} == set(CONTENT)
+    assert not (tmp_path / "kafka.part").exists()
+
+
+def test_other_bytes_than_listed_are_refused_and_the_old_cache_stays(cache: Path) -> None:
+    (cache / "c.jar").unlink()
+    with pytest.raises(UnavailableError, match=r"1 of 3 .*: b\.jar"):
+        ensure(cache, Mirror({**CONTENT, "b.jar": b"tampered"}))
+    assert (cache / "a.jar").read_bytes() == CONTENT["a.jar"]
+
+
+def test_a_cache_that_cannot_be_written_is_a_matter_of_configuration(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match=r"cannot write the cache .*CQRS_CACHE_DIR"):
+        ensure(tmp_path / "file" / "kafka", Mirror())
+
+
+def _fetch_and_count(folder: Path, count: Path) -> None:
+    def fetch(part: Path, at: jars.Count) -> None:
+        with count.open("a") as file:
+            file.write("asked\n")
+        Mirror()(part, at)
+
+    ensure(folder, fetch)
+
+
+def test_commands_at_the_same_time_fetch_once(tmp_path: Path) -> None:
+    spawn = multiprocessing.get_context("spawn")
+    arguments = (tmp_path / "kafka", tmp_path / "count")
+    commands = [spawn.Process(target=_fetch_and_count, args=arguments) for _ in range(3)]
+    for command in commands:
+        command.start()
+    for command in commands:
+        command.join(60)
+    assert [command.exitcode for command in commands] == [0, 0, 0]
+    assert (tmp_path / "count").read_text() == "asked\n"
+
+
+def test_without_a_terminal_the_progress_is_a_few_lines(tmp_path: Path) -> None:
+    notes: list[str] = []
+    jars.ensure(Mirror(), notes.append, folder=tmp_path / "kafka", wanted=WANTED)
+    assert notes[0] == "fetching Apache Kafka 4.1.0, once: 3 jars, about 43 MB"
+    assert notes[1] == "fetching Apache Kafka 4.1.0: 3 jars found"
+    assert notes[-1] == "fetching Apache Kafka 4.1.0: 3 of 3 jars, 3 MB"
+
+
+def test_on_a_terminal_every_change_is_shown(tmp_path: Path) -> None:
+    shown: list[str] = []
+    jars.ensure(Mirror(), lambda _: None, shown.append, tmp_path / "kafka", WANTED)
+    assert shown == [
+        "fetching Apache Kafka 4.1.0: 3 jars found",
+        "fetching Apache Kafka 4.1.0: 1 of 3 jars, 1 MB",
+        "fetching Apache Kafka 4.1.0: 2 of 3 jars, 2 MB",
+        "fetching Apache Kafka 4.1.0: 3 of 3 jars, 3 MB",
+    ]
+
+
+def test_the_list_holds_the_broker_and_what_it_logs_through() -> None:
+    listed = jars.listed()
+    assert {"kafka_2.13-4.1.0.jar", "kafka-server-4.1.0.jar", "log4j-slf4j-impl-2.24.3.jar"} <= listed.keys()
+    assert all(len(digest) == 64 for digest in listed.values())
+
+
+@pytest.mark.parametrize(
+    ("environment", "folder"),
+    [
+        ({"CQRS_CACHE_DIR": "/own", "XDG_CACHE_HOME": "/xdg"}, "/own/kafka-4.1.0"),
+        ({"XDG_CACHE_HOME": "/xdg"}, "/xdg/cqrs/kafka-4.1.0"),
+        ({"HOME": "/home/ada"}, "/home/ada/.cache/cqrs/kafka-4.1.0"),
+    ],
+)
+def test_the_cache_is_where_the_user_keeps_caches(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], folder: str
+) -> None:
+    for name in ("CQRS_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert jars.cache_folder() == Path(folder)

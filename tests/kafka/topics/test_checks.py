@@ -1,0 +1,132 @@
+"""Which sets of topics are sound: pure rules."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from cqrs_cli.kafka.topics.checks import TopicInfo, missing, mistakes, topic_set
+from cqrs_cli.kafka.topics.topics import KINDS, Kind, TopicPlan, Topics
+
+TOPICS = Topics("bank", "p.")
+DAY = 86_400_000
+
+
+def sound(plan: TopicPlan = TopicPlan()) -> dict[Kind, TopicInfo]:  # noqa: B008  (frozen)
+    return {kind: TopicInfo(f"id-{kind}", 4, 1, plan.configs(kind)) for kind in KINDS}
+
+
+def changed(kind: Kind, **configs: str) -> dict[Kind, TopicInfo]:
+    found = sound()
+    names = {name.replace("_", "."): value for name, value in configs.items()}
+    return {**found, kind: replace(found[kind], configs={**found[kind].configs, **names})}
+
+
+def said(found: dict[Kind, TopicInfo], plan: TopicPlan = TopicPlan()) -> list[str]:  # noqa: B008  (frozen)
+    return [error.message for error in mistakes(TOPICS, found, plan)]
+
+
+@pytest.mark.parametrize("plan", [TopicPlan(), TopicPlan(outcomes_retention=timedelta(days=9))])
+def test_what_a_plan_makes_is_sound(plan: TopicPlan) -> None:
+    assert said(sound(plan), plan) == []
+
+
+def test_three_brokers_get_three_replicas_of_which_two_must_have_it() -> None:
+    assert [TopicPlan.replication(brokers) for brokers in (1, 2, 3, 5)] == [1, 1, 3, 3]
+    assert TopicPlan().configs("events", brokers=3)["min.insync.replicas"] == "2"
+    assert TopicPlan().configs("events", brokers=2)["min.insync.replicas"] == "1"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_three_replicas_two_must_have_what_is_acknowledged(kind: Kind) -> None:
+    tripled = {one: replace(info, replication=3) for one, info in sound().items()}
+    careful = {
+        one: replace(info, configs={**info.configs, "min.insync.replicas": "2"})
+        for one, info in tripled.items()
+    }
+    assert said(careful) == []
+    (message,) = said({**careful, kind: tripled[kind]})
+    assert message.startswith(f"topic p.bank.{kind} has min.insync.replicas=1, needs at least 2")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_no_topic_may_be_compacted(kind: Kind, policy: str) -> None:
+    (message,) = said(changed(kind, cleanup_policy=policy))
+    assert message.startswith(f"topic p.bank.{kind} has cleanup.policy={policy}, needs delete")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("commands", "message.timestamp.type", "CreateTime"),
+        ("events", "message.timestamp.type", "LogAppendTime"),
+        ("outcomes", "message.timestamp.type", "LogAppendTime"),
+        ("events", "retention.ms", str(3650 * DAY)),
+        ("events", "retention.bytes", "1000000"),
+        ("outcomes", "retention.bytes", "1000000"),
+        ("outcomes", "retention.ms", str(9 * DAY - 1)),
+        ("outcomes", "max.message.bytes", "1048588"),
+        ("dead-letters", "max.message.bytes", "1048588"),
+    ],
+)
+def test_a_wrong_configuration_is_named_with_what_to_do(kind: Kind, name: str, value: str) -> None:
+    (error,) = mistakes(TOPICS, changed(kind, **{name.replace(".", "_"): value}), TopicPlan())
+    assert error.message.startswith(f"topic p.bank.{kind} has {name}={value}, needs ")
+    assert error.hint.startswith(
+        f"set it: kafka-configs.sh --alter --topic p.bank.{kind} --add-config {name}="
+    )
+
+
+def test_commands_may_be_limited_in_size() -> None:
+    assert said(changed("commands", retention_bytes="1000000")) == []
+
+
+def test_outcomes_are_kept_for_the_commands_and_two_windows() -> None:
+    assert said(changed("outcomes", retention_ms=str(9 * DAY))) == []
+    assert (
+        len(said(changed("outcomes", retention_ms=str(9 * DAY)), TopicPlan(dedup_window=timedelta(hours=25))))
+        == 1
+    )
+
+
+def test_outcomes_are_kept_for_good_where_commands_are() -> None:
+    found = changed("outcomes", retention_ms=str(9 * DAY))
+    forever = {**found["commands"].configs, "retention.ms": "-1"}
+    (message,) = said({**found, "commands": replace(found["commands"], configs=forever)})
+    assert "needs -1" in message
+
+
+def test_a_larger_command_needs_larger_outcomes_and_dead_letters() -> None:
+    assert len(said(changed("commands", max_message_bytes="2000000"))) == 2
+
+
+def test_differing_numbers_of_partitions_are_told_apart() -> None:
+    found = sound()
+    (message,) = said({**found, "events": replace(found["events"], partitions=8)})
+    assert "p.bank.commands 4, p.bank.events 8, p.bank.outcomes 4" in message
+
+
+def test_another_number_of_partitions_is_a_mistake_only_if_it_was_asked_for() -> None:
+    assert said(sound(), TopicPlan(partitions=8)) == []
+    assert len(said(sound(), TopicPlan(partitions=8, insist=True))) == 1
+    assert said({}, TopicPlan(partitions=8, insist=True)) == []
+
+
+def test_what_is_missing_is_named() -> None:
+    found = sound()
+    assert missing(TOPICS, found) is None
+    del found["events"]
+    error = missing(TOPICS, found)
+    assert str(error) == "topic p.bank.events does not exist; create what is missing: cqrs init bank"
+
+
+def test_a_sound_set_has_identities_and_sizes() -> None:
+    made = topic_set("cluster", sound())
+    assert (made.cluster_id, made.partitions, made.ids["dead-letters"]) == ("cluster", 4, "id-dead-letters")
+    assert made.max_bytes == {
+        "commands": 1_048_588,
+        "events": 1_048_588,
+        "outcomes": 1_114_124,
+        "dead-letters": 1_114_124,
+    }

@@ -1,0 +1,131 @@
+"""A batch whose commit cannot succeed: it is halved until it can, and nothing is tried for ever in a hurry."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.kafka import clients, writer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.embedded import broker as embedded
+from cqrs_cli.kafka.writer import BatchLateError, FencedWriter
+from cqrs_cli.owner.owner import Tenure
+from cqrs_cli.owner.plan import Plan, Unit
+from tests.support.commands import increments, mixture
+from tests.support.harness import Domain
+from tests.support.owners import Process, quietly
+from tests.support.raw import raw
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+#: A transaction's time, in seconds; producing may use half of it.
+TIMEOUT = "cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT"
+HASTE = {
+    TIMEOUT: 2.0,
+    "cqrs_cli.kafka.writer:PRODUCE_TIMEOUT": 1.0,
+}
+
+
+@pytest.fixture
+def bank(connection: Connection, prefix: str, tmp_path: Path) -> Domain:
+    """Bank accounts on one partition."""
+    return Domain(connection, prefix, tmp_path, "bank_account")
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many commands were in each batch that was decided."""
+    seen: list[int] = []
+    original = Tenure._decide_and_commit
+
+    def noted(tenure: Tenure, records: list[Any]) -> None:
+        seen.append(len(records))
+        original(tenure, records)
+
+    monkeypatch.setattr(Tenure, "_decide_and_commit", noted)
+    return seen
+
+
+def test_a_batch_that_overfills_the_queue_is_halved_until_it_fits(
+    bank: Domain, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    bank.send(*mixture(1000))
+
+    def producer(connection: Connection, **settings: Any) -> Any:
+        return clients.producer(connection, **{**settings, "queue_buffering_max_messages": 600})
+
+    monkeypatch.setattr(writer, "producer", producer)
+    monkeypatch.setattr(writer, "PRODUCE_TIMEOUT", -1.0)
+    quietly(bank.plan())
+    assert min(sizes) < 600 < max(sizes)
+    assert len(sizes) < 100
+    bank.check()
+
+
+def test_finding_the_one_record_takes_few_tries(bank: Domain, sizes: list[int]) -> None:
+    commands = list(mixture(150))
+    bank.send(*commands[:77], commands[0]._replace(value=os.urandom(9000)), *commands[77:])
+    plan = bank.plan()
+    bank.configure("dead-letters", "max.message.bytes", "3000")
+    quietly(plan)
+    assert sizes.count(1) >= 2 and len(sizes) < 40
+
+
+def test_a_single_record_that_is_late_is_not_blamed_but_tried_again(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    commit, late = FencedWriter.commit, iter([True] * 3)
+
+    def slow(*arguments: Any) -> Any:
+        if next(late, False):
+            raise BatchLateError("not written in time")
+        return commit(*arguments)
+
+    monkeypatch.setattr(FencedWriter, "commit", slow)
+    counters.send(*increments(1))
+    quietly(counters.plan())
+    assert sizes == [1] * 4
+    counters.check()
+
+
+@pytest.fixture
+def slowly(bank: Domain) -> Iterator[Plan]:
+    """The plan of a run whose writes trickle."""
+    plan = bank.plan()
+    slow = replace(
+        plan.connection, properties={**plan.connection.properties, "client.id": bank.topics.prefix}
+    )
+    with raw(bank.connection) as broker:
+        broker.limit_writing(bank.topics.prefix, 60_000)
+        yield replace(plan, connection=slow)
+        broker.limit_writing(bank.topics.prefix, None)
+
+
+def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_passes(
+    bank: Domain, slowly: Plan
+) -> None:
+    bank.send(*mixture(2000))
+    plan = replace(slowly, targets={Unit("bank_account", 0): bank.end("commands")})
+    assert Process(plan, most=2000, apply_every=1000, constants=HASTE).error() is None
+    bank.check()
+
+
+def test_a_broker_that_is_away_for_longer_than_the_transaction_may_last_is_not_the_batchs_fault(
+    counters: Domain, kafka_root: Path
+) -> None:
+    broker = embedded.status(kafka_root)
+    assert broker is not None
+    counters.send(*increments(1))
+    owner = Process(counters.plan(), "offsets.after:2:stop", constants=HASTE)
+    eventually(owner.stopped)
+    os.kill(broker.pid, signal.SIGSTOP)
+    threading.Timer(2.5 * HASTE[TIMEOUT], os.kill, (broker.pid, signal.SIGCONT)).start()
+    owner.signal(signal.SIGCONT)
+    assert owner.error() is None
+    counters.check()

@@ -1,0 +1,214 @@
+"""The owner protocol on a real broker: whoever comes, goes or is lost, each command is decided once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.jobs.run.retire import retire
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.owner.claim import TERMINAL
+from cqrs_cli.owner.owner import Tenure
+from tests.support.commands import increments, mixture
+from tests.support.harness import Domain
+from tests.support.owners import Running, owned, quietly, running
+from tests.support.stretch import abort
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def decided(domain: Domain, count: int) -> Callable[[], bool]:
+    """A condition: so many commands of the first partition have their outcome."""
+    return lambda: len(domain.outcomes()) >= count
+
+
+def test_what_is_there_is_decided_once_and_the_run_ends(bank: Domain) -> None:
+    bank.send(*mixture(400))
+    quietly(bank.plan())
+    bank.check()
+    for partition in range(2):
+        offset, claim = bank.standing(partition)
+        assert offset == bank.end("commands", partition)
+        assert claim and claim.counts.commands == len(bank.outcomes(partition))
+
+
+def test_a_second_run_decides_only_what_came_since(bank: Domain) -> None:
+    commands = list(mixture(300))
+    bank.send(*commands[:200])
+    quietly(bank.plan())
+    bank.send(*commands[200:])
+    quietly(bank.plan())
+    bank.check()
+
+
+def test_a_continuous_run_decides_what_comes(counters: Domain) -> None:
+    with running(counters.plan(once=False)):
+        counters.send(*increments(3))
+        eventually(decided(counters, 3))
+        counters.send(*increments(3, first=3))
+        eventually(decided(counters, 6))
+    counters.check()
+
+
+def test_a_later_run_takes_over_and_the_first_ends_with_six(counters: Domain) -> None:
+    with running(counters.plan(once=False)) as first:
+        counters.send(*increments(5))
+        eventually(decided(counters, 5))
+        with running(counters.plan(once=False, machine="other")):
+            error = first.error()
+            assert isinstance(error, TakenOverError) and error.exit_code == 6
+            counters.send(*increments(5, first=5))
+            eventually(decided(counters, 10))
+    counters.check("other")
+
+
+def test_an_older_run_that_comes_later_ends_and_the_later_one_goes_on(counters: Domain) -> None:
+    older = counters.plan(once=False, machine="older")
+    with running(counters.plan(once=False)) as later:
+        counters.send(*increments(5))
+        eventually(decided(counters, 5))
+        assert isinstance(owned(older), TakenOverError)
+        counters.send(*increments(5, first=5))
+        eventually(decided(counters, 10))
+        assert not later.ended()
+    counters.check()
+
+
+def test_a_straggler_of_a_retried_task_ends_quietly(counters: Domain) -> None:
+    plan = counters.plan(once=False)
+    with running(plan) as straggler:
+        counters.send(*increments(5))
+        eventually(decided(counters, 5))
+        with running(replace(plan, state_dir=counters.folder / "other"), attempt=1):
+            assert straggler.error() is None
+            counters.send(*increments(5, first=5))
+            eventually(decided(counters, 10))
+    counters.check("other")
+
+
+def test_an_owner_that_is_retired_ends_quietly_with_a_clean_shard(counters: Domain) -> None:
+    plan = counters.plan(once=False)
+    owner = Running(plan, 0)
+    counters.send(*increments(5))
+    eventually(decided(counters, 5))
+    retire(plan)
+    assert owner.error() is None
+    assert counters.mark() == "clean"
+    _, claim = counters.standing()
+    assert claim and claim.attempt == TERMINAL and claim.counts.commands == 5
+    counters.check()
+
+
+def test_retiring_a_run_that_was_taken_over_leaves_its_successor_alone(counters: Domain) -> None:
+    first, second = counters.plan(), counters.plan(once=False)
+    quietly(first)
+    with running(second) as later:
+        eventually(lambda: counters.owner() == second.run)
+        retire(first)
+        counters.send(*increments(3))
+        eventually(decided(counters, 3))
+        assert not later.ended()
+
+
+def test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(10))
+    before, fence = counters.plan(machine="before"), FencedWriter.fence
+
+    def late(writer: FencedWriter) -> None:
+        monkeypatch.setattr(FencedWriter, "fence", fence)
+        quietly(before)
+        fence(writer)
+
+    plan = counters.plan()
+    monkeypatch.setattr(FencedWriter, "fence", late)
+    quietly(plan)
+    counters.check()
+
+
+def test_a_contradiction_seen_while_somebody_takes_over_is_a_takeover(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(10))
+    position, plan = Tenure.position, counters.plan()
+
+    def late(tenure: Tenure) -> None:
+        monkeypatch.setattr(Tenure, "position", position)
+        quietly(counters.plan(machine="other"))
+        position(tenure)
+
+    monkeypatch.setattr(Tenure, "position", late)
+    assert isinstance(owned(plan), TakenOverError)
+    counters.check("other")
+
+
+def test_an_open_transaction_of_the_owner_before_is_settled_at_once(counters: Domain) -> None:
+    counters.send(*increments(5))
+    lost = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
+    lost.init_transactions(10)
+    lost.begin_transaction()
+    lost.produce(counters.topics.outcomes, b"never committed", partition=0)
+    assert lost.flush(10) == 0
+    quietly(counters.plan())
+    counters.check()
+
+
+def test_a_fence_without_a_claim_ends_nobody(counters: Domain) -> None:
+    with running(counters.plan(once=False)) as owner:
+        counters.send(*increments(5))
+        eventually(decided(counters, 5))
+        for first in (5, 10):
+            producer(
+                counters.connection, transactional_id=counters.topics.transactional_id(0)
+            ).init_transactions(10)
+            counters.send(*increments(5, first=first))
+            eventually(decided(counters, first + 5))
+        assert not owner.ended()
+    counters.check()
+
+
+@pytest.mark.parametrize("place", ["commit_position", "_finish"])
+def test_a_commit_whose_reply_is_lost_is_not_repeated(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    quietly(counters.plan())
+    counters.send(*increments(10))
+    original: Any = getattr(FencedWriter, place)
+    lost = [KafkaException(KafkaError(KafkaError._TIMED_OUT)) for _ in range(2)]
+
+    def without_reply(*arguments: Any) -> None:
+        original(*arguments)
+        if lost:
+            raise lost.pop()
+
+    monkeypatch.setattr(FencedWriter, place, without_reply)
+    quietly(counters.plan())
+    assert lost == []
+    counters.check()
+
+
+def test_markers_at_the_end_do_not_count_as_lag(counters: Domain) -> None:
+    with running(counters.plan(once=False)):
+        client = producer(counters.connection, transactional_id=f"{counters.topics.prefix}client")
+        client.init_transactions(10)
+        client.begin_transaction()
+        for sent in increments(3):
+            client.produce(counters.topics.commands, sent.value, sent.key, 0, headers=[*HEADERS])
+        client.commit_transaction(10)
+        eventually(lambda: counters.standing()[0] == counters.end("commands") == 4)
+    counters.check()
+
+
+def test_an_aborted_command_is_never_decided(counters: Domain) -> None:
+    abort(counters.connection, counters.topics.commands, [b"aborted"])
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    assert [outcome.data.offset for outcome in counters.outcomes()] == [2, 3]
+    counters.check()

@@ -1,0 +1,251 @@
+"""Every way a partition's log can look when an owner begins."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
+from cqrs_cli.owner.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
+from cqrs_cli.owner.position import Log, gap, position
+
+
+def claim(**members: Any) -> Claim:
+    return replace(Claim(1, "r", 0, 0, 1, "id", 4, other_ids=("e", "o")), **members)
+
+
+def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> Log:
+    """A log of commands 0 to 19, of which 0 to 9 are decided and committed, unless told otherwise."""
+    usual = Log(
+        aggregate="bank",
+        topic="t.bank.commands",
+        partition=3,
+        topic_id="id",
+        other_ids=("e", "o"),
+        partitions=4,
+        start=0,
+        end=20,
+        last_outcome=last,
+        lies=last is not None,
+        outcomes_start=0,
+        has_events=last is not None,
+        last_event=last,
+        event_lies=False,
+        is_new=False,
+        committed=committed,
+        claim=claim(),
+    )
+    return usual._replace(**members)
+
+
+def test_it_goes_on_behind_the_last_outcome() -> None:
+    assert position(log()) == 10
+
+
+def test_a_new_partition_begins_at_the_beginning() -> None:
+    assert position(log(last=None, committed=None, claim=None)) == 0
+
+
+def test_an_expired_offset_does_not_matter() -> None:
+    assert position(log(committed=None, claim=None)) == 10
+
+
+def test_an_offset_that_somebody_else_committed_at_the_right_place_does_not_matter() -> None:
+    assert position(log(claim=None)) == 10
+
+
+def test_what_lies_between_the_outcome_and_the_committed_offset_is_to_be_looked_at() -> None:
+    given = log(committed=15)
+    assert position(given) == 10
+    assert gap(given, 10) == (10, 15)
+
+
+def test_there_is_no_gap_without_a_committed_offset_or_at_it() -> None:
+    assert gap(log(committed=None), 10) == (10, 10)
+    assert gap(log(), 10) == (10, 10)
+
+
+def test_control_records_deleted_at_the_start_are_no_loss() -> None:
+    assert position(log(committed=15, start=13)) == 13
+
+
+@pytest.mark.parametrize("unproven", [None, claim(topic_id=UNKNOWN_TOPIC)])
+def test_an_offset_that_no_owner_committed_does_not_prove_that_nothing_was_deleted(
+    unproven: Claim | None,
+) -> None:
+    with pytest.raises(ContradictionError, match="commands 10 to 12 were deleted"):
+        position(log(committed=15, start=13, claim=unproven))
+
+
+@pytest.mark.parametrize("count", [3, 8])
+def test_another_number_of_partitions_is_refused(count: int) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        position(log(partitions=count))
+    assert raised.value.exit_code == 3
+    assert f"had 4 partitions and now has {count}" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("given", "says", "onward"),
+    [
+        (log(topic_id="other", start=2), "deleted and created again", 2),
+        (log(other_ids=("other", "o")), "the topic of its events was deleted and created again", 10),
+        (log(last=None, other_ids=("e", "other")), "the topic of its outcomes was deleted and created", 10),
+        (log(last=None, committed=None, has_events=True), "events but no outcome", 0),
+        (log(last=None, has_events=True, outcomes_start=7, claim=None), "events but no outcome", 0),
+        (log(last=None, committed=None, last_event=6, has_events=True, event_lies=True), "no outcome", 7),
+        (log(lies=False, end=3, committed=None, claim=None), "9 is decided but the log ends at 3", 3),
+        (log(lies=False, end=3, committed=None, claim=None, is_new=True), "decided but the log ends at 3", 0),
+        (log(other_ids=("new", "o"), claim=claim(accepted=Accepted(10, (0, 9), 9))), "its events was", 10),
+        (
+            log(committed=7, claim=claim(accepted=Accepted(7, (0, 9), 9))),
+            "7 is committed but 9 is decided",
+            10,
+        ),
+        (log(last_event=10), "command 10 has events but no outcome", 11),
+        (log(last=None, committed=None, last_event=3), "command 3 has events but no outcome", 4),
+        (log(committed=5), "offset 5 is committed but 9 is decided", 10),
+        (log(committed=10, end=8), "offset 9 is decided but the log ends at 8", 8),
+        (log(committed=25), "offset 25 is committed but the log ends at 20", 10),
+        (log(start=12), "commands 10 to 11 were deleted", 12),
+        (log(start=12, committed=None), "commands 10 to 11 were deleted", 12),
+        (log(last=None, committed=None, start=4), "commands 0 to 3 were deleted", 4),
+    ],
+)
+def test_a_contradiction_stops_and_names_the_way_out(given: Log, says: str, onward: int) -> None:
+    with pytest.raises(ContradictionError, match=says) as raised:
+        position(given)
+    assert raised.value.exit_code == 5
+    assert "t.bank.commands partition 3: " in raised.value.message
+    assert raised.value.hint.endswith(f": cqrs run --accept-loss bank:3@{onward}")
+
+
+def test_an_operators_word_goes_before_every_contradiction_but_the_partition_count() -> None:
+    assert position(log(start=12), accept_loss=12) == 12
+    assert position(log(topic_id="other"), accept_loss=0) == 0
+    with pytest.raises(ConfigurationError):
+        position(log(partitions=5), accept_loss=12)
+
+
+def test_outcomes_deleted_by_their_retention_leave_the_word_to_the_owners_offset() -> None:
+    idle = log(last=None, has_events=True, last_event=9, outcomes_start=12)
+    assert position(idle) == 10
+    assert position(idle._replace(start=10)) == 10
+    assert gap(idle, 10) == (10, 10)
+
+
+def test_an_operators_word_never_has_commands_decided_again() -> None:
+    assert position(log(), accept_loss=3) == 10
+    assert position(log(committed=None, claim=None), accept_loss=3) == 10
+    with pytest.raises(ContradictionError, match="offset 25 is committed"):
+        position(log(committed=25), accept_loss=9)
+    assert position(log(lies=False, topic_id="other"), accept_loss=3) == 3
+    assert position(log(lies=False, claim=None), accept_loss=3) == 3
+
+
+def test_an_operators_word_stands_until_something_is_decided() -> None:
+    accepted = claim(accepted=Accepted(12, (0, 0), 0))
+    assert position(log(start=12, committed=12, claim=accepted)) == 12
+    assert position(log(start=12, committed=12, claim=accepted), accept_loss=12) == 12
+
+
+def test_an_operators_word_can_be_given_again_for_another_loss_until_something_is_decided() -> None:
+    lost = log(
+        other_ids=("new", "o"), lies=False, committed=12, claim=claim(accepted=Accepted(12, (0, 9), 9))
+    )
+    assert position(lost, accept_loss=12) == 12
+
+
+def test_where_events_say_what_was_decided_no_word_has_it_decided_again() -> None:
+    lost = log(last=None, committed=None, claim=None, has_events=True, last_event=6, event_lies=True)
+    with pytest.raises(ContradictionError, match="no outcome"):
+        position(lost, accept_loss=6)
+    assert position(lost, accept_loss=7) == 7
+
+
+def test_an_operators_word_repeated_after_more_was_decided_changes_nothing() -> None:
+    later = log(last=14, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+    assert position(later, accept_loss=12) == position(later) == 15
+
+
+def test_an_operators_word_can_be_given_again_where_the_log_was_cut_off_right_there() -> None:
+    cut = log(last=None, end=12, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+    with pytest.raises(ContradictionError, match="ends at 12") as raised:
+        position(cut)
+    assert raised.value.hint.endswith("bank:3@12")
+    assert position(cut, accept_loss=12) == 12
+
+
+def test_a_word_that_was_obeyed_is_not_the_way_out_of_what_came_later() -> None:
+    torn = log(last=9, last_event=11, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
+    with pytest.raises(ContradictionError, match="command 11 has events but no outcome") as raised:
+        position(torn, accept_loss=12)
+    assert raised.value.hint.endswith("bank:3@15")
+    assert position(torn, accept_loss=15) == 15
+
+
+@pytest.mark.parametrize("offset", [11, 21])
+def test_an_operators_word_outside_the_log_is_refused(offset: int) -> None:
+    with pytest.raises(CqrsError, match="12 to 20") as raised:
+        position(log(start=12), accept_loss=offset)
+    assert raised.value.exit_code == 2
+
+
+LOST = claim(accepted=Accepted(4, (0, 3), 3))
+
+offsets = st.integers(0, 7)
+logs = st.builds(
+    Log,
+    aggregate=st.just("bank"),
+    topic=st.just("t.bank.commands"),
+    partition=st.just(0),
+    topic_id=st.sampled_from(["id", "other"]),
+    other_ids=st.sampled_from([("e", "o"), ("other", "o"), ("e", "other")]),
+    partitions=st.just(4),
+    start=offsets,
+    end=offsets,
+    last_outcome=st.none() | offsets,
+    lies=st.booleans(),
+    outcomes_start=st.sampled_from([0, 5]),
+    has_events=st.booleans(),
+    last_event=st.none() | offsets,
+    committed=st.none() | offsets,
+    claim=st.sampled_from([None, claim(), claim(topic_id=UNKNOWN_TOPIC, other_ids=UNKNOWN_OTHERS), LOST]),
+).filter(lambda given: given.start <= given.end)
+
+
+@given(logs)
+def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: Log) -> None:
+    try:
+        at = position(given)
+    except CqrsError as error:
+        assert error.exit_code == 5
+        return
+    begin = 4 if given.claim == LOST and given.outcomes_start <= 3 else 0
+    decided = begin if given.last_outcome is None else given.last_outcome + 1
+    assert given.start <= at <= given.end
+    assert at >= decided
+    assert at == decided or (given.claim in (claim(), LOST) and at <= (given.committed or 0))
+
+
+@given(logs, offsets)
+def test_whatever_an_operator_says_nothing_that_lies_there_is_decided_again(given: Log, word: int) -> None:
+    try:
+        at = position(given, accept_loss=word)
+    except CqrsError as error:
+        assert error.exit_code in (2, 5)
+        return
+    same = given.topic_id == "id" or given.claim is None or given.claim.topic_id == UNKNOWN_TOPIC
+    if given.lies and same and given.last_outcome is not None and given.last_outcome < given.end:
+        assert at > given.last_outcome
+
+
+@given(logs)
+def test_the_way_out_of_a_contradiction_is_always_a_place_in_the_log(given: Log) -> None:
+    try:
+        position(given)
+    except ContradictionError as error:
+        onward = int(error.hint.rpartition("@")[2])
+        assert position(given, accept_loss=onward) == onward

@@ -1,0 +1,223 @@
+"""A shard is a cache: lost, damaged or old, it comes back from the log the same."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aggregates.counter import Counter, decider
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.stored import Remembered
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.run.task import own
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.recover import falls_short, fold_events, fold_outcomes, remember
+from cqrs_cli.owner.state_cache import Ledger
+from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.shutdown_marker import MARK_FILE
+from cqrs_cli.state.store import Positions
+from tests.support import ROOT
+from tests.support.commands import increments, mixture
+from tests.support.harness import Domain
+from tests.support.owners import owned, quietly
+
+COUNTER = Aggregate.of("counter", decider)
+NOWHERE = Connection("127.0.0.1:1")
+
+
+def outcome(status: str, **members: object) -> OutcomeEnvelope:
+    """An outcome with everything that is remembered, but for the members given as None."""
+    data = {"status": status, "version": 2, "events": 1, "partition": 0, "offset": 7, "fingerprint": 5}
+    whole: dict[str, object] = {"id": "0/7", "type": "t", "subject": "a", "causationid": "c1", **members}
+    for name in ("reason", "fingerprint"):
+        if name in whole:
+            data[name] = whole.pop(name)
+    kept = {name: value for name, value in data.items() if value is not None}
+    return read_outcome(json.dumps({**whole, "data": kept}).encode())
+
+
+def remembered(read: OutcomeEnvelope) -> dict[tuple[str, str], Remembered]:
+    into: dict[tuple[str, str], Remembered] = {}
+    remember(into, read, 99)
+    return into
+
+
+@pytest.mark.parametrize("status", ["accepted", "unchanged", "rejected"])
+def test_an_outcome_gives_back_what_deciding_remembered(status: str) -> None:
+    assert remembered(outcome(status)) == {("a", "c1"): Remembered(99, 7, status, 2, 1, 5)}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        outcome("failed", reason="INVALID_PAYLOAD"),
+        outcome("duplicate"),
+        outcome("rejected", reason="ID_REUSED"),
+        outcome("accepted", fingerprint=None),
+        outcome("failed", subject=None),
+        outcome("failed", causationid=None),
+    ],
+)
+def test_what_deciding_does_not_remember_is_not_remembered_again(read: OutcomeEnvelope) -> None:
+    assert remembered(read) == {}
+
+
+@pytest.fixture
+def ahead() -> Ledger:
+    """Over a shard that has folded up to offset 100."""
+    store = MemoryStore(1000)
+    ledger = Ledger(COUNTER, store, "")
+    ledger.fold(Positions(commands=100, events=100, outcomes=100))
+    return ledger
+
+
+def test_a_log_that_ends_before_the_shard_stops_it(ahead: Ledger) -> None:
+    with pytest.raises(ContradictionError, match=r"counter.events partition 0 ends at 99, before the 100"):
+        fold_events(NOWHERE, COUNTER, Topics("counter"), 0, ahead, (0, 99))
+    with pytest.raises(ContradictionError, match=r"counter.outcomes partition 0 ends at 99, before the 100"):
+        fold_outcomes(NOWHERE, Topics("counter"), 0, ahead, (0, 99), None, 1000)
+
+
+@pytest.mark.parametrize(("version", "lost"), [(0, True), (1, True), (2, False), (3, False)])
+def test_events_that_do_not_lead_to_what_was_decided_were_lost(version: int, lost: bool) -> None:
+    state = Folded(version, Counter(), 0, 0) if version else None
+    assert falls_short(state, outcome("accepted")) is lost
+
+
+def lose(bank: Domain, how: str) -> None:
+    path = bank.shard_path()
+    match how:
+        case "deleted":
+            shutil.rmtree(path)
+        case "without a mark":
+            (path / MARK_FILE).unlink()
+        case "torn":
+            data = path / "data.mdb"
+            data.write_bytes(data.read_bytes()[:5000])
+        case "replaced by a copy":
+            shutil.copytree(path, path.with_name("copy"))
+            shutil.rmtree(path)
+            path.with_name("copy").rename(path)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("how", ["deleted", "without a mark", "torn", "replaced by a copy"])
+def test_a_lost_shard_is_rebuilt_and_answers_the_same(bank: Domain, how: str) -> None:
+    commands = list(mixture(600))
+    bank.send(*commands[:400])
+    quietly(bank.plan())
+    before = bank.shard()
+    lose(bank, how)
+    quietly(bank.plan())
+    assert bank.shard() == before
+    bank.send(*commands[:100], *commands[400:])
+    quietly(bank.plan())
+    bank.check()
+
+
+@pytest.mark.kafka
+def test_a_shard_that_was_set_aside_is_told(counters: Domain) -> None:
+    quietly(counters.plan())
+    (counters.shard_path() / MARK_FILE).unlink()
+    (verdict,) = own(counters.plan(), 0, 1, 0)
+    assert "set aside" in verdict.notes[0] and "to be rebuilt from the log" in verdict.notes[0]
+
+
+@pytest.mark.kafka
+def test_a_shard_on_another_machine_catches_up(bank: Domain) -> None:
+    commands = list(mixture(600))
+    for machine, start in (("one", 0), ("other", 200), ("one", 400)):
+        bank.send(*commands[start : start + 200])
+        quietly(bank.plan(machine=machine))
+        bank.check(machine)
+
+
+def add(domain: Domain, topic: str, value: bytes) -> None:
+    """Write where only owners may."""
+    client = producer(domain.connection, enable_idempotence=False)
+    client.produce(topic, value, b"a", 0)
+    assert client.flush(10) == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"type": "counter.Lost"}, "the code knows no event counter.Lost"),
+        ({"aggregateversion": 9}, "'a' is at version 2, the next event has 9"),
+        ({"aggregateversion": 2, "id": "0/0/0"}, "'a' has two events of version 2"),
+        ({"data": {"by": "one"}}, "does not fit its class: Expected `int`"),
+        ({"aggregateversion": "3"}, "Expected `int`"),
+    ],
+)
+def test_a_foreign_event_stops_it_and_is_named(
+    counters: Domain, changes: dict[str, object], says: str
+) -> None:
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    last = json.loads(counters.records("events")[-1].value or b"")
+    foreign = {**last, "aggregateversion": 3, "id": "0/1/1", **changes}
+    add(counters, counters.topics.events, json.dumps(foreign).encode())
+    counters.send(*increments(1, first=2))
+    error = owned(counters.plan())
+    assert isinstance(error, ContradictionError) and error.exit_code == 5
+    assert (
+        says in error.message and f"events partition 0 offset {counters.end('events') - 1}" in error.message
+    )
+    assert "cqrs tail counter events --partition 0 --from" in error.hint
+    assert len(counters.outcomes()) == 2
+
+
+@pytest.mark.kafka
+def test_an_event_written_twice_is_folded_once(counters: Domain) -> None:
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    add(counters, counters.topics.events, counters.records("events")[-1].value or b"")
+    counters.send(*increments(1, first=2))
+    quietly(counters.plan())
+    assert counters.outcomes()[-1].data.version == 3
+
+
+@pytest.mark.kafka
+def test_a_foreign_outcome_stops_it(counters: Domain) -> None:
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    add(counters, counters.topics.outcomes, b"hello")
+    error = owned(counters.plan())
+    assert isinstance(error, ContradictionError) and "is no outcome" in error.message
+
+
+def variant(folder: Path, old: str, new: str) -> Path:
+    """A project whose counter reads differently."""
+    package = folder / "aggregates"
+    package.mkdir(parents=True)
+    text = (ROOT / "aggregates" / "counter.py").read_text()
+    assert old in text
+    (package / "counter.py").write_text(text.replace(old, new))
+    return folder
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("old", "new", "warned"),
+    [
+        ("counter.value + by", "counter.value + 2 * by", True),
+        ('"""A running tally', '"""A tally', False),
+        ("initial=Counter())", "initial=Counter(), revision=2)", False),
+    ],
+)
+def test_code_that_changed_under_the_same_revision_is_told(
+    counters: Domain, prefix: str, tmp_path: Path, old: str, new: str, warned: bool
+) -> None:
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    root = variant(tmp_path / "later", old, new)
+    later = Domain(counters.connection, prefix, tmp_path, root=root)
+    (verdict,) = own(later.plan(), 0, 1, 0)
+    assert verdict.error is None
+    assert any("cqrs replay counter --check" in note for note in verdict.notes) is warned

@@ -1,0 +1,173 @@
+"""The three brokers of `compose/`, and what can befall them."""
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from testcontainers.compose import DockerCompose
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.clients import LOG
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.readers import bounds
+from tests.support import ROOT
+from tests.support.waiting import eventually
+
+COMPOSE = ROOT / "compose"
+NODES = (1, 2, 3)
+
+#: The networks of compose.yaml: brokers talk to each other over one, to clients over the other.
+REPLICATION, CLIENTS = "replication", "clients"
+EVERYTHING = (CLIENTS, REPLICATION)  # in this order: the first that is joined carries the port for clients
+
+#: A request that times out, a call that never returns and ends its task, a task submitted again: one after the other.
+PATIENCE = 180.0
+
+
+class Brokers:
+    """Nodes 1 to 3. Whatever befalls them, `heal` undoes."""
+
+    def __init__(self, engine: docker.DockerClient, compose: DockerCompose, ports: Mapping[int, int]) -> None:
+        self.servers = {node: f"127.0.0.1:{port}" for node, port in ports.items()}
+        self.connection = Connection(",".join(self.servers.values()))
+        found = {container.Service: container for container in compose.get_containers()}
+        self._project = found["kafka1"].Project
+        self._containers = {node: engine.containers.get(found[f"kafka{node}"].ID) for node in NODES}
+        self._engine = engine
+
+    def kill(self, *nodes: int) -> None:
+        """As when their machines lose power."""
+        for node in nodes:
+            self._containers[node].kill()
+
+    def start(self, *nodes: int) -> None:
+        """Again, with what they had on disk."""
+        for node in nodes:
+            self._containers[node].start()
+
+    def pause(self, node: int) -> None:
+        """It runs no more, while its connections stay open."""
+        self._containers[node].pause()
+
+    def unpause(self, node: int) -> None:
+        """It goes on as if no time had passed."""
+        self._containers[node].unpause()
+
+    def cut_off(self, node: int, *networks: str) -> None:
+        """From the other brokers, or from everything; not from clients alone: their port would move."""
+        for network in networks:
+            self._network(network).disconnect(self._containers[node])
+
+    def rejoin(self, node: int, *networks: str) -> None:
+        """Undo `cut_off`; its address may be another one."""
+        for network in networks:
+            self._network(network).connect(self._containers[node], aliases=[f"kafka{node}.{network}"])
+
+    def heal(self) -> None:
+        """All of them run and reach each other."""
+        for node, container in self._containers.items():
+            container.reload()
+            if container.status == "paused":
+                container.unpause()
+            for network in EVERYTHING:
+                if self._network(network).name not in container.attrs["NetworkSettings"]["Networks"]:
+                    self.rejoin(node, network)
+            container.start()
+        eventually(self.whole, PATIENCE)
+
+    def whole(self) -> bool:
+        """Whether all three serve, and each has every record that it should have."""
+        try:
+            with Admin(self.connection) as admin:
+                serving = admin.broker_count()
+            topics = self._topics()
+        except (UnavailableError, KafkaException):
+            return False
+        partitions = [partition for topic in topics.values() for partition in topic.partitions.values()]
+        return serving == len(NODES) and all(len(one.isrs) == len(one.replicas) for one in partitions)
+
+    def leader(self, topic: str, partition: int, as_told_by: int | None = None) -> int:
+        """The node that clients write a partition to; -1 while there is none."""
+        return int(self._topics(as_told_by)[topic].partitions[partition].leader)
+
+    def ends_on(self, node: int, topic: str) -> dict[int, int]:
+        """Where the partitions that a node leads end, asked of that node alone."""
+        led = [number for number, one in self._topics()[topic].partitions.items() if one.leader == node]
+        found = bounds(Connection(self.servers[node]), topic, led, "read_uncommitted")
+        return {partition: end for partition, (_, end) in found.items()}
+
+    def group_coordinator(self, group: str) -> int:
+        """The node that keeps a group's offsets."""
+        return self._keeper("__consumer_offsets", group)
+
+    def transaction_coordinator(self, transactional_id: str) -> int:
+        """The node that keeps the state of a producer's transactions."""
+        return self._keeper("__transaction_state", transactional_id)
+
+    def _keeper(self, topic: str, name: str) -> int:
+        """Who leads the partition of an internal topic that a name belongs to: that of Java's `String.hashCode`."""
+        code = 0
+        for letter in name:
+            code = (31 * code + ord(letter)) % 2**32
+        return self.leader(topic, min(code, 2**32 - code) % len(self._topics()[topic].partitions))
+
+    def _topics(self, as_told_by: int | None = None) -> Mapping[str, Any]:
+        connection = self.connection if as_told_by is None else Connection(self.servers[as_told_by])
+        return AdminClient(connection.librdkafka(), logger=LOG).list_topics(timeout=10).topics
+
+    def _network(self, name: str) -> Any:
+        return self._engine.networks.get(f"{self._project}_{name}")
+
+
+@contextmanager
+def three_brokers(folder: Path) -> Iterator[Brokers]:
+    """Started from `compose/` on free ports, and taken down; skips where no engine can run them."""
+    with ExitStack() as stack:
+        engine = stack.enter_context(closing(_engine()))
+        _find_image(engine, os.environ.get("KAFKA_IMAGE", "apache/kafka:4.1.0"))
+        ports = dict(zip(NODES, _free_ports(len(NODES)), strict=True))
+        settings = {f"KAFKA_PORT_{node}": str(port) for node, port in ports.items()}
+        settings["COMPOSE_PROJECT_NAME"] = f"cqrs-test-{os.getpid()}"
+        file = folder / "compose.env"
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        compose = stack.enter_context(DockerCompose(COMPOSE, "compose.yaml", env_file=str(file)))
+        brokers = Brokers(engine, compose, ports)
+        eventually(brokers.whole, PATIENCE)
+        yield brokers
+
+
+def _engine() -> docker.DockerClient:
+    """Asked for by Docker's own program first: the client leaves its socket open where nobody answers."""
+    for asked in (["docker", "version"], ["docker", "compose", "version"]):
+        try:
+            subprocess.run(asked, check=True, capture_output=True, text=True)
+        except (subprocess.CalledProcessError, OSError) as error:
+            why = getattr(error, "stderr", "") or str(error)
+            pytest.skip(f"{' '.join(asked)}: {why.strip().splitlines()[-1]}")
+    return docker.from_env(timeout=60)
+
+
+def _find_image(engine: docker.DockerClient, name: str) -> None:
+    try:
+        engine.images.get(name)
+    except docker.errors.ImageNotFound:
+        try:
+            engine.images.pull(name)
+        except docker.errors.APIError as error:
+            pytest.skip(f"the image {name} is neither here nor to be had: {error.explanation}")
+
+
+def _free_ports(count: int) -> list[int]:
+    """Chosen beforehand: brokers tell them to clients, and must keep them when they start again."""
+    with ExitStack() as stack:
+        servers = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
+        return [int(server.getsockname()[1]) for server in servers]

@@ -1,0 +1,130 @@
+"""A `cqrs run` that serves on the cluster while brokers come and go, and the clients that send to it."""
+
+import os
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+
+from confluent_kafka import KafkaException
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka import offsets, readers
+from cqrs_cli.state.shard import open_readonly
+from tests.scenarios.cluster.brokers import PATIENCE
+from tests.support.commands import mixture
+from tests.support.harness import Domain
+from tests.support.project import Project
+from tests.support.waiting import eventually
+
+#: Partition → offset; empty where the cluster does not say.
+Marks = dict[int, int]
+
+
+class Service:
+    """`cqrs run bank_account`, watched by what it says, commits and keeps in its shards."""
+
+    def __init__(self, project: Project, domain: Domain) -> None:
+        self.project, self.domain = project, domain
+        self._commands = mixture(1_000_000, accounts=200)
+        self._log = project.folder / "run.log"
+        state = str(domain.folder / "state")
+        with self._log.open("wb") as log:
+            self.process = project.start_logging(
+                log, *("run", "bank_account", "--master", "local[2]", "--state-dir", state)
+            )
+
+    def said(self) -> str:
+        """Everything so far, on stdout and stderr."""
+        return self._log.read_text(encoding="utf-8")
+
+    def serves(self) -> bool:
+        """Whether it still runs; it must."""
+        assert self.process.poll() is None, self.said()
+        return True
+
+    def stop(self) -> int:
+        """Its exit status, asked to end or killed with all it started."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            return self.process.wait(60)
+
+    @contextmanager
+    def flowing(self) -> Iterator[None]:
+        """Commands of every kind keep coming on all partitions while the block lasts."""
+        stop, failures = threading.Event(), list[Exception]()
+
+        def flow() -> None:
+            try:
+                while not stop.wait(0.05):
+                    self._send(30, stop)
+            except Exception as error:
+                failures.append(error)
+
+        client = threading.Thread(target=flow, daemon=True)
+        client.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            client.join()
+        assert failures == []
+
+    def _send(self, count: int, stop: threading.Event) -> None:
+        """So many more commands, acknowledged by the cluster: by another client whenever one gets stuck."""
+        commands = list(islice(self._commands, count))
+        while not stop.is_set():
+            try:
+                self.domain.send(*commands)
+                return
+            except AssertionError:
+                self.domain.reconnect()
+
+    def goes_on(self) -> None:
+        """Wait until commands that arrive from now on, on every partition, are decided."""
+        now = eventually(self.arrived, PATIENCE)
+        later = {partition: offset + 1 for partition, offset in now.items()}
+        eventually(lambda: self._reach(self.arrived, later), PATIENCE)
+        eventually(lambda: self._reach(self.decided, later), PATIENCE)
+
+    def catches_up(self) -> None:
+        """Wait until everything that was sent is decided, and rests in the shards."""
+        sent = eventually(self.arrived, PATIENCE)
+        eventually(lambda: self._reach(self.decided, sent), PATIENCE)
+        eventually(lambda: self._reach(self._rested, sent))
+
+    def _reach(self, look: Callable[[], Marks], marks: Marks) -> bool:
+        found = look() if self.serves() else {}
+        return all(found.get(partition, -1) >= offset for partition, offset in marks.items())
+
+    def arrived(self) -> Marks:
+        """How far the commands reach, if that broker knows them that is asked."""
+        topic, partitions = self.domain.topics.commands, range(self.domain.partitions)
+        try:
+            found = readers.bounds(self.domain.connection, topic, partitions, "read_uncommitted")
+        except (UnavailableError, readers.MissingError, KafkaException):
+            return {}
+        return {partition: end for partition, (_, end) in found.items()}
+
+    def decided(self) -> Marks:
+        """How far the run says that it is."""
+        topics, partitions = self.domain.topics, range(self.domain.partitions)
+        try:
+            found = offsets.standing(self.domain.connection, topics, partitions)
+        except (UnavailableError, KafkaException):
+            return {}
+        return {partition: one.offset for partition, one in found.items() if one.offset is not None}
+
+    def _rested(self) -> Marks:
+        marks = {}
+        for partition in range(self.domain.partitions):
+            store = open_readonly(self.domain.shard_path(partition=partition))
+            if store is not None:
+                marks[partition] = store.positions().commands
+                store.abandon()
+        return marks

@@ -1,0 +1,135 @@
+"""Brokers are killed, paused and cut off under a run: it goes on, and decides each command once, in order."""
+
+from collections.abc import Callable
+
+import pytest
+
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.topics.topics import KINDS
+from tests.scenarios.cluster.brokers import EVERYTHING, NODES, PATIENCE, REPLICATION, Brokers
+from tests.scenarios.cluster.service import Service
+from tests.support.sampling import sampled
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.docker, pytest.mark.spark]
+
+#: What the run says while it has to wait.
+SILENCE = "no answer from Kafka"
+
+Role = Callable[[Brokers, Service], int]
+
+
+def leader(brokers: Brokers, service: Service) -> int:
+    """Of the events on partition 0."""
+    return brokers.leader(service.domain.topics.events, 0)
+
+
+def transaction_coordinator(brokers: Brokers, service: Service) -> int:
+    """Of the writer of partition 0."""
+    return brokers.transaction_coordinator(service.domain.topics.transactional_id(0))
+
+
+def group_coordinator(brokers: Brokers, service: Service) -> int:
+    """Of the positions and claims."""
+    return brokers.group_coordinator(service.domain.topics.group)
+
+
+def check(brokers: Brokers, service: Service) -> None:
+    """Exactly one outcome for each command, events as if decided in one go, and the same in the shards.
+
+    Once all brokers are back. One that has just joined again may believe for a moment that it still leads, and show
+    less than there is.
+    """
+    eventually(brokers.whole, PATIENCE)
+    for last in (False, False, True):
+        service.catches_up()
+        try:
+            service.domain.check()
+            return
+        except AssertionError:
+            if last:
+                raise
+
+
+def test_everything_is_kept_three_times_and_written_at_least_twice(
+    brokers: Brokers, service: Service
+) -> None:
+    names = [service.domain.topics.name(kind) for kind in KINDS]
+    with Admin(brokers.connection) as admin:
+        found = admin.describe([*names, "__consumer_offsets", "__transaction_state"])
+    assert {(topic.replication, topic.configs["min.insync.replicas"]) for topic in found.values()} == {
+        (3, "2")
+    }
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(
+    "role", sampled([leader, transaction_coordinator, group_coordinator], leader, transaction_coordinator)
+)
+def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
+    with service.flowing():
+        victim = role(brokers, service)
+        brokers.kill(victim)
+        service.goes_on()
+        brokers.start(victim)
+        eventually(brokers.whole, PATIENCE)
+        service.goes_on()
+    check(brokers, service)
+
+
+def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, service: Service) -> None:
+    topic = service.domain.topics.outcomes
+    with service.flowing():
+        survivor = brokers.leader(topic, 0)
+        others = set(NODES) - {survivor}
+        brokers.kill(*others)
+        outcomes = brokers.ends_on(survivor, topic)
+        complaints = service.said().count(SILENCE)
+        eventually(lambda: service.serves() and service.said().count(SILENCE) > complaints, PATIENCE)
+        assert brokers.ends_on(survivor, topic) == outcomes
+        brokers.start(*others)
+        service.goes_on()
+    check(brokers, service)
+
+
+def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
+    brokers: Brokers, service: Service
+) -> None:
+    with service.flowing():
+        sleeper = leader(brokers, service)
+        brokers.pause(sleeper)
+        service.goes_on()
+        brokers.unpause(sleeper)
+        service.goes_on()
+    check(brokers, service)
+
+
+def test_a_broker_is_cut_off_and_joins_again(brokers: Brokers, service: Service) -> None:
+    with service.flowing():
+        lonely = leader(brokers, service)
+        brokers.cut_off(lonely, *EVERYTHING)
+        service.goes_on()
+        brokers.rejoin(lonely, *EVERYTHING)
+        service.goes_on()
+    check(brokers, service)
+
+
+@pytest.mark.faults
+def test_a_broker_cut_off_from_the_others_alone_may_hold_up_what_it_led_until_it_has_joined_again(
+    brokers: Brokers, service: Service
+) -> None:
+    topic = service.domain.topics.commands
+    with service.flowing():
+        lonely = brokers.leader(topic, 0)
+        other = min(set(NODES) - {lonely})
+        brokers.cut_off(lonely, REPLICATION)
+        eventually(lambda: brokers.leader(topic, 0, as_told_by=other) in set(NODES) - {lonely}, PATIENCE)
+        assert service.serves()
+        brokers.rejoin(lonely, REPLICATION)
+        service.goes_on()
+    check(brokers, service)
+
+
+def test_after_all_that_verify_finds_nothing_wrong(service: Service) -> None:
+    service.catches_up()
+    service.project.cqrs("verify", "bank_account")

@@ -1,0 +1,104 @@
+"""Every arrow of the protocol is a crash point, and every crash is harmless."""
+
+import signal
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.failpoints import POINTS
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.support.commands import mixture
+from tests.support.harness import Domain
+from tests.support.owners import Process, quietly
+from tests.support.sampling import sampled
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+#: With 600 commands, 50 in a transaction, 150 applied at once. The first transaction is the claim's.
+IN_EACH_TRANSACTION = ("offsets.after", "flush.after", "commit.sent", "commit.after")
+IN_EACH_BATCH = ("decide.before", "decide.after", "produce.first", "produce.after", *IN_EACH_TRANSACTION)
+APPLYING = ("apply.before", "apply.inside", "apply.after")
+DEATHS = [
+    *(f"{point}:1" for point in POINTS if point not in (*IN_EACH_BATCH, *APPLYING)),
+    *(f"{point}:1" for point in IN_EACH_TRANSACTION),
+    *(f"{point}:5" for point in IN_EACH_BATCH),
+    *(f"{point}:4" for point in APPLYING),
+]
+
+
+@pytest.fixture
+def bank(connection: Connection, prefix: str, tmp_path: Path) -> Domain:
+    """Bank accounts on one partition."""
+    return Domain(connection, prefix, tmp_path, "bank_account")
+
+
+#: One for each kind of harm: fenced and not claimed, a shard half folded, a batch written in part, a commit whose reply
+#: nobody read, Kafka ahead of LMDB.
+ALWAYS = (
+    "fence.after:1",
+    "claim.after:1",
+    "recover.events:1",
+    "commit.sent:1",
+    "produce.after:5",
+    "commit.sent:5",
+    "commit.after:5",
+    "apply.inside:4",
+    "shard.closing:1",
+)
+
+
+@pytest.mark.parametrize("place", sampled(DEATHS, *ALWAYS))
+def test_an_owner_killed_anywhere_harms_nothing(bank: Domain, place: str) -> None:
+    commands = list(mixture(800))
+    bank.send(*commands[:200])
+    quietly(bank.plan())
+    bank.send(*commands[200:])
+    assert Process(bank.plan(), f"{place}:kill", most=50, apply_every=150).killed()
+    quietly(bank.plan())
+    bank.check()
+
+
+def is_beyond(bank: Domain, goal: int) -> bool:
+    return bank.end("outcomes") > goal
+
+
+def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
+    connection: Connection, prefix: str, tmp_path: Path
+) -> None:
+    bank = Domain(connection, prefix, tmp_path, "bank_account", partitions=2)
+    bank.send(*mixture(20_000, accounts=500))
+    for goal in (500, 2000, 4000, 6500):
+        owner = Process(bank.plan(once=False), most=200, apply_every=1000)
+        eventually(partial(is_beyond, bank, goal))
+        owner.signal(signal.SIGKILL)
+        assert owner.killed()
+    quietly(bank.plan())
+    bank.check()
+
+
+@pytest.mark.parametrize("place", ["position.after:1", "produce.after:4", "commit.sent:4", "apply.before:3"])
+def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(bank: Domain, place: str) -> None:
+    commands = list(mixture(800))
+    bank.send(*commands[:200])
+    quietly(bank.plan())
+    bank.send(*commands[200:700])
+    sleeper = Process(bank.plan(), f"{place}:stop", most=50, apply_every=150)
+    eventually(sleeper.stopped)
+    quietly(bank.plan())
+    bank.send(*commands[700:])
+    quietly(bank.plan())
+    sleeper.signal(signal.SIGCONT)
+    assert isinstance(sleeper.error(), TakenOverError)
+    bank.check()
+
+
+def test_an_owner_that_wakes_up_without_a_successor_goes_on(bank: Domain) -> None:
+    bank.send(*mixture(300))
+    sleeper = Process(bank.plan(), "produce.after:3:stop", most=50)
+    eventually(sleeper.stopped)
+    sleeper.signal(signal.SIGCONT)
+    assert sleeper.error() is None
+    bank.check()

@@ -1,0 +1,134 @@
+"""At every arrow of the protocol the worker, the executor or the driver is killed; then the run is started again.
+
+In local mode the executor is Spark's JVM. What a killed part leaves behind must end by itself.
+"""
+
+import os
+import signal
+from typing import NamedTuple
+
+import pytest
+
+from cqrs_cli.failpoints import POINTS, VARIABLE
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.support.commands import mixture
+from tests.support.harness import Domain
+from tests.support.owners import quietly
+from tests.support.processes import family, jvm, living
+from tests.support.project import Project
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+STATE = ".cqrs/state"
+ONCE = ("run", "bank_account", "--once", "--master", "local[2]")
+
+#: Each of two tasks has one partition with at least two batches. The first transaction is the claim's, the first
+#: change of the shard recovery's.
+LATER = {
+    **dict.fromkeys(("decide.before", "decide.after", "produce.first", "produce.after"), 2),
+    **dict.fromkeys(("offsets.after", "flush.after", "commit.sent", "commit.after"), 3),
+    **dict.fromkeys(("apply.before", "apply.inside", "apply.after"), 2),
+}
+VICTIMS = ("worker", "executor", "driver")
+
+#: In every run of the tests: a commit under way, half a transaction, and a commit that nobody has taken note of.
+SAMPLE = {("commit.sent", "worker"), ("produce.first", "executor"), ("commit.after", "driver")}
+MATRIX = [
+    pytest.param(point, victim, marks=[] if (point, victim) in SAMPLE else pytest.mark.faults)
+    for point in POINTS
+    for victim in VICTIMS
+]
+
+
+Verdict = tuple[str, object, int]  # status, reason if there is one, version
+
+
+class Undisturbed(NamedTuple):
+    """What the same commands come to in a run that nothing happens to."""
+
+    digest: str
+    outcomes: list[list[Verdict]]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    bank = Domain(connection, f"{folder.name}.", folder, "bank_account", partitions=2)
+    send_all(bank)
+    quietly(bank.plan(machine=STATE))
+    bank.check(STATE)
+    return Undisturbed(bank.digest(STATE), verdicts(bank))
+
+
+@pytest.fixture
+def bank(project: Project) -> Domain:
+    """The project's accounts, read and written without `cqrs`."""
+    return Domain(project.connection, project.prefix, project.folder, "bank_account", 2, root=project.folder)
+
+
+def send_all(bank: Domain) -> None:
+    """12,000 commands, of which the first 200 are decided, so that there is something to recover."""
+    commands = list(mixture(12_000, accounts=200))
+    bank.send(*commands[:200])
+    quietly(bank.plan(machine=STATE))
+    bank.send(*commands[200:])
+
+
+def verdicts(bank: Domain) -> list[list[Verdict]]:
+    """Of each outcome, by partition."""
+    found = [[outcome.data for outcome in bank.outcomes(partition)] for partition in range(2)]
+    return [[(data.status, data.reason, data.version) for data in each] for each in found]
+
+
+def strike(project: Project, place: str, victim: str) -> None:
+    """Run until an owner is at `place`, and kill: afterwards nothing of the run is alive."""
+    struck = project.folder / "struck"
+    fault = f"{place}:{'kill' if victim == 'worker' else 'wait'}@{struck}"
+    with project.running(*ONCE, **{VARIABLE: fault}) as run:
+        eventually(lambda: struck.exists() or run.poll() is not None, within=120)
+        everybody = family(run.pid)
+        if victim != "worker":
+            os.kill(run.pid if victim == "driver" else jvm(everybody), signal.SIGKILL)
+        _, said = run.communicate(timeout=120)
+    assert struck.exists(), said
+    assert run.returncode == {"worker": 0, "executor": 1, "driver": -signal.SIGKILL}[victim], said
+    assert (
+        victim == "driver" or {"worker": "a task was lost", "executor": "Spark's JVM is gone"}[victim] in said
+    )
+    eventually(lambda: not living(everybody))
+
+
+def check(project: Project, bank: Domain, undisturbed: Undisturbed) -> None:
+    """The outcomes are the reference's, and every digest is that of the undisturbed run."""
+    bank.check(STATE)
+    assert verdicts(bank) == undisturbed.outcomes
+    status = project.json("status", "bank_account", "--digest")
+    assert (status["lag"], status["aggregates"]["bank_account"]["digest"]) == (0, undisturbed.digest)
+    assert project.json("replay", "bank_account")["digest"] == undisturbed.digest
+    project.cqrs("verify", "bank_account", "--state")  # would end with 5
+
+
+@pytest.mark.parametrize(("point", "victim"), MATRIX)
+def test_whoever_is_killed_wherever_the_next_run_puts_it_right(
+    project: Project, bank: Domain, undisturbed: Undisturbed, point: str, victim: str
+) -> None:
+    send_all(bank)
+    strike(project, f"{point}:{LATER.get(point, 1)}", victim)
+    project.cqrs(*ONCE)
+    check(project, bank, undisturbed)
+
+
+@pytest.mark.faults
+def test_a_worker_paused_until_its_transaction_has_timed_out_goes_on_by_itself(
+    project: Project, bank: Domain, undisturbed: Undisturbed
+) -> None:
+    send_all(bank)
+    struck = project.folder / "struck"
+    with project.running(*ONCE, **{VARIABLE: f"flush.after:3:stop@{struck}"}) as run:
+        eventually(struck.exists, within=120)
+        eventually(lambda: "CompleteAbort" in {bank.transaction(number) for number in range(2)}, within=120)
+        os.kill(int(struck.read_text()), signal.SIGCONT)
+        _, said = run.communicate(timeout=120)
+    assert run.returncode == 0 and "lost" not in said, said
+    check(project, bank, undisturbed)

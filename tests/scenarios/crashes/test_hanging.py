@@ -1,0 +1,109 @@
+"""A transaction that nobody will ever end, on a topic where only owners should write."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.topics.topics import Kind
+from tests.support import ROOT
+from tests.support.commands import increments
+from tests.support.harness import Domain
+from tests.support.owners import owned, quietly
+from tests.support.raw import Producer, Raw, raw
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def broker(counters: Domain) -> Iterator[Raw]:
+    """One that believes what producers say of their transactions, as all did before Kafka 3.6."""
+    with raw(counters.connection) as broker:
+        broker.configure_broker("transaction.partition.verification.enable", "false")
+        yield broker
+        broker.configure_broker("transaction.partition.verification.enable", "true")
+
+
+@contextmanager
+def impatience() -> Iterator[None]:
+    """Readers soon give up on what they cannot read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
+        patch.setattr(readers.last_record, "__defaults__", (0.5,))
+        yield
+
+
+def hang(domain: Domain, broker: Raw, kind: Kind) -> Producer:
+    """Leave a transaction open that no coordinator knows."""
+    id = f"{domain.topics.prefix}foreign"
+    producer = broker.init_producer(id)
+    assert broker.produce(domain.topics.name(kind), 0, b"?", producer, id) == 0
+    return producer
+
+
+def doctor(domain: Domain, folder: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    (folder / "cqrs.toml").touch()
+    (folder / "aggregates").mkdir(exist_ok=True)
+    for name in ("__init__.py", "counter.py"):
+        shutil.copy(ROOT / "aggregates" / name, folder / "aggregates")
+    capfd.readouterr()
+    server, prefix = domain.connection.bootstrap_server, domain.topics.prefix
+    status = main(["doctor", "-q", "-o", "json", "-b", server, "--topic-prefix", prefix])
+    return status, capfd.readouterr().out
+
+
+def test_what_cannot_be_read_for_a_while_though_no_transaction_hides_it_stops_nobody(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    counters.send(*increments(5, first=5))
+    look, stalls = readers.last_record, iter([True] * 2)
+
+    def stalled(*arguments: Any) -> Any:
+        if next(stalls, False):
+            raise readers.StalledError("nothing to read at offset 3, though the log ends at 4")
+        return look(*arguments)
+
+    monkeypatch.setattr("cqrs_cli.owner.log_state.last_record", stalled)
+    quietly(counters.plan())
+    assert next(stalls, None) is None
+    counters.check()
+
+
+@pytest.mark.parametrize("kind", ["events", "outcomes"])
+def test_it_stops_the_next_owner_is_shown_by_doctor_and_gone_once_aborted(
+    counters: Domain,
+    broker: Raw,
+    kind: Kind,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    hanging = hang(counters, broker, kind)
+    counters.send(*increments(5, first=5))
+    at, topic = counters.end(kind), counters.topics.name(kind)
+    with impatience():
+        error: Any = owned(counters.plan())
+    assert isinstance(error, UnavailableError) and error.exit_code == 4
+    assert f"open transaction of an unknown id (producer id {hanging.id})" in error.message
+    how = f"abort --topic {topic} --partition 0 --start-offset {at}"
+    assert how in error.hint
+    assert len(counters.records("commands")) == 10 and counters.end("outcomes") == (
+        6 if kind == "events" else at
+    )
+    monkeypatch.chdir(tmp_path)
+    status, said = doctor(counters, tmp_path, capfd)
+    assert status == 4 and f"{topic} partition 0 is blocked" in said and how in said
+    broker.abort(topic, 0, hanging)
+    quietly(counters.plan())
+    counters.check()
+    assert "none hanging" in doctor(counters, tmp_path, capfd)[1]

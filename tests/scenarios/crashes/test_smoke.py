@@ -1,0 +1,69 @@
+"""The installed command, driven as a user and a CI job would: every number it prints must agree with every other."""
+
+import os
+import signal
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.support.project import Project, command
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+EXPECTED = {"accepted": 700, "unchanged": 50, "rejected": 150, "duplicate": 50, "failed": 50}
+
+
+def halves() -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """950 commands that come to every outcome but `failed`."""
+    opened = [command("Open", f"a-{n}", {"owner": "ann"}) for n in range(100)]
+    closed = [command("Open", f"c-{n}", {"owner": "bob"}) for n in range(50)]
+    deposits = [command("Deposit", f"a-{n % 100}", {"amount": 1}) for n in range(500)]
+    first = [*opened, *closed, *(command("Close", f"c-{n}") for n in range(50)), *deposits[:250]]
+    second = [
+        *deposits[250:],
+        *(command("Close", f"c-{n}") for n in range(50)),
+        *(command("Withdraw", f"a-{n}", {"amount": 1000}) for n in range(100)),
+        *(command("Deposit", f"a-{n}", {"amount": 1}, expectedversion="99") for n in range(50)),
+        *opened[:50],
+    ]
+    return first, second
+
+
+def check_the_end(project: Project) -> None:
+    """One outcome for each record, and the same state from the log and in the shards."""
+    outcomes = project.outcomes()
+    assert Counter(outcome["data"]["status"] for outcome in outcomes) == EXPECTED
+    assert len({outcome["id"] for outcome in outcomes}) == 1000
+    replayed = project.json("replay", "bank_account")
+    assert (replayed["aggregates"], replayed["events"]) == (150, 700)
+    status = project.json("status", "bank_account", "--digest")
+    assert status["aggregates"]["bank_account"]["digest"] == replayed["digest"]
+    assert status["lag"] == 0
+    assert project.json("show", "bank_account", "a-7")["state"]["balance"] == 5
+
+
+def test_a_thousand_commands_come_out_as_they_should(project: Project) -> None:
+    assert {topic["result"] for topic in project.json("init", "bank_account")["topics"]} == {"created"}
+    for half in halves():
+        project.send(half)
+    project.send_malformed(50)
+    done = project.json("run", "bank_account", "--once")
+    assert {status: done[status] for status in EXPECTED} == EXPECTED
+    assert (done["commands"], done["events"]) == (1000, 700)
+    check_the_end(project)
+    assert project.json("run", "bank_account", "--once")["commands"] == 0
+
+
+def test_a_run_that_is_killed_in_the_middle_loses_and_repeats_nothing(project: Project) -> None:
+    project.cqrs("init", "bank_account")
+    first, second = halves()
+    project.send(first)
+    with project.running("run", "bank_account", "--quiet") as run:
+        eventually(lambda: len(project.outcomes()) == len(first), within=240)
+        project.send(second)
+        os.killpg(run.pid, signal.SIGKILL)
+    project.send_malformed(50)
+    project.cqrs("run", "bank_account", "--once")
+    check_the_end(project)

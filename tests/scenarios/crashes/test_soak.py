@@ -1,0 +1,14 @@
+"""A short soak in every run of the tests; `make soak` is the long one."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.support.soak import soak
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def test_whatever_is_killed_at_random_each_command_is_decided_once(tmp_path: Path) -> None:
+    soak(tmp_path, minutes=0.2, seed=random.randrange(10**6), say=print)

@@ -1,0 +1,59 @@
+"""A standalone cluster of two workers, which have the same installation but not the project's folder."""
+
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli import failpoints
+from tests.support.project import Project, command
+from tests.support.standalone import cluster
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def test_a_worker_lost_in_the_middle_of_a_commit_costs_no_command_its_one_outcome(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere: Path = tmp_path_factory.mktemp("workers")
+    struck = elsewhere / "struck"
+    project.cqrs("init", "bank_account", "counter")
+    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(200)])
+    # a core on each worker; an executor's folder is its own, and gone with it
+    arguments = ("--conf", "spark.cores.max=2", "--state-dir", "/proc/self/cwd/state")
+    fault = {failpoints.VARIABLE: f"commit.sent:3:wait@{struck}"}  # behind the claims of its two partitions
+    with (
+        cluster(elsewhere) as spark,
+        project.running("run", "bank_account", "--master", spark.master, *arguments, **fault) as run,
+    ):
+        eventually(struck.exists, within=240)
+        spark.lose(spark.worker_of(int(struck.read_text())))
+        project.send([command("Deposit", f"a-{n % 200}", {"amount": 1}) for n in range(1000)])
+        eventually(lambda: len(project.outcomes()) == 1200, within=240)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(90) == 143
+    outcomes = project.outcomes()
+    assert Counter(outcome["data"]["status"] for outcome in outcomes) == {"accepted": 1200}
+    assert len({outcome["id"] for outcome in outcomes}) == 1200
+    assert project.json("replay", "bank_account")["events"] == 1200
+
+
+def test_several_aggregates_are_decided_in_one_run_whose_code_is_shipped(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    elsewhere: Path = tmp_path_factory.mktemp("workers")
+    project.cqrs("init", "bank_account", "counter")
+    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
+    project.send([{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(50)])
+    with cluster(elsewhere) as spark:
+        done = project.json(
+            *("run", "bank_account", "counter", "--once", "--master", spark.master),
+            *("--state-dir", str(elsewhere / "state")),
+        )
+    assert (done["accepted"], done["commands"]) == (100, 100)
+    assert {name: sums["accepted"] for name, sums in done["aggregates"].items()} == {
+        "bank_account": 50,
+        "counter": 50,
+    }

@@ -1,0 +1,74 @@
+"""Repeated ids at the window's edge and when the broker's clock jumps: the same answer live and after any loss."""
+
+import shutil
+import time
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.owner.plan import Plan, Unit
+from tests.support.commands import Sent, command
+from tests.support.harness import Domain
+from tests.support.owners import quietly
+
+pytestmark = pytest.mark.kafka
+
+HOUR = 3_600_000  # ms
+WINDOW = 24 * HOUR
+
+
+def increment(id: str) -> Sent:
+    return command("counter.Increment", "a", id)
+
+
+#: What is sent, when by the broker's clock (ms since the first one), and what must come of it. Time counts up to the
+#: greatest seen so far.
+STEPS = [
+    ("x", 0, "accepted"),
+    ("x", 1, "duplicate"),
+    ("x", WINDOW, "duplicate"),  # the last moment
+    ("y", WINDOW, "accepted"),
+    ("x", WINDOW + 1, "accepted"),
+    ("x", WINDOW + 2, "duplicate"),
+    ("y", 0, "duplicate"),  # the clock was set back
+    ("z", 1, "accepted"),  # stamped a window and a bit before the greatest time,
+    ("z", 2, "accepted"),  # so it is forgotten at once
+    ("y", 2 * WINDOW, "duplicate"),
+    ("y", 2 * WINDOW + 1, "accepted"),
+    ("w", 4 * WINDOW, "accepted"),  # it leapt ahead over whole generations,
+    ("x", WINDOW + 3, "accepted"),  # and back
+    ("w", 0, "duplicate"),
+]
+
+
+@pytest.fixture
+def plan(counters: Domain) -> Plan:
+    """Made while the broker stamps the commands; from now on the test does."""
+    plan = counters.plan()
+    counters.configure("commands", "message.timestamp.type", "CreateTime")
+    return plan
+
+
+@pytest.mark.parametrize("how", ["in one run", "in a run each", "in a run each, the shard lost before it"])
+def test_a_repeated_id_gets_the_same_answer(counters: Domain, plan: Plan, how: str) -> None:
+    first = time.time_ns() // 1_000_000 - 6 * WINDOW
+    client, topic = producer(counters.connection), counters.topics.commands
+
+    def run(number: int) -> None:
+        targets = {Unit("counter", 0): counters.end("commands")}
+        quietly(replace(plan, generation=plan.generation + number, targets=targets))
+
+    for number, (id, after, _) in enumerate(STEPS):
+        sent = increment(id)
+        client.produce(topic, sent.value, sent.key, 0, timestamp=first + after, headers=[*HEADERS])
+        assert client.flush(10) == 0
+        if how != "in one run":
+            run(number)
+        if how.endswith("before it"):
+            shutil.rmtree(counters.shard_path())
+    run(len(STEPS))
+    assert [outcome.data.status for outcome in counters.outcomes()] == [status for *_, status in STEPS]
+    counters.configure("commands", "message.timestamp.type", "LogAppendTime")
+    counters.check()

@@ -1,0 +1,47 @@
+"""A transactional id has 32,767 epochs; then the broker gives it another producer id, and fencing must go on."""
+
+import signal
+
+import pytest
+from confluent_kafka import KafkaException
+
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.writer import FencedWriter
+from tests.support.commands import increments
+from tests.support.harness import Domain
+from tests.support.owners import Process, quietly
+from tests.support.raw import Producer, Raw, raw
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.faults]
+
+
+def wear_out(broker: Raw, id: str) -> tuple[Producer, Producer]:
+    """Fence until there is another producer id: the last of the old one and the first of the new."""
+    last = broker.init_producer(id)
+    while (now := broker.init_producer(id)).id == last.id:
+        last = now
+    return last, now
+
+
+def test_whoever_was_fenced_stays_so_when_the_epochs_roll_over_and_owners_go_on(counters: Domain) -> None:
+    owner = Process(counters.plan(once=False))
+    counters.send(*increments(5))
+    eventually(lambda: len(counters.outcomes()) == 5)
+    owner.signal(signal.SIGSTOP)
+    old = FencedWriter(counters.connection, counters.topics, 0, 1_000_000)
+    old.fence()
+    with raw(counters.connection) as broker:
+        last, first = wear_out(broker, counters.topics.transactional_id(0))
+    assert (last.epoch, first.epoch) == (32_766, 0)
+    group = consumer(counters.connection, group=counters.topics.group)
+    with pytest.raises(KafkaException):
+        old.commit([(b"late", b"k", 7)], [], [], group, 99, "late")
+    group.close()
+    owner.signal(signal.SIGCONT)
+    counters.send(*increments(5, first=5))
+    eventually(lambda: len(counters.outcomes()) == 10)
+    quietly(counters.plan())
+    assert isinstance(owner.error(), TakenOverError)
+    counters.check()

@@ -1,0 +1,108 @@
+"""No code runs but that of the configured aggregates package, and nothing is unpickled from a topic or a shard."""
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.damage import bomb
+from tests.support import AGGREGATES, ROOT
+
+PACKAGE = ROOT / "cqrs_cli"
+
+#: Modules that turn data into code or objects, and calls that do.
+UNSAFE_MODULES = {
+    "pickle",
+    "marshal",
+    "shelve",
+    "dill",
+    "cloudpickle",
+    "yaml",
+    "ctypes",
+    "runpy",
+    "code",
+    "codeop",
+    "imp",
+}
+UNSAFE_CALLS = {
+    *(
+        "eval",
+        "exec",
+        "compile",
+        "__import__",
+        "import_module",
+        "exec_module",
+        "module_from_spec",
+        "load_module",
+    ),
+    *("system", "popen", "unpickle", "loads_pickle", "resolve_name", "execfile"),
+}
+
+#: The places that load code, each only what it is told: aggregates, the commands of `cqrs`, a test's own aggregate.
+#: `re.compile` compiles no code; `resolve_name` of importlib.util turns a relative name into an absolute one.
+ALLOWED = {
+    ("registry.py", "import_module"),
+    ("registry.py", "module_from_spec"),
+    ("registry.py", "exec_module"),
+    ("cli/main.py", "import_module"),
+    ("testing/hash_seed.py", "import_module"),
+    ("core/aggregate/code_digest.py", "resolve_name"),
+}
+
+
+def unsafe(path: Path) -> Iterator[str]:
+    """What in a file could turn data into code."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            named = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]
+            yield from ({name.partition(".")[0] for name in named} & UNSAFE_MODULES)
+            yield from ({alias.name for alias in node.names} & UNSAFE_CALLS)
+        elif isinstance(node, ast.Name) and node.id in UNSAFE_CALLS:
+            yield node.id
+        elif isinstance(node, ast.Attribute) and node.attr in UNSAFE_CALLS:
+            if not (node.attr == "compile" and isinstance(node.value, ast.Name) and node.value.id == "re"):
+                yield node.attr
+        elif isinstance(node, ast.keyword) and node.arg in ("shell", "allow_pickle"):
+            yield node.arg
+
+
+def test_nothing_in_the_package_turns_data_into_code() -> None:
+    found = {
+        (str(path.relative_to(PACKAGE)), what) for path in PACKAGE.rglob("*.py") for what in unsafe(path)
+    }
+    assert found == ALLOWED
+
+
+@pytest.mark.parametrize("protocol", [0, 2, 5])
+def test_a_pickle_in_a_topic_or_a_shard_stays_data(tmp_path: Path, protocol: int) -> None:
+    went_off = tmp_path / "went-off"
+    command = [sys.executable, "-m", "tests.fuzz.watched", str(tmp_path), bomb(went_off, protocol)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == []
+    assert not went_off.exists()
+
+
+def test_the_bomb_of_these_tests_goes_off_when_it_is_unpickled(tmp_path: Path) -> None:
+    program = f"import base64, pickle; pickle.loads(base64.b64decode({bomb(tmp_path / 'went-off', 2)!r}))"
+    subprocess.run([sys.executable, "-c", program], check=True)
+    assert (tmp_path / "went-off").exists()
+
+
+def test_a_module_in_the_current_folder_is_not_taken_for_the_standard_librarys(tmp_path: Path) -> None:
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").mkdir()
+    (tmp_path / "aggregates" / "counter.py").write_text((AGGREGATES / "counter.py").read_text())
+    for name in ("json", "queue", "tomllib", "msgspec", "typer", "kafka", "sitecustomize"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'went-off')!r}, 'w')")
+    command = [str(Path(sys.executable).with_name("cqrs")), "doctor", "-o", "json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    aggregates = [
+        check["detail"] for check in json.loads(done.stdout)["checks"] if check["name"] == "aggregates"
+    ]
+    assert aggregates == ["counter"]
+    assert not (tmp_path / "went-off").exists()

@@ -1,0 +1,182 @@
+"""What an operator accepted as lost: nothing is decided twice for it, and the next loss is told all the same."""
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.topics.topics import Kind
+from tests.support.commands import increments
+from tests.support.harness import Domain
+from tests.support.owners import owned, quietly, running
+from tests.support.stretch import abort
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+class Operator:
+    """Does to a partition's topics what may happen to them, and what the messages say then."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.admin = AdminClient(domain.connection.librdkafka())
+
+    def decide(self, count: int, first: int = 0, subject: str = "a") -> None:
+        self.domain.send(*increments(count, subject, first=first))
+        quietly(self.domain.plan())
+
+    def remake(self, *kinds: Kind) -> None:
+        names = [self.domain.topics.name(kind) for kind in kinds]
+        for done in self.admin.delete_topics(names, operation_timeout=10).values():
+            done.result(10)
+        self.domain.make_topics()
+
+    def delete(self, kind: Kind, below: int) -> None:
+        """As retention does."""
+        place = TopicPartition(self.domain.topics.name(kind), 0, below)
+        for done in self.admin.delete_records([place]).values():
+            done.result(10)
+
+    def forget(self) -> None:
+        """As the broker does with the offsets of a group that was away for a week."""
+        for done in self.admin.delete_consumer_groups([self.domain.topics.group]).values():
+            done.result(10)
+
+    def accept(self, error: CqrsError | None) -> CqrsError | None:
+        """Go on as the error says; what that ends with."""
+        assert isinstance(error, ContradictionError)
+        return owned(self.domain.plan(accept_loss=[error.hint.rpartition(" ")[2]]))
+
+
+@pytest.fixture
+def operator(counters: Domain) -> Operator:
+    return Operator(counters)
+
+
+def test_events_made_again_after_an_accepted_loss_are_one_more(counters: Domain, operator: Operator) -> None:
+    operator.decide(5)
+    counters.send(*increments(2, "b"))
+    operator.delete("commands", 7)
+    assert operator.accept(owned(counters.plan())) is None
+    operator.remake("events")
+    error = owned(counters.plan())
+    assert (
+        isinstance(error, ContradictionError) and "its events was deleted and created again" in error.message
+    )
+    assert operator.accept(error) is None
+
+
+def test_events_deleted_after_an_accepted_loss_are_one_more(counters: Domain, operator: Operator) -> None:
+    operator.decide(5)
+    operator.decide(3, subject="b")
+    counters.send(*increments(2, "c"))
+    operator.delete("commands", 10)
+    assert operator.accept(owned(counters.plan())) is None
+    operator.delete("events", 5)
+    error = owned(counters.plan(machine="another"))
+    assert (
+        isinstance(error, ContradictionError)
+        and "begins at 5: events from 0 on were deleted" in error.message
+    )
+
+
+def test_the_way_out_of_lost_outcomes_decides_nothing_again(counters: Domain, operator: Operator) -> None:
+    operator.decide(5)
+    operator.remake("outcomes")
+    operator.forget()
+    assert operator.accept(owned(counters.plan())) is None
+    operator.decide(2, first=5)
+    ids = [read_event(record.value).id for record in counters.records("events")]
+    assert ids == [f"0/{offset}/0" for offset in range(7)]
+
+
+def test_commands_and_events_lost_at_once_have_a_way_out(counters: Domain, operator: Operator) -> None:
+    operator.decide(10)
+    operator.remake("commands", "events")
+    counters.send(*increments(3, first=10))
+    assert operator.accept(owned(counters.plan())) is None
+    assert [outcome.data.offset for outcome in counters.outcomes()][10:] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_loss_is_accepted_though_nothing_is_decided(
+    counters: Domain, operator: Operator, once: bool
+) -> None:
+    operator.decide(5)
+    operator.remake("outcomes")
+    error = owned(counters.plan())
+    if once:
+        assert operator.accept(error) is None
+    else:
+        with running(counters.plan(once=False, accept_loss=["counter:0@5"])):
+            eventually(lambda: (claim := counters.standing()[1]) and claim.accepted)
+    assert owned(counters.plan()) is None
+
+
+def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(
+    counters: Domain, operator: Operator
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan(accept_loss=["counter:0@3"]))
+    operator.delete("commands", 4)
+    counters.send(*increments(1, first=5))
+    quietly(counters.plan(accept_loss=["counter:0@3"]))
+    assert [outcome.data.offset for outcome in counters.outcomes()] == [3, 4, 5]
+
+
+@pytest.mark.parametrize("kind", ["commands", "outcomes"])
+def test_an_accepted_place_stands_though_the_position_moves_past_control_records(
+    counters: Domain, operator: Operator, kind: Kind
+) -> None:
+    operator.decide(5)
+    operator.remake(kind)
+    assert operator.accept(owned(counters.plan())) is None
+    abort(counters.connection, counters.topics.commands, [b"?"])  # leaves nothing but control records
+    quietly(counters.plan())
+    operator.decide(2, first=5)
+    begin = 2 if kind == "commands" else 7
+    assert [outcome.data.offset for outcome in counters.outcomes()][-2:] == [begin, begin + 1]
+
+
+def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(
+    counters: Domain, operator: Operator
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan(accept_loss=["counter:0@3"]))
+    operator.decide(3, first=5)
+    operator.remake("outcomes")
+    assert owned(counters.plan(accept_loss=["counter:0@3"])) is not None
+    quietly(counters.plan(accept_loss=["counter:0@8"]))
+    counters.send(*increments(1, first=8))
+    quietly(counters.plan(accept_loss=["counter:0@3"]))
+    assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
+
+
+def test_commands_deleted_after_an_accepted_loss_are_one_more(counters: Domain, operator: Operator) -> None:
+    operator.decide(5)
+    operator.remake("outcomes")
+    assert operator.accept(owned(counters.plan())) is None
+    counters.send(*increments(3, first=5))
+    operator.delete("commands", 8)
+    counters.send(*increments(1, first=8))
+    error = owned(counters.plan())
+    assert isinstance(error, ContradictionError) and "5 to 7 were deleted before they were" in error.message
+    assert operator.accept(error) is None
+    assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
+
+
+@pytest.mark.parametrize(("old", "new"), [(5, 8), (1, 3), (5, 3)])
+def test_commands_made_again_are_proved_also_when_some_are_deleted(
+    counters: Domain, operator: Operator, old: int, new: int
+) -> None:
+    operator.decide(old)
+    operator.remake("commands")
+    counters.send(*increments(new, first=old))
+    assert operator.accept(owned(counters.plan())) is None
+    assert [outcome.data.offset for outcome in counters.outcomes()][old:] == list(range(new))
+    assert counters.violations() == []
+    operator.delete("commands", 2)
+    operator.decide(1, first=old + new)
+    assert counters.violations() == []

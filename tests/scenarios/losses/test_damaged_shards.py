@@ -1,0 +1,209 @@
+"""Whatever happens to a shard, its owner recovers or says clearly what is wrong; what it decides is never wrong."""
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError, TakenOverError
+from cqrs_cli.jobs.run.task import own
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.state.lmdb_store import LmdbStore
+from tests.support.commands import command, increments, mixture
+from tests.support.harness import Domain
+from tests.support.owners import Process, owned, quietly
+from tests.support.sampling import sampled
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+PAGE = 4096
+KILLED = "shard.closing:1:kill"
+
+
+def invert(path: Path, start: int, end: int | None = None) -> None:
+    """Flip every bit of these pages."""
+    data = path.read_bytes()
+    part = data[start * PAGE : None if end is None else end * PAGE]
+    with path.open("r+b") as file:
+        file.seek(start * PAGE)
+        file.write(bytes(255 - byte for byte in part))
+
+
+def zero(path: Path, start: int, end: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(start * PAGE)
+        file.write(bytes((end - start) * PAGE))
+
+
+DAMAGE: dict[str, Callable[[Path], None]] = {
+    "first head zeroed": lambda path: zero(path, 0, 1),
+    "second head zeroed": lambda path: zero(path, 1, 2),
+    "both heads zeroed": lambda path: zero(path, 0, 2),
+    "all pages behind the heads flipped": lambda path: invert(path, 2),
+    "all pages behind the heads zeroed": lambda path: zero(path, 2, path.stat().st_size // PAGE),
+    "cut in the middle": lambda path: os.truncate(path, path.stat().st_size // 2 // PAGE * PAGE),
+}
+
+
+@pytest.mark.parametrize(
+    "how", sampled(DAMAGE, "both heads zeroed", "all pages behind the heads flipped", "cut in the middle")
+)
+def test_a_killed_owners_shard_that_was_damaged_since_is_set_aside_and_rebuilt(
+    bank: Domain, how: str
+) -> None:
+    commands = list(mixture(900))
+    bank.send(*commands[:600])
+    assert Process(bank.plan(), KILLED).killed()
+    assert bank.mark() == bank.mark(partition=1) == "working"
+    DAMAGE[how](bank.shard_path() / "data.mdb")
+    bank.send(*commands[600:])
+    damaged, sound = own(bank.plan(), 0, 1, 0)
+    assert (damaged.error, sound.error) == (None, None)
+    assert ("set aside" in damaged.notes[0] and "damaged" in damaged.notes[0]) or "bytes" in damaged.notes[0]
+    assert sound.notes == ()
+    (aside,) = bank.shard_path().parent.glob("0.aside-*")
+    assert (aside / "data.mdb").exists()
+    bank.check()
+
+
+@pytest.mark.parametrize("first", sampled(range(2, 30, 3), 2, 11))
+def test_wherever_three_pages_are_flipped_nothing_is_decided_wrongly(bank: Domain, first: int) -> None:
+    commands = list(mixture(900))
+    bank.send(*commands[:600])
+    assert Process(bank.plan(), KILLED).killed()
+    invert(bank.shard_path() / "data.mdb", first, first + 3)
+    bank.send(*commands[600:])
+    quietly(bank.plan())
+    bank.check()
+
+
+def test_shards_that_were_exchanged_are_set_aside_and_rebuilt(bank: Domain) -> None:
+    commands = list(mixture(900))
+    bank.send(*commands[:600])
+    quietly(bank.plan())
+    one, other, between = bank.shard_path(), bank.shard_path(partition=1), bank.shard_path(partition=2)
+    one.rename(between)
+    other.rename(one)
+    between.rename(other)
+    bank.send(*commands[600:])
+    notes = [verdict.notes[0] for verdict in own(bank.plan(), 0, 1, 0)]
+    assert "partition was 1 and is 0" in notes[0] and "partition was 0 and is 1" in notes[1]
+    bank.check()
+
+
+def test_another_applications_shard_is_set_aside_and_rebuilt(
+    bank: Domain, connection: Connection, prefix: str, tmp_path: Path
+) -> None:
+    theirs = Domain(connection, f"{prefix}other.", tmp_path, "bank_account", partitions=2)
+    for domain in (bank, theirs):
+        domain.send(*mixture(300))
+        quietly(domain.plan())
+    shutil.rmtree(bank.shard_path())
+    theirs.shard_path().rename(bank.shard_path())
+    bank.send(*list(mixture(600))[300:])
+    verdict, _ = own(bank.plan(), 0, 1, 0)
+    assert "topics was" in verdict.notes[0]
+    bank.check()
+
+
+def test_an_old_shard_put_back_in_place_catches_up(bank: Domain) -> None:
+    commands = list(mixture(900))
+    bank.send(*commands[:300])
+    quietly(bank.plan())
+    files = {path: (path.read_bytes(), path.stat()) for path in bank.shard_path().iterdir()}
+    bank.send(*commands[300:600])
+    quietly(bank.plan())
+    for path, (data, was) in files.items():
+        with path.open("r+b") as file:
+            file.truncate(file.write(data))
+        os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
+    bank.send(*commands[600:])
+    quietly(bank.plan())
+    bank.check()
+
+
+def test_a_state_folder_deleted_under_an_owner_at_work_costs_a_rebuild(counters: Domain) -> None:
+    owner = Process(counters.plan(once=False))
+    counters.send(*increments(5))
+    eventually(lambda: len(counters.outcomes()) == 5)
+    shutil.rmtree(counters.folder / "state")
+    counters.send(*increments(5, first=5))
+    eventually(lambda: len(counters.outcomes()) == 10)
+    quietly(counters.plan())
+    assert isinstance(owner.error(), TakenOverError)
+    counters.check()
+
+
+def test_a_map_that_is_full_grows(bank: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LmdbStore.__init__, "__kwdefaults__", {"readonly": False, "map_size": 128 << 10})
+    bank.send(*(command("bank_account.Open", f"a{n}", "o", {"owner": "x" * 1000}) for n in range(1000)))
+    quietly(bank.plan())
+    assert (bank.shard_path() / "data.mdb").stat().st_size > 256 << 10
+    bank.check()
+
+
+@contextmanager
+def files_end_at(size: int) -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_a_disk_that_is_full_stops_it_clearly_and_it_goes_on_once_there_is_room(counters: Domain) -> None:
+    counters.send(*increments(3), *(s for n in range(1500) for s in increments(1, "s" * 400 + str(n))))
+    plan = counters.plan()
+    with files_end_at(1 << 20):
+        error = owned(plan)
+    assert isinstance(error, ConfigurationError) and error.exit_code == 3
+    assert "disk is full" in error.message and "make room" in error.hint
+    quietly(counters.plan())
+    counters.check()
+
+
+@pytest.fixture
+def disk(counters: Domain) -> Iterator[Path]:
+    """A file system of 1 MB for the state."""
+    place = counters.folder / "state"
+    place.mkdir()
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", place], capture_output=True
+    ).returncode:
+        pytest.skip("may not mount")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def test_a_small_disk_that_fills_up_stops_it_clearly_and_it_goes_on_once_grown(
+    counters: Domain, disk: Path
+) -> None:
+    counters.send(*(s for n in range(1500) for s in increments(1, "s" * 400 + str(n))))
+    error = owned(counters.plan())
+    assert isinstance(error, ConfigurationError) and error.exit_code == 3
+    assert "make room" in error.hint
+    subprocess.run(["mount", "-o", "remount,size=64m", disk], check=True)
+    quietly(counters.plan())
+    counters.check()
+
+
+def test_a_shard_that_became_read_only_stops_it_before_anything_is_decided(
+    counters: Domain, disk: Path
+) -> None:
+    counters.send(*increments(3))
+    quietly(counters.plan())
+    counters.send(*increments(3, first=3))
+    subprocess.run(["mount", "-o", "remount,ro", disk], check=True)
+    error = owned(counters.plan())
+    assert isinstance(error, ConfigurationError) and error.exit_code == 3
+    assert "Read-only" in error.message and len(counters.outcomes()) == 3
+    subprocess.run(["mount", "-o", "remount,rw", disk], check=True)
+    quietly(counters.plan())
+    counters.check()

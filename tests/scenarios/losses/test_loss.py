@@ -1,0 +1,309 @@
+"""What the owner does not put right by itself: it stops, names the way out, and takes it when told to."""
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its public names
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.topics.topics import Kind
+from tests.support.commands import Sent, command, increments
+from tests.support.harness import Domain
+from tests.support.owners import owned, quietly, running
+from tests.support.raw import raw
+from tests.support.stretch import settled
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def admin(counters: Domain) -> AdminClient:
+    return AdminClient(counters.connection.librdkafka())
+
+
+@pytest.fixture
+def decided(counters: Domain) -> Domain:
+    """Five counted commands, decided, and five more."""
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    counters.send(*increments(5, first=5))
+    return counters
+
+
+def way_out(error: CqrsError | None) -> str:
+    """What a contradiction tells the operator to accept."""
+    assert isinstance(error, ContradictionError) and error.exit_code == 5
+    assert "cqrs run --accept-loss " in error.hint
+    return error.hint.rpartition(" ")[2]
+
+
+def offsets(domain: Domain) -> list[int]:
+    return [outcome.data.offset for outcome in domain.outcomes()]
+
+
+def move(admin: AdminClient, domain: Domain, offset: int) -> None:
+    """What `kafka-consumer-groups --reset-offsets` does."""
+    place = TopicPartition(domain.topics.commands, 0, offset)
+    moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(domain.topics.group, [place])])
+    for done in moved.values():
+        done.result(10)
+
+
+def limit(domain: Domain, kind: Kind, size: int) -> None:
+    """Lower what a topic takes."""
+    domain.configure(kind, "max.message.bytes", str(size))
+
+
+def test_a_lost_offset_of_the_group_does_not_matter(decided: Domain, admin: AdminClient) -> None:
+    for done in admin.delete_consumer_groups([decided.topics.group]).values():
+        done.result(10)
+    quietly(decided.plan())
+    decided.check()
+
+
+@pytest.mark.parametrize("offset", [3, 8, 10])
+def test_an_offset_moved_by_somebody_stops_it_until_accepted(
+    decided: Domain, admin: AdminClient, offset: int
+) -> None:
+    move(admin, decided, offset)
+    place = way_out(owned(decided.plan()))
+    assert way_out(owned(decided.plan())) == place == "counter:0@5"
+    assert offsets(decided) == [0, 1, 2, 3, 4]
+    quietly(decided.plan(accept_loss=[place]))
+    decided.check()
+
+
+@pytest.mark.parametrize("metadata", [b"\xff\xfe", b"x", b"{}", b"[" * 5000])
+def test_what_another_client_committed_with_an_offset_is_no_claim(decided: Domain, metadata: bytes) -> None:
+    with raw(decided.connection) as requests:
+        requests.commit(decided.topics.group, decided.topics.commands, 0, 3, metadata[:4096])
+    assert way_out(owned(decided.plan())) == "counter:0@5"
+    with raw(decided.connection) as requests:
+        requests.commit(decided.topics.group, decided.topics.commands, 0, 5, metadata[:4096])
+    quietly(decided.plan())
+    decided.check()
+
+
+def test_an_offset_beyond_the_end_stops_it(decided: Domain, admin: AdminClient) -> None:
+    move(admin, decided, 99)
+    assert "offset 99 is committed but the log ends at 10" in str(owned(decided.plan()))
+
+
+def test_an_operator_may_skip_commands_and_is_believed_once(decided: Domain, admin: AdminClient) -> None:
+    move(admin, decided, 8)
+    quietly(decided.plan(accept_loss=["counter:0@8"]))
+    assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
+    quietly(decided.plan(accept_loss=["counter:0@8"]))
+    assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
+
+
+def test_an_accepted_place_that_is_no_more_in_the_log_is_refused(decided: Domain, admin: AdminClient) -> None:
+    plan = decided.plan(accept_loss=["counter:0@6"])
+    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 7)]).values():
+        done.result(10)
+    error = owned(plan)
+    assert error and error.exit_code == 2 and "7 to 10" in error.hint
+
+
+def test_an_accepted_place_before_what_was_decided_changes_nothing(
+    decided: Domain, admin: AdminClient
+) -> None:
+    quietly(decided.plan(accept_loss=["counter:0@3"]))
+    decided.check()
+    for done in admin.delete_consumer_groups([decided.topics.group]).values():
+        done.result(10)
+    quietly(decided.plan(accept_loss=["counter:0@3"]))
+    decided.check()
+
+
+def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(
+    decided: Domain, admin: AdminClient
+) -> None:
+    move(admin, decided, 8)
+    plan = decided.plan(once=False, accept_loss=["counter:0@8"])
+    with running(plan):
+        eventually(lambda: len(offsets(decided)) == 7)
+        for done in admin.delete_consumer_groups([decided.topics.group]).values():
+            done.result(10)
+        eventually(lambda: decided.standing()[0] == 10)
+        decided.send(*increments(1, first=10))
+        eventually(lambda: len(offsets(decided)) == 8)
+    assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9, 10]
+
+
+def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(
+    decided: Domain, admin: AdminClient
+) -> None:
+    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 7)]).values():
+        done.result(10)
+    place = way_out(owned(decided.plan()))
+    assert place == "counter:0@7"
+    quietly(decided.plan(accept_loss=[place]))
+    assert offsets(decided) == [0, 1, 2, 3, 4, 7, 8, 9]
+
+
+def test_commands_deleted_after_they_were_decided_do_not_matter(decided: Domain, admin: AdminClient) -> None:
+    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 5)]).values():
+        done.result(10)
+    quietly(decided.plan())
+    assert offsets(decided) == list(range(10))
+
+
+def test_a_topic_created_again_stops_it_until_accepted(
+    decided: Domain, admin: AdminClient, remake: Callable[[Kind], None]
+) -> None:
+    remake("commands")
+    decided.send(*increments(2, first=10))
+    place = way_out(owned(decided.plan()))
+    quietly(decided.plan(accept_loss=["counter:0@0"]))
+    assert place.startswith("counter:0@")
+    assert offsets(decided) == [0, 1, 2, 3, 4, 0, 1]
+    quietly(decided.plan())
+    assert len(offsets(decided)) == 7
+
+
+def test_lost_outcomes_stop_it_until_accepted(
+    decided: Domain, admin: AdminClient, remake: Callable[[Kind], None]
+) -> None:
+    remake("outcomes")
+    error = owned(decided.plan())
+    assert "the topic of its outcomes was deleted and created again" in str(error)
+    assert way_out(error) == "counter:0@5"
+    for done in admin.delete_consumer_groups([decided.topics.group]).values():
+        done.result(10)
+    assert "events but no outcome" in str(owned(decided.plan()))
+    quietly(decided.plan(accept_loss=["counter:0@5"]))
+    assert offsets(decided) == [5, 6, 7, 8, 9]
+
+
+def test_lost_events_stop_it_until_accepted(
+    decided: Domain, admin: AdminClient, remake: Callable[[Kind], None]
+) -> None:
+    remake("events")
+    error = owned(decided.plan())
+    assert "the topic of its events was deleted and created again" in str(error)
+    assert way_out(error) == "counter:0@5"
+    for done in admin.delete_consumer_groups([decided.topics.group]).values():
+        done.result(10)
+    error = owned(decided.plan())
+    assert "leaves 'a' at version 0, though command 4 left it at 5: events were lost" in str(error)
+    assert way_out(error) == "counter:0@5"
+    assert offsets(decided) == [0, 1, 2, 3, 4]
+    quietly(decided.plan(accept_loss=["counter:0@5"]))
+    quietly(decided.plan(machine="another"))
+    assert [outcome.data.version for outcome in decided.outcomes()] == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
+
+
+@pytest.fixture
+def remake(counters: Domain, admin: AdminClient) -> Iterator[Callable[[Kind], None]]:
+    """Deletes a topic and makes it again."""
+
+    def remake(kind: Kind) -> None:
+        for done in admin.delete_topics([counters.topics.name(kind)], operation_timeout=10).values():
+            done.result(10)
+        counters.make_topics()
+
+    yield remake
+
+
+def test_a_topic_that_was_grown_is_refused(decided: Domain, admin: AdminClient) -> None:
+    for kind in ("commands", "events", "outcomes", "dead-letters"):
+        grown = NewPartitions(f"{decided.topics.prefix}counter.{kind}", 2)
+        for done in admin.create_partitions([grown]).values():
+            done.result(10)
+    plan = decided.plan(once=False)
+    error = owned(plan)
+    assert isinstance(error, ConfigurationError) and error.exit_code == 3
+    assert "had 1 partitions and now has 2" in error.message
+
+
+def test_a_foreign_transaction_that_may_hide_an_outcome_stops_it(
+    decided: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
+    foreign.init_transactions(10)
+    foreign.begin_transaction()
+    foreign.produce(decided.topics.outcomes, b"?", partition=0)
+    assert foreign.flush(10) == 0
+    with monkeypatch.context() as impatient:
+        impatient.setattr(readers.last_record, "__defaults__", (0.5,))
+        error = owned(decided.plan())
+    assert isinstance(error, UnavailableError) and error.exit_code == 4
+    assert f"open transaction {decided.topics.prefix}foreign" in error.message
+    assert "kafka-transactions.sh" in error.hint
+    assert decided.end("outcomes") == 6  # five and a marker
+    foreign.abort_transaction(10)
+    settled(decided.connection, decided.topics.outcomes)
+    quietly(decided.plan())
+    decided.check()
+
+
+def bulky(size: int) -> str:
+    """Text that does not compress well."""
+    return os.urandom(size // 2).hex()
+
+
+def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(bank: Domain) -> None:
+    accounts = [n for n in range(60) if bank.home(f"a{n}") == 0]
+    owners = {accounts[20]: bulky(20_000)}
+    bank.send(
+        *(command("bank_account.Open", f"a{n}", "o", {"owner": owners.get(n, "ann")}) for n in accounts)
+    )
+    plan = bank.plan()
+    limit(bank, "events", 3000)
+    error = owned(plan)
+    assert error and error.exit_code == 1
+    assert "offset 20 cannot be decided" in error.message
+    assert error.hint.endswith("cqrs run --fail bank_account:0@20")
+    assert [o.data.offset for o in bank.outcomes()] == list(range(20))
+    assert bank.standing()[0] == 20
+    limit(bank, "events", 1_048_588)
+    quietly(bank.plan(fail=["bank_account:0@20"]))
+    verdicts = [(o.data.status, o.data.reason) for o in bank.outcomes()]
+    assert verdicts.pop(20) == ("failed", "TOO_LARGE")
+    assert {status for status, _ in verdicts} == {"accepted"}
+
+
+def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(counters: Domain) -> None:
+    small = [Sent(os.urandom(500), b"a")] * 20
+    counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *small, *increments(3, first=3))
+    plan = counters.plan()
+    limit(counters, "dead-letters", 2000)
+    with running(plan) as owner:
+        assert owner.error() is None
+    assert any("offset 3 failed, and its dead letter has none of its bytes" in note for note in owner.notes())
+    assert offsets(counters) == list(range(27))
+    letter, *rest = counters.records("dead-letters")
+    assert [one.value for one in rest] == [one.value for one in small]
+    assert letter.value is None and dict(letter.headers or [])["cqrs.reason"] == b"TOO_LARGE"
+    limit(counters, "dead-letters", 1_114_124)
+    assert counters.violations() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"a", bytes(65 * 1024 * 1024)), (bytes(65 * 1024 * 1024), b"x"), (bulky(1_900_000).encode(), b"x")],
+    ids=["value", "key", "key that packs badly"],
+)
+def test_a_record_that_unpacks_to_more_than_any_broker_takes_fails_alone(
+    counters: Domain, key: bytes, value: bytes
+) -> None:
+    counters.send(*increments(2))
+    packing = producer(
+        counters.connection,
+        compression_type="zstd",
+        message_max_bytes=2**27,
+        queue_buffering_max_kbytes=2**17,
+    )
+    packing.produce(counters.topics.commands, value, key, 0)
+    assert packing.flush(30) == 0
+    counters.send(*increments(2, first=2))
+    quietly(counters.plan())
+    statuses = [outcome.data.status for outcome in counters.outcomes()]
+    assert statuses == ["accepted", "accepted", "failed", "accepted", "accepted"]
+    assert counters.violations() == []

@@ -1,0 +1,78 @@
+"""Topics whose retention has deleted what is long decided: an owner goes on. Deleting records stands in for time."""
+
+from collections.abc import Callable
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka.topics.topics import Kind
+from tests.support.commands import command, increments
+from tests.support.harness import Domain
+from tests.support.owners import owned, quietly
+
+pytestmark = pytest.mark.kafka
+
+Expire = Callable[..., None]
+
+
+@pytest.fixture
+def expire(counters: Domain) -> Expire:
+    """Deletes what topics hold, but for the last few offsets."""
+    admin = AdminClient(counters.connection.librdkafka())
+
+    def expire(*kinds: Kind, but: int = 0) -> None:
+        for kind in kinds:
+            place = TopicPartition(counters.topics.name(kind), 0, counters.end(kind) - but)
+            for done in admin.delete_records([place]).values():
+                done.result(10)
+
+    return expire
+
+
+@pytest.mark.parametrize("machine", ["state", "another"])
+def test_an_idle_partition_without_outcomes_goes_on(counters: Domain, expire: Expire, machine: str) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    expire("commands", "outcomes")
+    quietly(counters.plan(machine=machine))
+    counters.send(*increments(2, first=5))
+    quietly(counters.plan(machine=machine))
+    assert [(o.data.offset, o.data.version) for o in counters.outcomes()] == [(5, 6), (6, 7)]
+    assert counters.violations() == []
+
+
+@pytest.mark.parametrize("machine", ["state", "another"])
+def test_so_does_one_that_never_had_an_event(counters: Domain, expire: Expire, machine: str) -> None:
+    counters.send(*(command("counter.Reset", "a", f"r{n}") for n in range(3)))
+    quietly(counters.plan())
+    assert counters.records("events") == []
+    expire("commands", "outcomes")
+    for _ in range(2):
+        quietly(counters.plan(machine=machine))
+    counters.send(*increments(1))
+    quietly(counters.plan(machine=machine))
+    assert [o.data.offset for o in counters.outcomes()] == [3]
+
+
+def test_a_shard_older_than_the_outcomes_catches_up(counters: Domain, expire: Expire) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan(machine="old"))
+    counters.send(*increments(5, first=5))
+    quietly(counters.plan(machine="new"))
+    expire("outcomes", but=3)
+    counters.send(*increments(5, first=8))  # three of them repeated
+    quietly(counters.plan(machine="old"))
+    statuses = [o.data.status for o in counters.outcomes()][-5:]
+    assert statuses == ["duplicate", "duplicate", "accepted", "accepted", "accepted"]
+
+
+def test_events_have_no_retention(counters: Domain, expire: Expire) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    expire("events", but=2)
+    quietly(counters.plan())  # what they came to is in the shard
+    error = owned(counters.plan(machine="another"))
+    assert isinstance(error, ContradictionError) and error.exit_code == 5
+    assert "events from 0 on were deleted" in error.message and "retention" in error.hint

@@ -1,0 +1,197 @@
+"""Topics, records and offsets that vanish, also under an owner at work: it stops or goes on, and never skips."""
+
+import signal
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.readers import MissingError
+from cqrs_cli.kafka.topics.topics import KINDS, Kind
+from cqrs_cli.owner.owner import Tenure
+from tests.support.commands import Sent, increments
+from tests.support.harness import Domain
+from tests.support.owners import Process, owned, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def admin(counters: Domain) -> AdminClient:
+    return AdminClient(counters.connection.librdkafka())
+
+
+#: What is awaited for 10 or 20 s, in seconds.
+IMPATIENT = {
+    "cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT": 2.0,
+    "cqrs_cli.kafka.readers:REQUEST_TIMEOUT": 1.0,
+    "cqrs_cli.owner.supervisor:MISSING": 2.0,
+}
+
+Remake = Callable[..., None]
+
+
+@pytest.fixture
+def remake(counters: Domain, admin: AdminClient) -> Remake:
+    """Deletes topics and makes them again."""
+
+    def remake(*kinds: Kind) -> None:
+        names = [counters.topics.name(kind) for kind in kinds]
+        for done in admin.delete_topics(names, operation_timeout=10).values():
+            done.result(10)
+        counters.make_topics()
+
+    return remake
+
+
+@pytest.fixture
+def decided(counters: Domain) -> Domain:
+    """Five counted commands, decided."""
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    return counters
+
+
+def offsets(domain: Domain) -> list[int]:
+    return [outcome.data.offset for outcome in domain.outcomes()]
+
+
+def forget_the_group(admin: AdminClient, domain: Domain) -> None:
+    for done in admin.delete_consumer_groups([domain.topics.group]).values():
+        done.result(10)
+
+
+@pytest.mark.parametrize("count", [3, 5, 20])
+def test_commands_made_again_stop_it_however_many_there_are(
+    decided: Domain, remake: Remake, count: int
+) -> None:
+    remake("commands")
+    decided.send(*increments(count, first=5))
+    error = owned(decided.plan())
+    assert isinstance(error, ContradictionError) and error.exit_code == 5
+    assert error.hint.endswith("cqrs run --accept-loss counter:0@0") or count == 3
+    assert offsets(decided) == [0, 1, 2, 3, 4]
+    quietly(decided.plan(accept_loss=["counter:0@0"]))
+    quietly(decided.plan())
+    assert offsets(decided) == [0, 1, 2, 3, 4, *range(count)]
+
+
+def test_all_topics_made_again_are_a_new_beginning(decided: Domain, remake: Remake) -> None:
+    remake(*KINDS)
+    decided.send(*increments(3))
+    quietly(decided.plan())
+    decided.check()
+    assert len(list(decided.shard_path().parent.glob("0.aside-*-topics-was*"))) == 1
+
+
+def test_commands_made_again_under_an_owner_at_work_stop_it(counters: Domain, remake: Remake) -> None:
+    with running(counters.plan(once=False)) as owner:
+        counters.send(*increments(5))
+        eventually(lambda: len(offsets(counters)) == 5)
+        remake("commands")
+        counters.send(*increments(20, first=5))
+        assert isinstance(owner.error(), ContradictionError)
+    assert offsets(counters) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["events", "outcomes"])
+@pytest.mark.parametrize("count", [5, 50])
+def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
+    counters: Domain, remake: Remake, kind: Kind, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A delivery report is no look that may be stale: it is believed at once.
+    monkeypatch.setattr("cqrs_cli.owner.supervisor.CONTRADICTED", 600.0)
+    with running(counters.plan(once=False)) as owner:
+        counters.send(*increments(5))
+        eventually(lambda: len(offsets(counters)) == 5)
+        remake(kind)
+        counters.send(*increments(count, first=5))
+        assert isinstance(owner.error(), ContradictionError)
+    assert counters.records(kind) == []
+    monkeypatch.setattr("cqrs_cli.owner.supervisor.CONTRADICTED", 0.0)
+    assert isinstance(owned(counters.plan()), ContradictionError)
+
+
+def test_an_event_without_its_commands_outcome_stops_it(
+    decided: Domain, admin: AdminClient, remake: Remake
+) -> None:
+    kept = decided.records("outcomes")[:4]
+    remake("outcomes")
+    forget_the_group(admin, decided)
+    again = producer(decided.connection)
+    for record in kept:
+        again.produce(decided.topics.outcomes, record.value, record.key, 0, timestamp=record.timestamp)
+    assert again.flush(10) == 0
+    error = owned(decided.plan())
+    assert isinstance(error, ContradictionError)
+    assert "command 4 has events but no outcome" in error.message
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_topic_deleted_under_an_owner_at_work_stops_it_once_it_is_needed(
+    counters: Domain, admin: AdminClient, kind: Kind
+) -> None:
+    owner = Process(counters.plan(once=False), constants=IMPATIENT)
+    counters.send(*increments(5))
+    eventually(lambda: len(offsets(counters)) == 5)
+    name = counters.topics.name(kind)
+    admin.delete_topics([name], operation_timeout=10)[name].result(10)
+    if kind != "commands":
+        counters.send(*increments(5, first=5), Sent(b"?", b"a"))
+    error: CqrsError | None = owner.error()
+    assert isinstance(error, ConfigurationError) and error.exit_code == 3
+    assert f"{name} partition 0 does not exist" in error.message
+
+
+def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(
+    decided: Domain, admin: AdminClient
+) -> None:
+    decided.send(*increments(30, first=5))
+    sleeper = Process(decided.plan(), "decide.before:1:stop", most=10)
+    eventually(sleeper.stopped)
+    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 30)]).values():
+        done.result(10)
+    sleeper.signal(signal.SIGCONT)
+    error = sleeper.error()
+    if error is not None:  # else they lay in its memory already
+        assert (
+            isinstance(error, ContradictionError) and "were deleted before they were decided" in error.message
+        )
+    assert offsets(decided) == list(range(len(offsets(decided))))
+
+
+def test_an_offset_that_is_forgotten_under_an_owner_at_work_is_put_back(
+    counters: Domain, admin: AdminClient
+) -> None:
+    with running(counters.plan(once=False)) as owner:
+        counters.send(*increments(5))
+        eventually(lambda: counters.standing()[0] == 5)
+        run = counters.owner()
+        forget_the_group(admin, counters)
+        eventually(partial(lambda: counters.owner() == run))
+        counters.send(*increments(5, first=5))
+        eventually(lambda: len(offsets(counters)) == 10)
+        assert not owner.ended()
+    counters.check()
+
+
+def test_a_topic_that_a_broker_denies_for_a_moment_stops_nothing(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poll, denied = Tenure.poll, iter([True, True])
+
+    def deny_twice(tenure: Tenure) -> list[Record]:
+        if next(denied, False):
+            raise MissingError("counter.commands partition 0 does not exist")
+        return poll(tenure)
+
+    monkeypatch.setattr(Tenure, "poll", deny_twice)
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    assert offsets(counters) == [0, 1, 2, 3, 4]

@@ -1,0 +1,78 @@
+"""Grants of ACLs: what docs/security.md says, read as kafka-acls.sh would."""
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterable
+from typing import Any
+
+from cqrs_cli.kafka.topics.acls import Need, Role
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.scenarios.secured.broker import Secured
+from tests.support import ROOT
+
+PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+
+
+def documented(role: Role) -> list[Need]:
+    """What the commands below the role's heading grant."""
+    section = re.split(r"^### ", PAGE, flags=re.MULTILINE)
+    (text,) = (part for part in section if part.startswith(f"{role}: "))
+    lines = re.findall(r"^kafka-acls\.sh (.*)$", text, re.MULTILINE)
+    return [need for line in lines for need in _granted(line)]
+
+
+def _granted(line: str) -> Iterable[Need]:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--add", action="store_true", required=True)
+    parser.add_argument("--allow-principal", required=True)
+    for name in ("operation", "topic", "group", "transactional-id"):
+        parser.add_argument(f"--{name}", action="append", default=[])
+    parser.add_argument("--resource-pattern-type", default="literal", choices=["literal", "prefixed"])
+    found = parser.parse_args(shlex.split(line))
+    prefixed = found.resource_pattern_type == "prefixed"
+    for operation in found.operation:
+        yield from (Need(operation, "topic", name, prefixed) for name in found.topic)
+        yield from (Need(operation, "group", name, prefixed) for name in found.group)
+        yield from (Need(operation, "transactional-id", name, prefixed) for name in found.transactional_id)
+
+
+def grant(broker: Secured, user: str, needs: Iterable[Need]) -> None:
+    """Allow it."""
+    done = broker.client.create_acls([_acl(user, need) for need in needs])
+    assert done["failed"] == []
+
+
+def take_away(broker: Secured, user: str, need: Need) -> None:
+    """Allow it no longer."""
+    from kafka import admin
+
+    acl = _acl(user, need)
+    wanted = admin.ACLFilter(
+        acl.principal, acl.host, acl.operation, acl.permission_type, acl.resource_pattern
+    )
+    ((_, matching, _),) = broker.client.delete_acls([wanted])
+    assert len(matching) == 1
+
+
+def _acl(user: str, need: Need) -> Any:
+    from kafka import admin
+
+    operation = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", need.operation).upper()
+    kind = admin.ACLResourcePatternType.PREFIXED if need.prefixed else admin.ACLResourcePatternType.LITERAL
+    resource = admin.ResourceType[need.resource.replace("-", "_").upper()]
+    return admin.ACL(
+        f"User:{user}",
+        "*",
+        admin.ACLOperation[operation],
+        admin.ACLPermissionType.ALLOW,
+        admin.ResourcePattern(resource, need.name, kind),
+    )
+
+
+def renamed(needs: Iterable[Need], topics: Topics) -> list[Need]:
+    """The page's, which are for `bank_account` without a prefix, for other topics."""
+    plain = "bank_account."
+    return [
+        need._replace(name=need.name.replace(plain, f"{topics.prefix}{topics.aggregate}.")) for need in needs
+    ]

@@ -1,0 +1,162 @@
+"""A real broker that lets nobody in without TLS and a login, and nobody do what no ACL allows.
+
+SASL        TLS, and a login with SCRAM-SHA-512 or PLAIN
+MUTUAL      TLS on both sides: the principal is the common name of the client's certificate
+ELSEWHERE   TLS with a certificate for another host
+PLAINTEXT   for the broker itself and for the tests' own administration: a super user
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from cqrs_cli.kafka.admin.client import connect
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.embedded import broker as embedded
+from cqrs_cli.kafka.embedded import ivy, jars
+from cqrs_cli.kafka.embedded import process as broker_process
+from cqrs_cli.system import process
+from cqrs_cli.system.java import find_java
+from tests.scenarios.secured.certificates import Authority
+
+#: In every password, so that a search for it finds any of them. Around it stands what files and JAAS have to escape.
+SECRET = "Hush-9f2c"
+
+_MODULES = {
+    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
+}
+
+_SETTINGS = """\
+listeners={listeners},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners={listeners}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SASL:SASL_SSL,MUTUAL:SSL,ELSEWHERE:SSL
+listener.name.sasl.sasl.enabled.mechanisms=SCRAM-SHA-512,PLAIN
+listener.name.sasl.scram-sha-512.sasl.jaas.config={scram} required;
+listener.name.sasl.plain.sasl.jaas.config={plain} required user_root={password};
+listener.name.sasl.ssl.keystore.location={broker}
+listener.name.mutual.ssl.keystore.location={broker}
+listener.name.mutual.ssl.client.auth=required
+listener.name.elsewhere.ssl.keystore.location={elsewhere}
+ssl.keystore.type=PEM
+ssl.truststore.type=PEM
+ssl.truststore.location={ca}
+ssl.principal.mapping.rules=RULE:^CN=([^,]+).*$/$1/
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS;User:root
+"""
+
+
+def password(user: str) -> str:
+    return f'#{SECRET}"{user}\\ ;=!'
+
+
+def _quoted(text: str) -> str:
+    """In JAAS, in a properties file."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'.replace("\\", "\\\\")
+
+
+class Secured:
+    """The running broker. `folder` holds the certificates and the files for `--command-config`."""
+
+    def __init__(self, folder: Path, ports: dict[str, int]) -> None:
+        self.folder, self.ports = folder, ports
+        self.authority, self.stranger = Authority(folder, "ca"), Authority(folder, "stranger")
+
+    def address(self, listener: str) -> str:
+        return f"127.0.0.1:{self.ports[listener]}"
+
+    @property
+    def administrator(self) -> Connection:
+        """May do everything."""
+        return Connection(self.address("PLAINTEXT"))
+
+    @cached_property
+    def client(self) -> Any:
+        """kafka-python's, of the administrator."""
+        return connect(self.administrator)
+
+    def login(
+        self, user: str, mechanism: str = "SCRAM-SHA-512", said: str | None = None, **more: str
+    ) -> Path:
+        """Client properties for the listener SASL; `said` is a password that is not the user's."""
+        jaas = f"{_MODULES[mechanism]} required username={_quoted(user)} password={_quoted(said or password(user))};"
+        return self.file(
+            "SASL", "SASL_SSL", **{"sasl.mechanism": mechanism, "sasl.jaas.config": jaas, **more}
+        )
+
+    def certificate(self, user: str, days: int = 2, authority: Authority | None = None) -> Path:
+        """Client properties for the listener MUTUAL."""
+        both = (authority or self.authority).issue(user, days=days)
+        return self.file("MUTUAL", "SSL", **{"ssl.keystore.type": "PEM", "ssl.keystore.location": str(both)})
+
+    def inlined(self, user: str) -> Path:
+        """The same with certificates and key in the file itself."""
+        key, certificate = self.authority.issue(user).read_text().split("-----BEGIN CERTIFICATE", 1)
+        texts = {
+            "ssl.truststore.certificates": self.authority.certificate.read_text(),
+            "ssl.keystore.certificate.chain": f"-----BEGIN CERTIFICATE{certificate}",
+            "ssl.keystore.key": key,
+        }
+        escaped = {name: text.replace("\n", "\\n") for name, text in texts.items()}
+        return self.file("MUTUAL", "SSL", **{"ssl.truststore.location": "", **escaped})
+
+    def file(self, listener: str, protocol: str, **properties: str) -> Path:
+        """A file of client properties, which says where the broker is, too."""
+        held = {
+            "bootstrap.servers": self.address(listener),
+            "security.protocol": protocol,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.authority.certificate),
+            **properties,
+        }
+        path = self.folder / f"client-{len(list(self.folder.glob('client-*')))}.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in held.items() if value))
+        return path
+
+    def add_users(self, *names: str) -> None:
+        """Users who may log in with SCRAM."""
+        from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+
+        wanted = [
+            UserScramCredentialUpsertion(name, ScramMechanism.SCRAM_SHA_512, password(name)) for name in names
+        ]
+        done = self.client.alter_user_scram_credentials(wanted)
+        assert set(done.values()) == {None}, done
+
+
+@contextmanager
+def secured(folder: Path) -> Iterator[Secured]:
+    """The broker, while the block lasts."""
+    java = find_java()
+    library = jars.ensure(ivy.fetcher(java), lambda _: None)
+    cluster_id = broker_process.format_data(java, library, folder)
+    free = [port for _ in range(3) for port in broker_process.choose_ports(None)]
+    ports = dict(zip(("PLAINTEXT", "CONTROLLER", "SASL", "MUTUAL", "ELSEWHERE"), free, strict=False))
+    broker = Secured(folder, ports)
+    spawned = (ports["PLAINTEXT"], ports["CONTROLLER"])
+    state = broker_process.spawn(java, library, folder, cluster_id, spawned, _settings(broker))
+    try:
+        broker_process.wait(folder, state, 0)
+        broker.add_users("root")
+        yield broker
+        broker.client.close()
+    finally:
+        process.end(state.pid, state.born, embedded.GRACE)
+
+
+def _settings(broker: Secured) -> str:
+    clients = [name for name in broker.ports if name != "CONTROLLER"]
+    return _SETTINGS.format(
+        listeners=",".join(f"{name}://{broker.address(name)}" for name in clients),
+        controller=broker.ports["CONTROLLER"],
+        scram=_MODULES["SCRAM-SHA-512"],
+        plain=_MODULES["PLAIN"],
+        password=_quoted(password("root")),
+        broker=broker.authority.issue("broker", "IP:127.0.0.1"),
+        elsewhere=broker.authority.issue("elsewhere", "DNS:kafka.invalid"),
+        ca=broker.authority.certificate,
+    )

@@ -1,0 +1,212 @@
+"""Each role with exactly the ACLs of docs/security.md, and `doctor` with each of them taken away."""
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.doctor import Check, cluster
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.verify.driver import plan, verify_here
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import ROLES, Need, Role, needs
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.settings.settings import load
+from tests.cli.conftest import Cqrs
+from tests.scenarios.secured.acls import documented, grant, renamed, take_away
+from tests.scenarios.secured.broker import Secured
+from tests.support.commands import increments
+from tests.support.harness import Domain
+from tests.support.owners import quietly, running
+from tests.support.waiting import eventually
+
+WINDOW = timedelta(hours=24)
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_page_says_what_each_role_needs(role: Role) -> None:
+    assert sorted(documented(role)) == sorted(needs(role, Topics("bank_account")))
+    prefixed = Topics("bank_account", "shop.")
+    assert sorted(renamed(documented(role), prefixed)) == sorted(needs(role, prefixed))
+
+
+class User:
+    """Allowed what a role needs, and nothing else."""
+
+    def __init__(self, broker: Secured, name: str, topics: Topics, role: Role) -> None:
+        self.broker, self.name, self.topics, self.role = broker, name, topics, role
+        broker.add_users(name)
+        self.needs = renamed(documented(role), topics)
+        grant(broker, name, self.needs)
+        settings = load({"command_config": broker.login(name)}, broker.folder)
+        self.connection = Connection(broker.address("SASL"), settings.client_properties())
+        self.admin = Admin(self.connection)
+        eventually(lambda: not self.lacking())
+
+    def lacking(self) -> list[Need]:
+        """What it is not allowed now; a change takes the broker a moment."""
+        return self.admin.missing(self.needs)
+
+    def without(self, need: Need) -> None:
+        take_away(self.broker, self.name, need)
+        eventually(self.lacking)
+
+    def again(self, need: Need) -> None:
+        grant(self.broker, self.name, [need])
+        eventually(lambda: not self.lacking())
+
+    def checks(self) -> list[Check]:
+        return list(cluster.cluster(self.connection, [self.topics], WINDOW, (self.role,)))
+
+    def missing(self) -> set[str]:
+        """What `doctor` says that this user is not allowed."""
+        found = [check for check in self.checks() if check.name == "acls" and check.status == "fail"]
+        assert all(check.exit_code == 3 and f", which {self.role} needs" in check.detail for check in found)
+        return {check.detail.partition(" is not allowed")[0] for check in found}
+
+
+Users = Callable[[str, Topics, Role], User]
+
+
+@pytest.fixture(scope="module")
+def topics(secured: Secured) -> Topics:
+    made = Topics("counter", f"{secured.folder.name}.acls.")
+    with Admin(secured.administrator) as admin:
+        ensure_topics(admin, made, TopicPlan(partitions=1))
+    return made
+
+
+@pytest.fixture(scope="module")
+def users(secured: Secured) -> Iterator[Users]:
+    """Makes users."""
+    made: list[User] = []
+
+    def make(name: str, topics: Topics, role: Role) -> User:
+        made.append(User(secured, name, topics, role))
+        return made[-1]
+
+    yield make
+    for user in made:
+        user.admin.close()
+
+
+@pytest.fixture(scope="module", params=ROLES)
+def user(request: pytest.FixtureRequest, users: Users, topics: Topics) -> User:
+    return users(f"u-{request.param}", topics, request.param)
+
+
+@pytest.mark.kafka
+def test_doctor_is_content_with_what_the_page_grants(user: User) -> None:
+    assert user.missing() == set()
+    assert {check.status for check in user.checks()} == {"ok"}
+
+
+@pytest.mark.kafka
+def test_doctor_names_each_acl_that_is_taken_away(user: User) -> None:
+    for need in user.needs:
+        user.without(need)
+        found = user.missing()
+        assert str(need) in found
+        assert found <= {str(other) for other in user.needs if other.name == need.name}
+        user.again(need)
+
+
+@pytest.mark.kafka
+def test_init_may_be_asked_before_there_are_topics(secured: Secured, users: Users) -> None:
+    topics = Topics("counter", f"{secured.folder.name}.new.")
+    operator = users("operator", topics, "init")
+    with Admin(operator.connection) as admin:
+        assert {made.result for made in ensure_topics(admin, topics, TopicPlan())} == {"created"}
+
+
+@pytest.mark.kafka
+def test_run_names_each_acl_that_it_lacks_before_it_begins(
+    secured: Secured, users: Users, tmp_path: Path, prefix: str
+) -> None:
+    counters = Domain(secured.administrator, prefix, tmp_path)
+    runner = users(f"{prefix}runner", counters.topics, "run")
+    counters.send(*increments(3))
+    counters.connection = runner.connection
+    quietly(counters.plan())
+    for need in runner.needs:
+        runner.without(need)
+        with pytest.raises(ConfigurationError, match=re.escape(str(need))) as refused:
+            counters.plan()
+        assert "not allowed" in refused.value.message and "\n" not in str(refused.value)
+        runner.again(need)
+    assert len(counters.outcomes()) == 3
+
+
+@pytest.mark.kafka
+def test_a_run_that_loses_an_acl_ends_and_names_it(
+    secured: Secured, users: Users, tmp_path: Path, prefix: str
+) -> None:
+    counters = Domain(secured.administrator, prefix, tmp_path)
+    runner = users(f"{prefix}runner", counters.topics, "run")
+    counters.connection = runner.connection
+    with running(counters.plan(once=False)) as owner:
+        counters.send(*increments(3))
+        eventually(lambda: counters.end("outcomes") > 0)
+        lost = Need("Write", "topic", counters.topics.outcomes)
+        runner.without(lost)
+        counters.send(*increments(1, first=3))
+        error = owner.error()
+    assert isinstance(error, ConfigurationError)
+    assert str(lost) in error.message
+    runner.again(lost)
+    quietly(counters.plan())
+    assert [outcome.data.status for outcome in counters.outcomes()] == ["accepted"] * 4
+
+
+@pytest.mark.kafka
+def test_a_reader_may_verify_and_is_told_what_it_lacks(
+    secured: Secured, users: Users, tmp_path: Path, prefix: str
+) -> None:
+    counters = Domain(secured.administrator, prefix, tmp_path)
+    counters.send(*increments(3))
+    quietly(counters.plan())
+    reader = users(f"{prefix}auditor", counters.topics, "read")
+    settings = load({"command_config": secured.login(reader.name)}, secured.folder)
+    found = verify_here(plan(reader.connection, counters.topics, settings))
+    assert (found.violations, found.total("commands")) == ([], 3)
+    for need in reader.needs:
+        reader.without(need)
+        with pytest.raises(ConfigurationError, match=re.escape(str(need))) as refused:
+            plan(reader.connection, counters.topics, settings)
+        assert "not allowed" in refused.value.message and "\n" not in str(refused.value)
+        reader.again(need)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("role", "command", "lacking"),
+    [
+        ("send", ("send", "counter", "a", "Increment"), "Write on topic {}commands"),
+        ("send", ("send", "counter", "a", "Increment", "--wait"), "Read on topic {}outcomes"),
+        ("read", ("show", "counter", "a"), "Read on topic {}events"),
+        ("read", ("tail", "counter", "outcomes"), "Read on topic {}outcomes"),
+        ("read", ("status", "counter"), "Describe on group cqrs.{}commands"),
+        ("init", ("init", "counter"), "DescribeConfigs on topic {}events"),
+    ],
+)
+def test_other_commands_name_the_acl_that_they_lack(
+    secured: Secured,
+    users: Users,
+    topics: Topics,
+    cqrs: Cqrs,
+    role: Role,
+    command: tuple[str, ...],
+    lacking: str,
+) -> None:
+    user = users(f"lacks-{'-'.join(command)}", topics, role)
+    named = lacking.format(f"{topics.prefix}counter.")
+    (need,) = (need for need in user.needs if str(need) == named)
+    user.without(need)
+    config = str(secured.login(user.name))
+    done = cqrs(*command, "--command-config", config, "--topic-prefix", topics.prefix, "-q")
+    assert done.status == 3, done.err
+    assert f"error: {named} is not allowed" in done.err and "kafka-acls.sh" in done.err
+    assert done.err.count("\n") == 1

@@ -1,0 +1,113 @@
+"""Every way in, and every way to be kept out: exit 4, at once, in one line that says what to do."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Cqrs
+from tests.scenarios.secured.broker import SECRET, Secured
+
+pytestmark = pytest.mark.kafka
+
+WAYS_IN: dict[str, Callable[[Secured], Path]] = {
+    "SCRAM-SHA-512": lambda broker: broker.login("root"),
+    "PLAIN": lambda broker: broker.login("root", "PLAIN"),
+    "mutual TLS": lambda broker: broker.certificate("root"),
+    "PEM in the file": lambda broker: broker.inlined("root"),
+}
+KEPT_OUT: dict[str, tuple[Callable[[Secured], Path], str, str]] = {
+    "wrong password": (
+        lambda broker: broker.login("root", said=f"{SECRET}-wrong"),
+        "it refuses the login",
+        "sasl.jaas.config",
+    ),
+    "wrong password with PLAIN": (
+        lambda broker: broker.login("root", "PLAIN", said=f"{SECRET}-wrong"),
+        "it refuses the login",
+        "sasl.jaas.config",
+    ),
+    "unknown user": (lambda broker: broker.login("nobody"), "it refuses the login", "sasl.jaas.config"),
+    "a mechanism that is off": (
+        lambda broker: broker.login("root", **{"sasl.mechanism": "SCRAM-SHA-256"}),
+        "it takes no login with SCRAM-SHA-256: it takes ",
+        "sasl.mechanism",
+    ),
+    "wrong authority": (
+        lambda broker: broker.login("root", **{"ssl.truststore.location": str(broker.stranger.certificate)}),
+        "its certificate is not trusted",
+        "ssl.truststore.location",
+    ),
+    "a certificate for another host": (
+        lambda broker: broker.file("ELSEWHERE", "SSL"),
+        "its certificate is not trusted",
+        "connect to a name that it holds",
+    ),
+    "an expired certificate of our own": (
+        lambda broker: broker.certificate("late", days=-1),
+        "it refuses the certificate of this client",
+        "ssl.keystore.location",
+    ),
+    "a certificate of a stranger's": (
+        lambda broker: broker.certificate("intruder", authority=broker.stranger),
+        "it refuses the certificate of this client",
+        "ssl.keystore.location",
+    ),
+    "no certificate": (
+        lambda broker: broker.file("MUTUAL", "SSL"),
+        "it refuses the certificate of this client",
+        "ssl.keystore.location",
+    ),
+    "no TLS to a port for TLS": (
+        lambda broker: broker.file("SASL", "PLAINTEXT"),
+        "speaks TLS only",
+        "security.protocol",
+    ),
+    "TLS to a port without": (lambda broker: broker.file("PLAINTEXT", "SSL"), "TLS", "security.protocol"),
+    "no login": (lambda broker: broker.file("SASL", "SSL"), "it wants a login", "security.protocol"),
+}
+
+#: Commands that begin with librdkafka, with kafka-python, and that look at everything.
+COMMANDS = (("status", "counter"), ("init", "counter"), ("doctor",))
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_every_mechanism_lets_all_clients_in(secured: Secured, cqrs: Cqrs, prefix: str, way: str) -> None:
+    config = str(WAYS_IN[way](secured))
+
+    def call(*arguments: str) -> Any:
+        done = cqrs(*arguments, "--command-config", config, "--topic-prefix", prefix, "-q", "-o", "json")
+        assert done.status == 0, done.err + done.out
+        assert SECRET not in done.out
+        return done.document
+
+    assert {topic["result"] for topic in call("init", "counter")["topics"]} == {"created"}
+    assert call("send", "counter", "a", "Increment")["aggregate"] == "counter"
+    assert call("status", "counter")["lag"] == 1
+    assert call("show", "counter", "a")["version"] == 0
+
+
+@pytest.mark.parametrize("why", KEPT_OUT)
+def test_who_is_kept_out_is_told_why_and_what_to_do(secured: Secured, cqrs: Cqrs, why: str) -> None:
+    file, reason, hint = KEPT_OUT[why]
+    config = file(secured)
+    for command in COMMANDS:
+        done = cqrs(*command, "--command-config", str(config), "-q")
+        assert done.status == 4, (command, done)
+        said = done.err if command != ("doctor",) else done.out
+        assert reason in said and hint in said, (command, said)
+        assert done.err.count("\n") == (command != ("doctor",))
+        assert SECRET not in done.out + done.err
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
+def test_not_even_a_traceback_or_librdkafkas_log_shows_a_secret(
+    secured: Secured, cqrs: Cqrs, mechanism: str
+) -> None:
+    config = str(secured.login("root", mechanism, said=f"{SECRET}-wrong"))
+    for command in COMMANDS:
+        for form in ("text", "json"):
+            done = cqrs(*command, "--command-config", config, "-v", "-o", form, "-X", "debug=all")
+            assert done.status == 4
+            assert SECRET not in done.out + done.err

@@ -1,0 +1,168 @@
+"""All commands as processes of their own, each user allowed what its role needs, and no secret anywhere to be seen."""
+
+import json
+import shutil
+import signal
+import socket
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import ROLES, needs
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.scenarios.secured.acls import grant
+from tests.scenarios.secured.broker import SECRET, Secured
+from tests.support import ROOT
+from tests.support.listening import open_to_others
+from tests.support.processes import family
+from tests.support.project import Project
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+#: Modules of these names in the project's folder, the current one of all processes, are none of cqrs's.
+SHADOWS = ("queue", "heapq", "decimal", "msgspec", "lmdb", "confluent_kafka", "sitecustomize")
+LOCAL = ("--master", "local[2]")
+
+
+class SecuredProject(Project):
+    """A project whose `cqrs` is told how to log in by `--command-config`. Keeps all that was said."""
+
+    def __init__(self, folder: Path, broker: Secured, prefix: str) -> None:
+        super().__init__(folder, Connection(broker.address("SASL")), prefix)
+        del self.environment["CQRS_BOOTSTRAP_SERVER"]
+        self.said: list[str] = []
+
+    def by(self, config: Path, *arguments: str) -> Any:
+        """The document that a call prints; it must succeed."""
+        process = self.start(*arguments, "--command-config", str(config), "-o", "json", "-v")
+        out, err = process.communicate(timeout=180)
+        self.said += [out, err]
+        assert process.returncode == 0, out + err
+        lines = [json.loads(line) for line in out.splitlines()]
+        return lines if arguments[0] == "tail" else lines[0]
+
+
+@pytest.fixture
+def secured_project(tmp_path: Path, secured: Secured, prefix: str) -> SecuredProject:
+    (tmp_path / "cqrs.toml").touch()
+    for name in SHADOWS:
+        (tmp_path / f"{name}.py").write_text("open('went-off', 'w')\n")
+    (tmp_path / "aggregates").mkdir()
+    shutil.copy(ROOT / "aggregates" / "counter.py", tmp_path / "aggregates")
+    return SecuredProject(tmp_path, secured, prefix)
+
+
+@pytest.fixture
+def users(secured: Secured, prefix: str) -> dict[str, Path]:
+    """For each role a user with a password, allowed what the role needs: the file of client properties."""
+    held = {}
+    for role in ROLES:
+        user = f"{prefix}{role}"
+        secured.add_users(user)
+        grant(secured, user, needs(role, Topics("counter", prefix)))
+        held[str(role)] = secured.login(user)
+    return held
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def processes() -> Iterator[str]:
+    """The command lines of all processes, as `ps` shows them."""
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        except OSError:
+            pass  # it has ended since
+
+
+def environments(pids: set[int]) -> Iterator[str]:
+    for pid in pids:
+        try:
+            yield Path(f"/proc/{pid}/environ").read_bytes().decode(errors="replace")
+        except OSError:
+            pass
+
+
+def pages(port: int) -> Iterator[str]:
+    """What Spark's UI shows: its pages, and the same for programs."""
+    base = f"http://127.0.0.1:{port}"
+
+    def get(path: str) -> str:
+        with urllib.request.urlopen(base + path, timeout=30) as answer:
+            return str(answer.read().decode())
+
+    (application,) = json.loads(get("/api/v1/applications"))
+    for path in ("/environment/", "/jobs/", "/stages/", "/executors/", "/storage/"):
+        yield get(path)
+    for path in ("environment", "jobs", "stages?details=true", "allexecutors", "storage/rdd"):
+        yield get(f"/api/v1/applications/{application['id']}/{path}")
+
+
+def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            yield path, path.read_bytes()
+
+
+def test_each_role_does_its_work_and_no_secret_is_seen(
+    secured: Secured, secured_project: SecuredProject, users: dict[str, Path]
+) -> None:
+    project, port = secured_project, free_port()
+    project.by(users["init"], "init", "counter", "--partitions", "2")
+    events = project.folder / "spark-events"
+    events.mkdir()
+    conf = {
+        "spark.ui.enabled": "true",
+        "spark.ui.port": str(port),
+        "spark.eventLog.enabled": "true",
+        "spark.eventLog.dir": events.as_uri(),
+    }
+    flags = [flag for name, value in conf.items() for flag in ("--conf", f"{name}={value}")]
+    login = ("--command-config", str(users["run"]))
+    with project.running("run", "counter", *LOCAL, *flags, *login, "-v") as run:
+        sent = project.by(users["send"], "send", "counter", "a", "Increment", "--wait", "--timeout", "120s")
+        assert sent["data"]["status"] == "accepted"
+        started = family(run.pid)
+        seen = [*processes(), *environments(started), *pages(port)]
+        assert [open_to_others(pid) for pid in started] == [{}] * len(started)
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(90) == 143
+        project.said += [run.stdout.read() if run.stdout else "", run.stderr.read() if run.stderr else ""]
+    reader = users["read"]
+    assert project.by(reader, "show", "counter", "a")["state"] == {"value": 1}
+    assert [line["message"]["type"] for line in project.by(reader, "tail", "counter", "events")] == [
+        "counter.Incremented"
+    ]
+    status = project.by(reader, "status", "counter", "--digest")
+    replayed = project.by(reader, "replay", "counter", *LOCAL)
+    assert status["digest"] == replayed["digest"]
+    for role, config in users.items():
+        assert project.by(config, "doctor", "--for", role)["ok"]
+    assert any("pyspark.daemon" in line for line in seen)
+    assert [text for text in (*seen, *project.said) if SECRET in text] == []
+    assert not (project.folder / "went-off").exists()
+    kept = dict(files(project.folder))
+    assert any(path.is_relative_to(events) for path in kept)
+    assert [path for path, content in kept.items() if SECRET.encode() in content] == []
+
+
+def test_with_certificates_it_works_alike(
+    secured: Secured, secured_project: SecuredProject, prefix: str
+) -> None:
+    user, topics = f"{prefix}certified", Topics("counter", prefix)
+    grant(secured, user, {need for role in ROLES for need in needs(role, topics)})
+    project, config = secured_project, secured.certificate(user)
+    project.by(config, "init", "counter")
+    project.by(config, "send", "counter", "a", "Increment")
+    assert project.by(config, "run", "counter", "--once", *LOCAL)["accepted"] == 1
+    assert project.by(config, "show", "counter", "a")["version"] == 1
+    assert project.by(config, "replay", "counter", "--check", *LOCAL)["events"] == 1
+    assert project.by(config, "status", "counter")["lag"] == 0
+    assert project.by(config, "doctor")["ok"]

@@ -1,0 +1,98 @@
+"""Two runs on the same topics, each in a process of its own: the newer decides, the older ends, nothing twice."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+import pytest
+from confluent_kafka import Consumer
+
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.jobs.run.retire import retire
+from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.owner.claim import TERMINAL
+from cqrs_cli.owner.plan import Plan
+from tests.support.commands import increments, mixture
+from tests.support.harness import Domain
+from tests.support.owners import Process, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def decided(domain: Domain, count: int, partition: int = 0) -> None:
+    eventually(lambda: len(domain.outcomes(partition)) >= count)
+
+
+@pytest.mark.parametrize("elsewhere", ["state", "other"], ids=["one state folder", "two state folders"])
+def test_the_newer_takes_over_under_load_and_no_partition_goes_back(bank: Domain, elsewhere: str) -> None:
+    commands = list(mixture(3000))
+    bank.send(*commands[:2500])
+    older_plan, newer_plan = bank.plan(once=False), bank.plan(once=False, machine=elsewhere)
+    older = Process(older_plan, most=50)
+    decided(bank, 100)
+    newer = Process(newer_plan, most=50)
+    assert isinstance(older.error(), TakenOverError)
+    eventually(lambda: {bank.owner(0), bank.owner(1)} == {newer_plan.run})
+    claims = [bank.standing(partition)[1] for partition in range(2)]
+    bank.send(*commands[2500:])
+    total = [bank.end("commands", partition) for partition in range(2)]
+    eventually(lambda: [len(bank.outcomes(partition)) for partition in range(2)] == total)
+    for partition, before in enumerate(claims):
+        now = bank.standing(partition)[1]
+        assert before and now and now.run == newer_plan.run
+        assert now.n <= before.n + 1  # again only if the older one, on its way out, had fenced it once
+    retire(newer_plan)
+    assert newer.error() is None
+    bank.check(elsewhere)
+
+
+Retiring = Callable[[Callable[[], None]], None]
+
+
+def before_its_fence(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], None]) -> None:
+    class Late(FencedWriter):
+        def fence(self) -> None:
+            rival()
+            super().fence()
+
+    monkeypatch.setattr("cqrs_cli.jobs.run.retire.FencedWriter", Late)
+
+
+def before_its_terminal_claim(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], None]) -> None:
+    class Late(FencedWriter):
+        def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
+            rival()
+            super().commit_position(group, offset, metadata)
+
+    monkeypatch.setattr("cqrs_cli.jobs.run.retire.FencedWriter", Late)
+
+
+@pytest.mark.parametrize("moment", [before_its_fence, before_its_terminal_claim])
+def test_a_run_that_is_being_stopped_does_not_end_the_one_that_takes_over(
+    counters: Domain,
+    monkeypatch: pytest.MonkeyPatch,
+    moment: Callable[[pytest.MonkeyPatch, Callable[[], None]], None],
+) -> None:
+    older: Plan = counters.plan(once=False)
+    newer: Plan = counters.plan(once=False, machine="other")
+    with ExitStack() as stack:
+        first = stack.enter_context(running(older))
+        counters.send(*increments(5))
+        decided(counters, 5)
+
+        def take_over() -> None:
+            monkeypatch.setattr("cqrs_cli.jobs.run.retire.FencedWriter", FencedWriter)
+            started.append(stack.enter_context(running(newer)))
+            eventually(lambda: counters.owner() == newer.run)
+
+        started: list[object] = []
+        moment(monkeypatch, take_over)
+        retire(older)
+        assert started
+        error = first.error()
+        assert error is None or isinstance(error, TakenOverError)
+        counters.send(*increments(5, first=5))
+        decided(counters, 10)
+        _, claim = counters.standing()
+        assert claim and (claim.run, claim.attempt) == (newer.run, 0) and claim.attempt != TERMINAL
+    counters.check("other")

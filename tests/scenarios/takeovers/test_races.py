@@ -1,0 +1,114 @@
+"""What somebody else does between two steps of an owner, on a real broker."""
+
+from typing import Any
+
+import pytest
+
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.readers import read
+from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.owner.owner import Tenure
+from cqrs_cli.owner.plan import Unit
+from cqrs_cli.owner.warm_up import warm
+from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.store import Positions
+from tests.support.commands import increments
+from tests.support.harness import Domain
+from tests.support.owners import owned, quietly
+
+pytestmark = pytest.mark.kafka
+
+
+def test_being_fenced_by_nobody_who_claims_is_no_takeover(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    finish: Any = FencedWriter._finish
+
+    def fenced(*arguments: Any) -> None:
+        monkeypatch.setattr(FencedWriter, "_finish", finish)
+        stranger = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
+        stranger.init_transactions(10)
+        finish(*arguments)
+
+    monkeypatch.setattr(FencedWriter, "_finish", fenced)
+    quietly(counters.plan())
+    counters.check()
+
+
+def test_a_contradiction_seen_while_another_run_makes_the_first_claim_is_a_takeover(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(10))
+    uncommitted, plan = Tenure._uncommitted, counters.plan()
+
+    def late(tenure: Tenure, topic: str) -> tuple[int, int]:
+        found = uncommitted(tenure, topic)
+        if topic == counters.topics.outcomes:
+            monkeypatch.setattr(Tenure, "_uncommitted", uncommitted)
+            quietly(counters.plan(machine="other"))
+        return found
+
+    monkeypatch.setattr(Tenure, "_uncommitted", late)
+    assert isinstance(owned(plan), TakenOverError)
+    counters.check("other")
+
+
+def test_a_log_that_ends_too_early_for_a_moment_is_no_contradiction(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    counters.send(*increments(5, first=5))
+    uncommitted, stale = Tenure._uncommitted, iter([True, True])
+
+    def shown(tenure: Tenure, topic: str) -> tuple[int, int]:
+        start, end = uncommitted(tenure, topic)
+        return start, start if topic == counters.topics.outcomes and next(stale, False) else end
+
+    monkeypatch.setattr(Tenure, "_uncommitted", shown)
+    monkeypatch.setattr("cqrs_cli.owner.supervisor.CONTRADICTED", 60.0)
+    quietly(counters.plan())
+    assert next(stale, None) is None
+    counters.check()
+
+
+def test_a_log_that_ends_before_what_is_read_for_a_moment_stops_nothing(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    counters.send(*increments(5, first=5))
+    stale = iter([True, True])
+
+    def elsewhere(connection: Connection, topic: str, partition: int, start: int, end: int) -> Any:
+        beyond = 1000 if next(stale, False) else 0
+        return read(connection, topic, partition, start + beyond, end + beyond)
+
+    plan = counters.plan(machine="other")
+    monkeypatch.setattr("cqrs_cli.owner.recover.read", elsewhere)
+    monkeypatch.setattr("cqrs_cli.owner.supervisor.warm", lambda *_: None)
+    quietly(plan)
+    assert next(stale, None) is None
+    counters.check("other")
+
+
+def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
+    counters: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    plan = counters.plan()
+    store = MemoryStore(plan.window)
+
+    def late(*arguments: Any) -> Any:
+        found = standing(*arguments)
+        store.take("9.9.other", "")
+        return found
+
+    monkeypatch.setattr("cqrs_cli.owner.warm_up.standing", late)
+    warm(plan, Unit("counter", 0), counters.aggregate, store)
+    assert store.positions() == Positions()

@@ -1,0 +1,72 @@
+"""Two `cqrs run` on the same topics, as operators start them by mistake or on purpose."""
+
+import signal
+import subprocess
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka import offsets
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.claim import parse_claim
+from tests.jobs.run.test_command import LOCAL, decided, increments
+from tests.support.project import Project
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+COUNTER = ("counter",)
+
+
+def owners(project: Project) -> set[tuple[str, int]]:
+    """Whose claims stand, and of which attempt."""
+    found = offsets.standing(project.connection, Topics("counter", project.prefix), range(4)).values()
+    return {(claim.run, claim.attempt) for one in found if (claim := parse_claim(one.metadata))}
+
+
+def claims(project: Project) -> list[int]:
+    """How often each partition was claimed."""
+    found = offsets.standing(project.connection, Topics("counter", project.prefix), range(4)).values()
+    return [claim.n for one in found if (claim := parse_claim(one.metadata))]
+
+
+def taken_over(project: Project, before: set[tuple[str, int]]) -> None:
+    eventually(lambda: len(owners(project)) == 1 and owners(project) != before, within=90)
+
+
+def test_with_state_folders_of_their_own_the_newer_takes_over_also_while_the_older_is_being_stopped(
+    project: Project, tmp_path: Path
+) -> None:
+    project.cqrs("init", "counter")
+
+    def run(folder: str) -> "AbstractContextManager[subprocess.Popen[str]]":
+        return project.running("run", "counter", *LOCAL, "--state-dir", str(tmp_path / folder))
+
+    with run("one") as first:
+        project.send(increments(50))
+        decided(project, 50, COUNTER)
+        before = owners(project)
+        with run("two") as second:
+            _, said = first.communicate(timeout=90)
+            assert first.returncode == 6 and "took over these topics" in said
+            taken_over(project, before)
+            standing = claims(project)
+            project.send(increments(50))
+            decided(project, 100, COUNTER)
+            assert all(now <= then + 1 for now, then in zip(claims(project), standing, strict=True))
+            before = owners(project)
+            with run("one") as third:
+                eventually(lambda: owners(project) != before, within=90)
+                second.send_signal(signal.SIGTERM)
+                second.communicate(timeout=90)
+                assert second.returncode in (6, 143)
+                taken_over(project, before)
+                project.send(increments(50))
+                decided(project, 150, COUNTER)
+                assert third.poll() is None
+                third.send_signal(signal.SIGTERM)
+                third.communicate(timeout=60)
+                assert third.returncode == 143
+    replayed = project.json("replay", "counter", "--master", "local[2]")
+    assert replayed["events"] == 150

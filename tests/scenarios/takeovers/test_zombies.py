@@ -1,0 +1,144 @@
+"""An owner that was paused for longer than anybody waits for it, in the worst places, and wakes up."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.jobs.run.task import own
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.owner.plan import Unit
+from cqrs_cli.owner.supervisor import STUCK, Owner
+from cqrs_cli.state.store import Store
+from tests.support.commands import mixture
+from tests.support.harness import Domain
+from tests.support.owners import Process, quietly
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+#: In the middle of the second batch: the broker has all of its records, the transaction is open.
+IN_A_TRANSACTION = "flush.after:3:stop"
+IN_A_CHANGE = "apply.inside:3:stop"
+
+#: The broker ends such a transaction by itself within a second or two of that.
+TIMEOUT = {"cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT": 2.0}
+
+
+@pytest.fixture
+def bank(connection: Connection, prefix: str, tmp_path: Path) -> Domain:
+    """Bank accounts on one partition: 200 commands decided, and 500 more."""
+    bank = Domain(connection, prefix, tmp_path, "bank_account")
+    commands = list(mixture(700))
+    bank.send(*commands[:200])
+    quietly(bank.plan())
+    bank.send(*commands[200:])
+    return bank
+
+
+def paused_until_its_transaction_is_aborted(bank: Domain) -> Process:
+    sleeper = Process(bank.plan(), IN_A_TRANSACTION, most=50, apply_every=150, constants=TIMEOUT)
+    eventually(sleeper.stopped)
+    assert bank.transaction() == "Ongoing"
+    eventually(lambda: bank.transaction() == "CompleteAbort")
+    return sleeper
+
+
+def ends(bank: Domain) -> list[int]:
+    kinds: list[Kind] = ["events", "outcomes", "dead-letters"]
+    return [bank.end(kind) for kind in kinds]
+
+
+def test_paused_beyond_the_transactions_timeout_it_writes_nothing_behind_its_successor(bank: Domain) -> None:
+    sleeper = paused_until_its_transaction_is_aborted(bank)
+    quietly(bank.plan())
+    before = ends(bank)
+    sleeper.signal(signal.SIGCONT)
+    assert isinstance(sleeper.error(), TakenOverError)
+    assert ends(bank) == before  # no marker either
+    bank.check()
+
+
+def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(bank: Domain) -> None:
+    sleeper = paused_until_its_transaction_is_aborted(bank)
+    owner = bank.owner()
+    sleeper.signal(signal.SIGCONT)
+    assert sleeper.error() is None
+    assert bank.owner() == owner
+    bank.check()
+
+
+def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_that_never_returns(
+    bank: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, ends = [1000.0], list[int]()
+    monkeypatch.setattr("cqrs_cli.owner.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("os._exit", ends.append)
+    owner = Owner(bank.plan(), Unit("bank_account", 0), bank.aggregate, 0, threading.Event())
+    owner.store = cast(Store, SimpleNamespace(waiting=STUCK + 1))
+
+    def looks_for(seconds: float) -> None:
+        until = clock[0] + seconds
+        while not ends and clock[0] < until:
+            clock[0] += 0.5
+            owner.end_if_stuck()
+
+    clock[0] += 100 * STUCK
+    looks_for(STUCK - 1)
+    assert ends == []
+    looks_for(2)
+    assert ends == [os.EX_SOFTWARE]
+
+
+def test_its_shard_is_set_aside_if_it_was_stopped_in_the_middle_of_a_change(
+    bank: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
+    sleeper = Process(bank.plan(), IN_A_CHANGE, most=50, apply_every=150)
+    eventually(sleeper.stopped)
+    (verdict,) = own(bank.plan(), 0, 1, 0)
+    assert verdict.error is None
+    assert "a stopped process holds it in the middle of a change" in verdict.notes[0]
+    bank.check()
+    sleeper.signal(signal.SIGCONT)
+    assert isinstance(sleeper.error(), TakenOverError)
+    bank.check()
+    assert [path.name.split(".")[1] for path in bank.shard_path().parent.glob("0.*")] == [
+        aside.name.split(".")[1] for aside in bank.shard_path().parent.glob("0.aside-*-a-stopped-process*")
+    ]
+
+
+@contextmanager
+def in_a_change(shard: Path) -> Iterator[None]:
+    """Another process stands in the middle of a change to the shard, for as long as the block lasts."""
+    code = f"import lmdb; txn = lmdb.open({str(shard)!r}).begin(write=True); print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin and process.stdout
+        assert process.stdout.readline() == "\n"
+        yield
+        process.kill()
+
+
+def test_an_owner_whose_shard_is_never_let_go_ends_its_task_and_the_next_one_sets_it_aside(
+    bank: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
+    owner = Process(bank.plan(once=False), constants={"cqrs_cli.owner.supervisor:STUCK": 3.0})
+    eventually(lambda: len(bank.outcomes()) == 700)
+    with in_a_change(bank.shard_path()):
+        bank.send(*list(mixture(800))[700:])
+        assert owner.lost()
+        quietly(bank.plan())
+        bank.check()

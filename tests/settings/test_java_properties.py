@@ -1,0 +1,75 @@
+"""Java properties are read as Java reads them, and secrets are recognised."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.settings.java_properties import MASK, is_secret, masked, parse_properties
+
+
+@pytest.mark.parametrize(
+    ("text", "entries"),
+    [
+        ("", {}),
+        ("# a comment\n! another\n\n  a=1", {"a": "1"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a = b = c", {"a": "b = c"}),
+        ("a:1\nb 2", {"a": "1", "b": "2"}),
+        ("a=", {"a": ""}),
+        ("a=one \\\n   two", {"a": "one two"}),
+        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
+        ("a\\ b=\\u00e9\\t.", {"a b": "é\t."}),
+        ("a=1\r\nb=2\r\n", {"a": "1", "b": "2"}),
+    ],
+)
+def test_properties_are_read_as_java_reads_them(text: str, entries: dict[str, str]) -> None:
+    assert parse_properties(text) == entries
+
+
+def test_a_jaas_entry_over_several_lines_is_one_value() -> None:
+    text = 'sasl.jaas.config=x.PlainLoginModule required \\\n  username="u" \\\n  password="p=#1";\nclient.id=me\n'
+    assert (
+        parse_properties(text)["sasl.jaas.config"]
+        == 'x.PlainLoginModule required username="u" password="p=#1";'
+    )
+    assert parse_properties(text)["client.id"] == "me"
+
+
+def test_an_entry_without_value_is_named_by_its_line_not_by_its_text() -> None:
+    with pytest.raises(ValueError, match=r"^line 3 is not key=value$"):
+        parse_properties("a=1\n\nhunter2")
+
+
+@given(
+    st.dictionaries(
+        st.from_regex(r"[a-z][a-z.]{0,20}", fullmatch=True), st.from_regex(r"[!-~]{0,20}", fullmatch=True)
+    )
+)
+def test_what_is_written_plainly_is_read_back(entries: dict[str, str]) -> None:
+    lines = (
+        f"{name}={value}".replace("\\", "\\\\")
+        for name, value in entries.items()
+        if value[:1] not in (":", "=")
+    )
+    assert parse_properties("\n".join(lines)).items() <= entries.items()
+
+
+SECRETS = """sasl.jaas.config sasl.password ssl.key.password ssl.keystore.password ssl.truststore.password
+ssl.keystore.key ssl.key.pem sasl.oauthbearer.client.secret sasl.oauthbearer.client.credentials.client.secret
+sasl.oauthbearer.config sasl.oauthbearer.assertion.private.key.passphrase sasl.oauthbearer.assertion.private.key.pem
+SASL.PASSWORD
+listener.name.x.sasl.jaas.config"""
+OPEN = """sasl.username client.id ssl.key.location ssl.keystore.location ssl.truststore.location ssl.ca.location
+ssl.keystore.certificate.chain ssl.truststore.certificates sasl.mechanism ssl.keystore.type
+sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.assertion.private.key.file"""
+
+
+@pytest.mark.parametrize("name", SECRETS.split())
+def test_secrets_are_recognised(name: str) -> None:
+    assert is_secret(name)
+    assert masked({name: "hunter2"}) == {name: MASK}
+
+
+@pytest.mark.parametrize("name", OPEN.split())
+def test_what_is_no_secret_is_shown(name: str) -> None:
+    assert masked({name: "open"}) == {name: "open"}

@@ -1,0 +1,69 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.stored import Remembered, Saved
+from cqrs_cli.state import encoding
+
+uuids = st.uuids().map(str)
+texts = st.one_of(
+    st.text("ab\0\x01\x02\xff", max_size=6),
+    uuids,
+    uuids.map(str.upper),
+    uuids.map(lambda text: text.replace("-", "")),
+    uuids.map(lambda text: text.replace("-", "") + "----"),
+    uuids.map(lambda text: bytes.fromhex(text.replace("-", "")).decode("latin-1")),
+    st.text("0123456789abcdef- ", min_size=36, max_size=36),
+    st.text(max_size=600),
+)
+numbers = st.integers(0, 2**53)
+
+
+@st.composite
+def cut_differently(draw: st.DrawFn) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Two pairs that read the same when the subject is written behind the id."""
+    whole = draw(texts) + draw(texts)
+    one, two = draw(st.integers(0, len(whole))), draw(st.integers(0, len(whole)))
+    return (whole[one:], whole[:one]), (whole[two:], whole[:two])
+
+
+@given(st.one_of(st.tuples(st.tuples(texts, texts), st.tuples(texts, texts)), cut_differently()))
+def test_different_ids_have_different_keys(pairs: tuple[tuple[str, str], tuple[str, str]]) -> None:
+    one, two = pairs
+    assert (encoding.id_key(*one) == encoding.id_key(*two)) == (one == two)
+
+
+@given(uuids, st.text(max_size=20))
+def test_a_canonical_uuid_takes_16_bytes(command_id: str, subject: str) -> None:
+    letters = command_id[:-1] + "a"  # one of digits alone is stored as any other text
+    assert len(encoding.id_key(subject, letters)) == 1 + 16 + len(subject.encode())
+
+
+def test_ids_in_order_have_keys_in_order() -> None:
+    ids = [f"0198f2c4-7c1e-7b8a-9d55-{n:012x}" for n in range(1000)]
+    keys = [encoding.id_key(f"subject {n % 7}", command_id) for n, command_id in enumerate(ids)]
+    assert keys == sorted(keys)
+
+
+@given(st.text(min_size=1, max_size=700), numbers, numbers, st.integers(0, 9_999), st.binary())
+def test_an_aggregate_survives_its_bytes(
+    name: str, version: int, offset: int, index: int, state: bytes
+) -> None:
+    saved = Saved(version, offset, index, state)
+    key, value = encoding.saved_entry(name, saved)
+    assert len(key) <= encoding.MAX_KEY
+    if encoding.is_long(key):
+        assert encoding.read_long_saved(value) == (name.encode(), saved)
+    else:
+        assert (key.decode(), encoding.read_saved(value)) == (name, saved)
+
+
+@given(texts, texts, st.integers(-1, 2**53), numbers, st.sampled_from(["accepted", "unchanged", "rejected"]))
+def test_a_decision_survives_its_bytes(
+    subject: str, command_id: str, timestamp: int, offset: int, status: str
+) -> None:
+    decision = Remembered(timestamp, offset, status, version=2**53, events=10_000, fingerprint=2**32 - 1)
+    whole = encoding.id_key(subject, command_id)
+    key, value = encoding.remembered_entry(whole, decision)
+    assert len(key) <= encoding.MAX_KEY
+    assert encoding.read_remembered(value) == decision
+    assert key == whole or encoding.whole_key_of_remembered(value) == whole

@@ -1,0 +1,43 @@
+"""A broker of a test's own, which it may kill, stop and start again."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.embedded import broker as embedded
+from cqrs_cli.system import process
+from tests.support.waiting import eventually
+
+
+class Broker:
+    """The embedded broker of the project in `root`; it comes back where it was."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._running = embedded.start(root)
+        self.connection = Connection(self._running.bootstrap_server)
+
+    def start(self) -> None:
+        """Start it again, with what it has on disk."""
+        self._running = embedded.start(self._root)
+        assert self._running.bootstrap_server == self.connection.bootstrap_server
+
+    def kill(self) -> None:
+        """SIGKILL, as when its machine is gone."""
+        self.signal(signal.SIGKILL)
+        eventually(lambda: process.born(self._running.pid) is None)
+
+    def signal(self, number: int) -> None:
+        os.kill(self._running.pid, number)
+
+
+@contextmanager
+def broker(root: Path) -> Iterator[Broker]:
+    """Nothing of it is left afterwards."""
+    try:
+        yield Broker(root)
+    finally:
+        embedded.stop(root)

@@ -1,0 +1,100 @@
+"""Commands for tests, as bytes on the wire."""
+
+import json
+import random
+from collections.abc import Iterator
+from itertools import count as counting
+from typing import Any, NamedTuple
+
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Headers
+
+STRUCTURED: Headers = [*HEADERS]
+
+
+class Sent(NamedTuple):
+    """A record to be sent. `partition` None: where the key hashes to, the first one without a key."""
+
+    value: bytes | None
+    key: bytes | None
+    headers: Headers | None = STRUCTURED
+    partition: int | None = None
+
+
+def document(type: str, subject: str, id: str, data: Any = None, **attributes: Any) -> dict[str, Any]:
+    """A command as a CloudEvent."""
+    return {
+        "specversion": "1.0",
+        "id": id,
+        "source": "/test",
+        "type": type,
+        "subject": subject,
+        "data": {} if data is None else data,
+        **attributes,
+    }
+
+
+def command(type: str, subject: str, id: str, data: Any = None, **attributes: Any) -> Sent:
+    """A command in structured mode."""
+    return Sent(json.dumps(document(type, subject, id, data, **attributes)).encode(), subject.encode())
+
+
+def increments(count: int, subject: str = "a", first: int = 0) -> list[Sent]:
+    """Commands to a counter, each of which is accepted."""
+    return [command("counter.Increment", subject, f"i{n}") for n in range(first, first + count)]
+
+
+def mixture(count: int, accounts: int = 20, seed: int = 1) -> Iterator[Sent]:
+    """Commands to bank accounts that come to every kind of outcome; the same ones for the same arguments."""
+    choice = random.Random(seed)
+    sent = [command("bank_account.Open", f"acc-{n}", f"open-{n}", {"owner": "ann"}) for n in range(accounts)]
+    yield from sent[:count]
+    for number in range(len(sent), count):
+        sent.append(_any(choice, f"acc-{choice.randrange(accounts)}", f"c-{number}", sent))
+        yield sent[-1]
+
+
+def endless(seed: str, accounts: int = 100) -> Iterator[Sent]:
+    """Commands of every kind without end, also such as no client of ours would send."""
+    choice = random.Random(seed)
+    sent: list[Sent] = []
+    for number in counting():
+        subject, id = f"acc-{choice.randrange(accounts)}", f"{seed}-{number}"
+        amount = {"amount": choice.randrange(1, 100)}
+        match choice.randrange(60) if number > accounts else 0:
+            case 0:
+                sent.append(command("bank_account.Open", subject, id, {"owner": "ann"}))
+            case 1:
+                sent.append(Sent(b"{}", None))
+            case 2:
+                past = "2000-01-01T00:00:00Z"
+                sent.append(command("bank_account.Deposit", subject, id, amount, expirytime=past))
+            case 3:
+                sent.append(command("bank_account.Deposit", subject, id, amount)._replace(partition=0))
+            case _:
+                sent.append(_any(choice, subject, id, sent))
+        yield sent[-1]
+        del sent[:-1000]
+
+
+def _any(choice: random.Random, subject: str, id: str, sent: list[Sent]) -> Sent:
+    amount = {"amount": choice.randrange(1, 100)}
+    match choice.randrange(20):
+        case 0:
+            expected = choice.choice(["none", "exists", "3", ">=9", "07"])
+            return command("bank_account.Deposit", subject, id, amount, expectedversion=expected)
+        case 1:
+            return command("bank_account.Close", "acc-0", id)
+        case 2:
+            return command("bank_account.Deposit", subject, f"open-{subject[4:]}", amount)
+        case 3:
+            return command("bank_account.Deposit", subject, id, {"amount": "1"})
+        case 4:
+            return command("bank_account.Burn", subject, id)
+        case 5:
+            return Sent(b"\xff not JSON", subject.encode())
+        case 6 | 7:
+            return choice.choice(sent)
+        case _:
+            kind = choice.choice(["Deposit", "Deposit", "Withdraw"])
+            return command(f"bank_account.{kind}", subject, id, amount)

@@ -1,0 +1,53 @@
+"""Events written by hand into a topic, contradictions included."""
+
+from collections.abc import Iterable
+
+from cqrs_cli.core.aggregate.aggregate import encode
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+
+NOON = "2026-11-21T12:00:00.000Z"
+
+
+def counted(
+    subject: str, version: int, by: int = 1, *, time: str = NOON, id: str = "", type: str = "Incremented"
+) -> bytes:
+    """An event of the aggregate `counter`, as it stands in the log."""
+    return encode(
+        {
+            "specversion": "1.0",
+            "id": id or f"0/{version}/0",
+            "source": "/cqrs/counter",
+            "type": f"counter.{type}",
+            "subject": subject,
+            "time": time,
+            "causationid": "c",
+            "correlationid": "c",
+            "aggregateversion": version,
+            "eventindex": 0,
+            "eventcount": 1,
+            "data": {"by": by},
+        }
+    )
+
+
+def record(offset: int, value: bytes | None) -> Record:
+    return Record(offset, 0, b"k", value)
+
+
+def create(connection: Connection, topics: Topics, partitions: int) -> None:
+    """The four topics of an aggregate."""
+    with Admin(connection) as admin:
+        ensure_topics(admin, topics, TopicPlan(partitions=partitions))
+
+
+def append(connection: Connection, topic: str, partition: int, values: Iterable[bytes]) -> None:
+    """Write records to one partition and wait until they are there."""
+    producer = clients.producer(connection)
+    for value in values:
+        producer.produce(topic, value, b"k", partition, headers=HEADERS)  # type: ignore[arg-type]
+    assert producer.flush(30) == 0

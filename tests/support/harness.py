@@ -1,0 +1,221 @@
+"""One aggregate's topics on the real broker: sent to, owned and read back in a test."""
+
+import json
+import re
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are its public names
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
+
+from cqrs_cli import registry
+from cqrs_cli.core import digest
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.decide import Context, Decisions, decide_batch
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import Saved
+from cqrs_cli.jobs.replay.shards import live_shards
+from cqrs_cli.jobs.run.prepare import prepare
+from cqrs_cli.jobs.verify.driver import plan, verify_here
+from cqrs_cli.kafka import clients, offsets, readers
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import target
+from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
+from cqrs_cli.owner.claim import Claim, parse_claim
+from cqrs_cli.owner.plan import Plan
+from cqrs_cli.owner.state_cache import pack
+from cqrs_cli.settings.settings import Settings, load
+from cqrs_cli.state.shard import open_readonly
+from cqrs_cli.state.shutdown_marker import MARK_FILE
+from tests.support import ROOT
+from tests.support.commands import Sent
+
+Written = tuple[bytes | None, bytes | None, int]
+
+_CLOCK = re.compile(rb',"decidedat":"[^"]*"')
+
+
+class Domain:
+    """Topics of `name` with their own prefix, and a folder for the shards of each machine that owns them."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        prefix: str,
+        folder: Path,
+        name: str = "counter",
+        partitions: int = 1,
+        package: str = "aggregates",
+        root: Path = ROOT,
+    ) -> None:
+        self.connection, self.folder, self.partitions = connection, folder, partitions
+        self.topics = Topics(name, prefix)
+        self.aggregate: Aggregate = registry.load(name, package, root)
+        self.settings: Settings = load(
+            {"topic_prefix": prefix, "aggregates": package, "state_dir": folder / "state"}, root
+        )
+        self.reconnect()
+        self.make_topics()
+
+    def reconnect(self) -> None:
+        """Send by another client from now on."""
+        self._producer = clients.producer(
+            self.connection, enable_idempotence=False, message_max_bytes=64 * 1024 * 1024
+        )
+
+    def make_topics(self) -> None:
+        """Create those that are missing."""
+        with Admin(self.connection) as admin:
+            ensure_topics(admin, self.topics, TopicPlan(partitions=self.partitions))
+
+    def configure(self, kind: Kind, name: str, value: str) -> None:
+        """Change a setting of a topic."""
+        entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, self.topics.name(kind), incremental_configs=[entry])
+        admin = AdminClient(self.connection.librdkafka())
+        for done in admin.incremental_alter_configs([resource]).values():
+            done.result(10)
+
+    def home(self, key: str) -> int:
+        """The partition that a key belongs to."""
+        return target("murmur2", key.encode(), self.partitions)
+
+    def plan(self, once: bool = True, machine: str = "state", **places: Iterable[str]) -> Plan:
+        """The plan of a new run, whose shards rest on `machine`."""
+        aggregates = {self.topics.aggregate: self.aggregate}
+        made = prepare(self.settings, self.connection, aggregates, once=once, **places)
+        return replace(made, state_dir=self.folder / machine)
+
+    def send(self, *records: Sent) -> None:
+        """Append to the commands, and wait until they are there."""
+        failures: list[Any] = []
+        for record in records:
+            partition = record.partition
+            if partition is None:
+                partition = target("murmur2", record.key or b"", self.partitions)
+            self._producer.produce(
+                self.topics.commands,
+                record.value,
+                record.key,
+                partition,
+                lambda error, _: failures.append(error) if error else None,
+                headers=record.headers,  # type: ignore[arg-type]  # the stubs want a list of a wider type
+            )
+        assert self._producer.flush(30) == 0
+        assert failures == []
+
+    def records(self, kind: Kind, partition: int = 0) -> list[Record]:
+        """Everything committed, also what is just being committed."""
+        topic = self.topics.name(kind)
+        start, end = readers.bounds(self.connection, topic, [partition], "read_uncommitted")[partition]
+        return [r for batch in readers.read(self.connection, topic, partition, start, end) for r in batch]
+
+    def outcomes(self, partition: int = 0) -> list[OutcomeEnvelope]:
+        return [read_outcome(record.value) for record in self.records("outcomes", partition)]
+
+    def end(self, kind: Kind, partition: int = 0) -> int:
+        """The last stable offset."""
+        return readers.bounds(self.connection, self.topics.name(kind), [partition])[partition][1]
+
+    def standing(self, partition: int = 0) -> tuple[int | None, Claim | None]:
+        """The committed offset and the claim that rides with it."""
+        group = clients.consumer(self.connection, group=self.topics.group)
+        found = offsets.committed(group, self.topics.commands, [partition])[partition]
+        group.close()
+        return found.offset, parse_claim(found.metadata)
+
+    def transaction(self, partition: int = 0) -> str:
+        """The state of its writer's transaction, as the coordinator sees it."""
+        id = self.topics.transactional_id(partition)
+        with Admin(self.connection) as admin:
+            return str(admin._client.describe_transactions([id])[id].state.value)
+
+    def owner(self, partition: int = 0) -> str | None:
+        """The run whose claim stands."""
+        claim = self.standing(partition)[1]
+        return claim.run if claim else None
+
+    def decided_in_one_go(self, partition: int = 0) -> Decisions:
+        """What the commands come to without batches, crashes and brokers."""
+        context = Context(
+            partition,
+            lambda _: None,
+            lambda *_: None,
+            lambda: time.time_ns() // 1_000_000,
+            lambda key: target("murmur2", key, self.partitions),
+            self.topics.commands,
+            max_event_bytes=1_048_588,
+        )
+        return decide_batch(self.aggregate, self.records("commands", partition), context)
+
+    def check(self, machine: str = "state") -> None:
+        """Each command was decided once, as in one go, and the shards say the same as the events."""
+        for partition, wanted in enumerate(self.check_log()):
+            states = {id: pack(self.aggregate, folded) for id, folded in wanted.states.items()}
+            assert self.shard(machine, partition) == states
+
+    def violations(self, machine: str | None = None) -> list[str]:
+        """What `cqrs verify` finds, with the shards of a machine if one is named; nothing when all is well."""
+        shards = None
+        if machine is not None:
+            shards = live_shards(self.connection, self.topics, self.folder / machine)
+        verified = verify_here(plan(self.connection, self.topics, self.settings, shards))
+        assert all(not found.skipped for found in verified.compared.values()), verified.compared
+        return [str(violation) for violation in verified.violations]
+
+    def check_log(self) -> list[Decisions]:
+        """Each command was decided once, as in one go; gives what it came to, by partition."""
+        decided = [self.decided_in_one_go(partition) for partition in range(self.partitions)]
+        for partition, wanted in enumerate(decided):
+            assert _timeless(_written(self.records("outcomes", partition))) == _timeless(wanted.outcomes)
+            assert _written(self.records("events", partition)) == wanted.events
+            letters = self.records("dead-letters", partition)
+            assert [(r.value, r.key, r.headers) for r in letters] == [
+                (letter.value, letter.key, letter.headers) for letter in wanted.dead_letters
+            ]
+        assert self.violations() == []
+        return decided
+
+    def shard_path(self, machine: str = "state", partition: int = 0) -> Path:
+        return self.folder / machine / self.topics.commands.removesuffix(".commands") / str(partition)
+
+    def digest(self, machine: str = "state") -> str:
+        """Of what rests in the shards, as `cqrs status --digest` and `cqrs replay` print it."""
+        total = 0
+        for partition in range(self.partitions):
+            for id, saved in self.shard(machine, partition).items():
+                total = digest.add(total, digest.aggregate_digest(id, saved.version, saved.state))
+        return digest.show(total)
+
+    def mark(self, machine: str = "state", partition: int = 0) -> str:
+        """What is noted beside a shard: `working` or `clean`."""
+        return str(json.loads((self.shard_path(machine, partition) / MARK_FILE).read_bytes())["state"])
+
+    def shard(self, machine: str = "state", partition: int = 0) -> dict[str, Saved]:
+        """What rests in a partition's shard."""
+        path = self.shard_path(machine, partition)
+        store = open_readonly(path)
+        assert store is not None, f"the shard in {path} cannot be trusted"
+        try:
+            return dict(store.items())
+        finally:
+            store.abandon()
+
+
+def _timeless(outcomes: Iterable[Written]) -> list[Written]:
+    """Without the owner's clock, which stands in an outcome that says `EXPIRED`."""
+    return [(_CLOCK.sub(b"", value or b""), key, timestamp) for value, key, timestamp in outcomes]
+
+
+def _written(records: list[Record]) -> list[Written]:
+    return [(record.value, record.key, record.timestamp) for record in records]

@@ -1,0 +1,137 @@
+"""Owners in tests: in a thread of the test's own, or in a process that dies or stops at a chosen place."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from pkgutil import resolve_name
+
+from cqrs_cli import failpoints
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.run.retire import retire
+from cqrs_cli.jobs.run.task import own
+from cqrs_cli.owner.plan import Ending, Plan
+from tests.support.waiting import eventually
+
+#: Children are forked from a process that has imported everything and has no threads.
+_PROCESSES = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.support.owners"])
+
+
+class Running:
+    """An owner of all of a plan's partitions, in a thread."""
+
+    def __init__(self, plan: Plan, attempt: int) -> None:
+        self.plan = plan
+        self.endings: list[Ending] = []
+        self._thread = threading.Thread(target=self._run, args=(attempt,), daemon=True)
+        self._thread.start()
+
+    def _run(self, attempt: int) -> None:
+        self.endings = list(own(self.plan, 0, 1, attempt))
+
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def retired(self) -> bool:
+        """Tell it to end, if it has not yet: true once it has."""
+        if not self.ended():
+            retire(self.plan)
+        return self.ended()
+
+    def error(self) -> CqrsError | None:
+        """Wait for the end: what it ended with."""
+        self._thread.join(60)
+        assert self.ended()
+        return next((ending.error for ending in self.endings if ending.error), None)
+
+    def notes(self) -> list[str]:
+        """What it said on the way, once it has ended."""
+        return [note for ending in self.endings for note in ending.notes]
+
+
+@contextmanager
+def running(plan: Plan, attempt: int = 0) -> Iterator[Running]:
+    """An owner that works while the block lasts."""
+    owner = Running(plan, attempt)
+    try:
+        yield owner
+    finally:
+        eventually(owner.retired)
+
+
+def owned(plan: Plan, attempt: int = 0) -> CqrsError | None:
+    """Own until it ends, and retire what is left as the driver does: what it ended with."""
+    error = Running(plan, attempt).error()
+    if error is not None:
+        retire(plan)
+    return error
+
+
+def quietly(plan: Plan) -> None:
+    """Own until it ends, which it must do without an error."""
+    error = owned(plan)
+    if error is not None:
+        raise error
+
+
+class Process:
+    """An owner in a process of its own, which takes and applies few commands at a time; `fault` is a failpoint."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        fault: str = "",
+        most: int = 100,
+        apply_every: int = 400,
+        constants: Mapping[str, object] | None = None,  # module:NAME → its value there
+    ) -> None:
+        self._ours, theirs = _PROCESSES.Pipe(duplex=False)
+        arguments = (plan, fault, most, apply_every, constants or {}, theirs)
+        self._process = _PROCESSES.Process(target=_serve, args=arguments, daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def signal(self, number: int) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def stopped(self) -> bool:
+        """Whether it is paused by a SIGSTOP."""
+        return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    def killed(self) -> bool:
+        """Wait for the end: whether it was SIGKILL."""
+        self._process.join(60)
+        return self._process.exitcode == -signal.SIGKILL
+
+    def lost(self) -> bool:
+        """Wait for the end: whether it ended itself, because a call did not return."""
+        self._process.join(120)
+        return self._process.exitcode == os.EX_SOFTWARE
+
+    def error(self) -> CqrsError | None:
+        """Wait for the end: what it ended with."""
+        assert self._ours.poll(60)
+        endings: list[Ending] = self._ours.recv()
+        self._process.join(60)
+        return next((ending.error for ending in endings if ending.error), None)
+
+
+def _serve(
+    plan: Plan, fault: str, most: int, apply_every: int, constants: Mapping[str, object], pipe: Pipe
+) -> None:
+    from cqrs_cli.owner import owner as tenure
+    from cqrs_cli.owner import supervisor as owning
+
+    owning.MOST_COMMANDS = tenure.MOST_COMMANDS = most  # type: ignore[attr-defined]
+    tenure.APPLY_EVERY = apply_every  # type: ignore[attr-defined]
+    for place, value in constants.items():
+        module, _, name = place.partition(":")
+        setattr(resolve_name(module), name, value)
+    os.environ[failpoints.VARIABLE] = fault
+    pipe.send(list(own(plan, 0, 1, 0)))

@@ -1,0 +1,106 @@
+"""A user's project whose `cqrs` runs as processes of its own."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from cqrs_cli.client.uuid7 import uuid7
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.support import ROOT
+
+
+class Project:
+    """A folder with the aggregates, whose `cqrs` runs as a process of its own."""
+
+    def __init__(self, folder: Path, connection: Connection, prefix: str) -> None:
+        self.folder, self.connection, self.prefix = folder, connection, prefix
+        self.environment = os.environ | {
+            "CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server,
+            "CQRS_TOPIC_PREFIX": prefix,
+        }
+
+    def start(self, *arguments: str, **variables: str) -> "subprocess.Popen[str]":
+        """`cqrs` in a session of its own, as under a service manager; `variables` join its environment."""
+        return self._start(arguments, self.environment | variables, subprocess.PIPE)
+
+    def start_logging(self, log: IO[bytes], *arguments: str) -> "subprocess.Popen[str]":
+        """The same, for long: a pipe that nobody reads would fill."""
+        return self._start(arguments, self.environment, log)
+
+    def _start(
+        self, arguments: Sequence[str], environment: Mapping[str, str], said: IO[bytes] | int
+    ) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [str(Path(sys.executable).with_name("cqrs")), *arguments],
+            cwd=self.folder,
+            env=environment,
+            stdout=said,
+            stderr=said,
+            text=True,
+            start_new_session=True,
+        )
+
+    @contextmanager
+    def running(self, *arguments: str, **variables: str) -> "Iterator[subprocess.Popen[str]]":
+        """A call that goes on beside the block; killed with all it started if it outlives that."""
+        process = self.start(*arguments, **variables)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.communicate(timeout=30)
+
+    def cqrs(self, *arguments: str) -> str:
+        """What a call prints; it must succeed."""
+        process = self.start(*arguments)
+        out, err = process.communicate(timeout=180)
+        assert process.returncode == 0, err
+        return out
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        """The one document that a call prints."""
+        return dict(json.loads(self.cqrs(*arguments, "-o", "json")))
+
+    def send(self, lines: list[dict[str, Any]]) -> None:
+        """Commands by file, as a user would."""
+        file = self.folder / f"{uuid7()}.ndjson"
+        file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        assert self.json("send", "--file", str(file))["sent"] == len(lines)
+
+    def send_malformed(self, count: int) -> None:
+        """Records that are no commands, as another program might send them."""
+        producer = clients.producer(self.connection)
+        for number in range(count):
+            producer.produce(f"{self.prefix}bank_account.commands", b"?", f"m-{number}".encode(), number % 4)
+        assert producer.flush(30) == 0
+
+    def outcomes(self) -> list[dict[str, Any]]:
+        """Every outcome there is."""
+        lines = self.cqrs("tail", "bank_account", "outcomes", "-o", "json").splitlines()
+        return [json.loads(line)["message"] for line in lines]
+
+
+def new_project(folder: Path, connection: Connection, prefix: str) -> Project:
+    """With all aggregates; its topics are not made yet."""
+    (folder / "cqrs.toml").touch()
+    shutil.copytree(ROOT / "aggregates", folder / "aggregates", ignore=shutil.ignore_patterns("__pycache__"))
+    return Project(folder, connection, prefix)
+
+
+def command(name: str, subject: str, data: dict[str, Any] | None = None, **attributes: Any) -> dict[str, Any]:
+    return {
+        "type": f"bank_account.{name}",
+        "subject": subject,
+        "id": uuid7(),
+        "data": data or {},
+        **attributes,
+    }

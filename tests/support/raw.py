@@ -1,0 +1,152 @@
+"""Requests to the broker that no client sends: what misbehaving programs, and operators' tools, leave behind."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.kafka.admin import client as admin_client
+from cqrs_cli.kafka.connection.connection import Connection
+
+
+class Producer(NamedTuple):
+    """What the coordinator answered to an InitProducerId."""
+
+    id: int
+    epoch: int
+
+
+class Raw:
+    """Sends requests to the only broker."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def ask(self, request: Any) -> Any:
+        """The answer to one request."""
+
+        async def send() -> Any:
+            return await self._client._manager.send(request)
+
+        return self._client._manager.run(send)
+
+    def init_producer(self, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
+        """What every fence does; again while the last one is still being written."""
+        from kafka.errors import for_code
+        from kafka.protocol.producer import InitProducerIdRequest
+
+        while True:
+            answer = self.ask(
+                InitProducerIdRequest(
+                    transactional_id=transactional_id,
+                    transaction_timeout_ms=timeout_ms,
+                    producer_id=-1,
+                    producer_epoch=-1,
+                    max_version=4,
+                )
+            )
+            if answer.error_code == 0:
+                return Producer(answer.producer_id, answer.producer_epoch)
+            if not for_code(answer.error_code).retriable:
+                raise for_code(answer.error_code)
+
+    def produce(self, topic: str, partition: int, value: bytes, producer: Producer, id: str) -> int:
+        """Write one record in a transaction that its coordinator is told nothing of: the answer's error code."""
+        from kafka.record.default_records import DefaultRecordBatchBuilder
+
+        batch = DefaultRecordBatchBuilder(2, 0, True, producer.id, producer.epoch, 0, 1 << 20)
+        batch.append(0, int(time.time() * 1000), b"k", value, [])
+        return self._produce(topic, partition, batch, id)
+
+    def append(self, topic: str, partition: int, key: bytes, value: bytes, header: bytes) -> int:
+        """Write one record with a header of this name, which need not be text: the answer's error code."""
+        from kafka.record.default_records import DefaultRecordBatchBuilder
+
+        class Name(str):
+            def encode(self, *_: object) -> bytes:
+                return header
+
+        batch = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 20)
+        headers = [*HEADERS, (Name(), b"v")]
+        batch.append(0, int(time.time() * 1000), key, value, headers)
+        return self._produce(topic, partition, batch, None)
+
+    def commit(self, group: str, topic: str, partition: int, offset: int, metadata: bytes) -> None:
+        """Commit an offset with metadata that need not be text."""
+        from kafka.protocol.consumer import OffsetCommitRequest
+
+        class Metadata(str):
+            def encode(self, *_: object) -> bytes:
+                return metadata
+
+        place = OffsetCommitRequest.OffsetCommitRequestTopic
+        row = place.OffsetCommitRequestPartition(
+            partition_index=partition,
+            committed_offset=offset,
+            committed_leader_epoch=-1,
+            committed_metadata=Metadata("x"),
+        )
+        answer = self.ask(
+            OffsetCommitRequest(
+                group_id=group,
+                generation_id_or_member_epoch=-1,
+                member_id="",
+                group_instance_id=None,
+                topics=[place(name=topic, partitions=[row])],
+                max_version=7,
+            )
+        )
+        assert answer.topics[0].partitions[0].error_code == 0
+
+    def _produce(self, topic: str, partition: int, batch: Any, id: str | None) -> int:
+        from kafka.protocol.producer import ProduceRequest
+
+        data = ProduceRequest.TopicProduceData
+        rows = [data.PartitionProduceData(index=partition, records=bytes(batch.build()))]
+        answer = self.ask(
+            ProduceRequest(
+                transactional_id=id,
+                acks=-1,
+                timeout_ms=10_000,
+                topic_data=[data(name=topic, partition_data=rows)],
+                max_version=9,
+            )
+        )
+        return int(answer.responses[0].partition_responses[0].error_code)
+
+    def configure_broker(self, name: str, value: str) -> None:
+        """Change a setting of the broker while it runs."""
+        from kafka.admin import ConfigResource, ConfigResourceType
+
+        resource = ConfigResource(ConfigResourceType.BROKER, "1", configs={name: value})
+        self._client.alter_configs([resource], raise_on_unknown=False)
+
+    def limit_writing(self, client_id: str, rate: float | None) -> None:
+        """Let clients of this id write so many bytes a second; None: as many as they like."""
+        from kafka.protocol.admin import AlterClientQuotasRequest
+
+        entry = AlterClientQuotasRequest.EntryData
+        entity = entry.EntityData(entity_type="client-id", entity_name=client_id)
+        operation = entry.OpData(key="producer_byte_rate", value=rate or 0.0, remove=rate is None)
+        answer = self.ask(
+            AlterClientQuotasRequest(entries=[entry(entity=[entity], ops=[operation])], validate_only=False)
+        )
+        assert [row.error_code for row in answer.entries] == [0]
+
+    def abort(self, topic: str, partition: int, producer: Producer) -> None:
+        """What `kafka-transactions.sh abort` does."""
+        from kafka import TopicPartition
+        from kafka.admin import AbortTransactionSpec
+
+        place = TopicPartition(topic, partition)
+        self._client.abort_transaction(AbortTransactionSpec(place, producer.id, producer.epoch))
+
+
+@contextmanager
+def raw(connection: Connection) -> Iterator[Raw]:
+    client = admin_client.connect(connection)
+    try:
+        yield Raw(client)
+    finally:
+        client.close()

@@ -1,0 +1,56 @@
+"""Changing what was written, as no owner would: records appended by a stranger, or a topic written anew."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.topics.topics import Kind
+from tests.support.harness import Domain
+
+
+def append(domain: Domain, kind: Kind, *records: Record, partition: int = 0) -> list[int]:
+    """Write records at the end of a topic, and give their offsets."""
+    offsets: list[int] = []
+    producer = clients.producer(domain.connection)
+    for record in records:
+        producer.produce(
+            domain.topics.name(kind),
+            record.value,
+            record.key,
+            partition,
+            lambda error, message: offsets.append(-1 if error else message.offset() or 0),
+            timestamp=record.timestamp,
+            headers=record.headers,  # type: ignore[arg-type]  # the stubs want a list of a wider type
+        )
+    assert producer.flush(30) == 0
+    assert -1 not in offsets
+    return offsets
+
+
+def rewrite(domain: Domain, kind: Kind, change: Callable[[list[Record]], object], partition: int = 0) -> None:
+    """Write a topic anew, with a change in one of its partitions. All offsets are others then."""
+    logs = [domain.records(kind, number) for number in range(domain.partitions)]
+    change(logs[partition])
+    remake(domain, kind)
+    for number, records in enumerate(logs):
+        append(domain, kind, *records, partition=number)
+
+
+def remake(domain: Domain, kind: Kind) -> None:
+    """Delete a topic and make it again."""
+    admin = AdminClient(domain.connection.librdkafka())
+    for done in admin.delete_topics([domain.topics.name(kind)], operation_timeout=10).values():
+        done.result(10)
+    domain.make_topics()
+
+
+def edited(record: Record, data: dict[str, Any] | None = None, **members: Any) -> Record:
+    """The record with other members in its document; `data` are members of its data."""
+    said = json.loads(record.value or b"")
+    said.update(members)
+    said["data"] = said["data"] | (data or {})
+    return Record(record.offset, record.timestamp, record.key, json.dumps(said).encode(), record.headers)

@@ -1,0 +1,98 @@
+"""A Spark standalone cluster on loopback: a master and two workers of two slots each, from the installed PySpark.
+
+A worker has memory for two executors, so that one can take the place of another that was lost with its worker.
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from cqrs_cli.system.java import find_java
+from tests.support.processes import family
+from tests.support.waiting import eventually
+
+_PACKAGE = "org.apache.spark.deploy"
+
+
+class Cluster:
+    """`master` is its URL; workers are processes that a test may kill."""
+
+    def __init__(self, master: str, workers: "list[subprocess.Popen[bytes]]") -> None:
+        self.master, self.workers = master, workers
+
+    def worker_of(self, pid: int) -> int:
+        """Which worker a process came from."""
+        return next(number for number, worker in enumerate(self.workers) if pid in family(worker.pid))
+
+    def lose(self, number: int) -> None:
+        """Kill a worker with everything it started, as when its machine is gone."""
+        os.killpg(self.workers[number].pid, signal.SIGKILL)
+        self.workers[number].wait(30)
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[Cluster]:
+    """Started in `folder`, where no aggregates lie; nothing of it is left afterwards."""
+    port = _free_port()
+    master = f"spark://127.0.0.1:{port}"
+    with ExitStack() as stack:
+        log = stack.enter_context((folder / "cluster.log").open("wb"))
+        arguments = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        stack.enter_context(_process(folder, log.fileno(), f"{_PACKAGE}.master.Master", *arguments))
+        eventually(lambda: _answers(port), within=30)
+        workers = [
+            stack.enter_context(
+                _process(
+                    folder,
+                    log.fileno(),
+                    f"{_PACKAGE}.worker.Worker",
+                    *("--host", "127.0.0.1", "--cores", "2", "--memory", "3g", "--webui-port", "0"),
+                    *("--work-dir", str(folder / f"worker{number}"), master),
+                )
+            )
+            for number in range(2)
+        ]
+        yield Cluster(master, workers)
+
+
+@contextmanager
+def _process(folder: Path, log: int, main: str, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
+    spec = find_spec("pyspark")
+    assert spec is not None and spec.origin is not None
+    home = Path(spec.origin).parent
+    environment = os.environ | {
+        "SPARK_HOME": str(home),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SCALA_VERSION": "2.13",  # else the worker looks for a build of Spark
+    }
+    process = subprocess.Popen(
+        [str(find_java()), "-Xmx256m", "-cp", f"{home}/jars/*", main, *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait(30)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

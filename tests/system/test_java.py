@@ -1,0 +1,80 @@
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.system.java import find_java, runs_spark, version
+
+
+def fake_java(folder: Path, says: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    java = folder / "java"
+    java.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{says}\nEND\n")
+    java.chmod(0o755)
+    return java
+
+
+@pytest.mark.parametrize(
+    ("said", "number"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_402"', 8),
+        ('openjdk version "25" 2025-09-16', 25),
+        ('openjdk version "21-ea" 2023-09-19', 21),
+        ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "11.0.2" 2019-01-15', 11),
+    ],
+)
+def test_a_version_is_read_in_every_spelling(tmp_path: Path, said: str, number: int) -> None:
+    assert version(fake_java(tmp_path, said)) == number
+
+
+def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at_home = fake_java(tmp_path / "home" / "bin", 'openjdk version "21.0.1"')
+    fake_java(tmp_path / "path", 'openjdk version "17.0.1"')
+    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "home"))
+    assert find_java() == at_home
+
+
+def test_without_java_home_the_path_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_path = fake_java(tmp_path, 'openjdk version "17.0.1"')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert find_java() == on_path
+
+
+def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with pytest.raises(UnavailableError, match=r"not installed; install .*openjdk-17-jre-headless") as caught:
+        find_java()
+    assert caught.value.exit_code == 4
+
+
+def test_an_old_java_is_named_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path / "bin", 'openjdk version "11.0.2"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UnavailableError, match=r"bin/java is Java 11, 17 or newer is needed; install"):
+        find_java()
+
+
+def test_a_wrong_java_home_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UnavailableError, match=r"JAVA_HOME names .* no bin/java"):
+        find_java()
+
+
+def test_a_java_that_does_not_run_says_why(tmp_path: Path) -> None:
+    with pytest.raises(UnavailableError, match="does not run: Unable to locate a Java Runtime"):
+        version(fake_java(tmp_path, "Unable to locate a Java Runtime"))
+
+
+def test_a_file_that_cannot_be_run_is_no_java(tmp_path: Path) -> None:
+    (tmp_path / "java").write_text("")
+    with pytest.raises(UnavailableError, match="does not run"):
+        version(tmp_path / "java")
+
+
+def test_spark_needs_the_vector_module(tmp_path: Path) -> None:
+    assert runs_spark(fake_java(tmp_path / "full", "java.base@17\njdk.incubator.vector@17"))
+    assert not runs_spark(fake_java(tmp_path / "cut", "java.base@17"))
