@@ -9,13 +9,13 @@ from pathlib import Path
 
 from benchmarks.arena import Arena, arena, deposit, new_id, open_accounts
 from benchmarks.report import report
-from cqrs_cli.core.stored import Remembered
+from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.jobs.run.prepare import prepare
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load as load_aggregate
 from cqrs_cli.settings.settings import load
 from cqrs_cli.state.shard import open_shard
-from cqrs_cli.state.store import Change
+from cqrs_cli.state.store import WriteBatch
 
 
 def main() -> None:
@@ -74,11 +74,11 @@ def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:
         with closing(open_shard(plan.shard(unit), plan.identity(unit, aggregate)).store) as store:
             for start in range(0, given.remembered, 20_000):
                 ids = {
-                    (f"acc-{n % given.accounts}", new_id(given.ids)): Remembered(now, n, "accepted", 1, 1, 0)
+                    (f"acc-{n % given.accounts}", new_id(given.ids)): DedupEntry(now, n, "accepted", 1, 1, 0)
                     for n in range(start, start + 20_000)
                 }
                 positions = store.positions()
-                store.apply(Change(store.token(), positions, positions._replace(clock=now), {}, ids))
+                store.apply(WriteBatch(store.token(), positions, positions._replace(clock=now), {}, ids))
 
 
 def _peer(here: Arena, given: argparse.Namespace, prefix: str) -> dict[str, object]:

@@ -6,13 +6,13 @@ from contextlib import closing
 
 from benchmarks.arena import Arena, arena, command, deposit, greatest_memory
 from benchmarks.report import report
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.jobs.run.prepare import prepare
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.registry import load as load_aggregate
 from cqrs_cli.settings.settings import load
 from cqrs_cli.state.shard import open_shard
-from cqrs_cli.state.store import Change
+from cqrs_cli.state.store import WriteBatch
 
 
 def main() -> None:
@@ -44,8 +44,8 @@ def _fill(here: Arena, given: argparse.Namespace) -> None:
         with closing(open_shard(plan.shard(unit), plan.identity(unit, aggregate)).store) as store:
             mine = [n for n, home in enumerate(homes) if home == unit[1]]
             for start in range(0, len(mine), 20_000):
-                states = {f"acc-{n}": Saved(1, 0, 0, state) for n in mine[start : start + 20_000]}
-                store.apply(Change(store.token(), store.positions(), store.positions(), states))
+                states = {f"acc-{n}": StoredState(1, 0, 0, state) for n in mine[start : start + 20_000]}
+                store.apply(WriteBatch(store.token(), store.positions(), store.positions(), states))
 
 
 def _greatest(here: Arena, given: argparse.Namespace) -> int:

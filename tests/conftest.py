@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from cqrs_cli.kafka.connection.connection import Connection
     from tests.scenarios.secured.broker import Secured
-    from tests.support.harness import Domain
+    from tests.support.harness import TopicHarness
     from tests.support.project import Project
 
 # What its checks compare is told when they fail.
@@ -96,19 +96,19 @@ def prefix() -> str:
 
 
 @pytest.fixture
-def counters(connection: "Connection", prefix: str, tmp_path: Path) -> "Domain":
+def counters(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHarness":
     """Counters on one partition."""
-    from tests.support.harness import Domain
+    from tests.support.harness import TopicHarness
 
-    return Domain(connection, prefix, tmp_path)
+    return TopicHarness(connection, prefix, tmp_path)
 
 
 @pytest.fixture
-def bank(connection: "Connection", prefix: str, tmp_path: Path) -> "Domain":
+def bank(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHarness":
     """Bank accounts on two partitions."""
-    from tests.support.harness import Domain
+    from tests.support.harness import TopicHarness
 
-    return Domain(connection, prefix, tmp_path, "bank_account", partitions=2)
+    return TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ class Outcome(NamedTuple):
     value: bytes
 
 
-class Awaited:
+class OutcomeWaiter:
     """Sends commands and reads their outcomes, read_committed. Use as a context manager.
 
     Reading a partition starts at its end *before* the first command is sent there: an outcome cannot be missed. An
@@ -39,7 +39,7 @@ class Awaited:
         self._early: dict[tuple[str, int, int], Outcome] = {}
         self._met: list[Outcome] = []
 
-    def __enter__(self) -> "Awaited":
+    def __enter__(self) -> "OutcomeWaiter":
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:

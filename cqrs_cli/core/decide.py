@@ -29,7 +29,7 @@ from cqrs_cli.core.messages.outcome import (
 )
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.core.stored import Remembered
+from cqrs_cli.core.stored import DedupEntry
 
 #: (value, key, timestamp in ms): what is produced, to the partition of the input.
 Output = tuple[bytes, bytes | None, int]
@@ -41,7 +41,7 @@ class Context:
 
     partition: int
     state: Callable[[str], Folded | None]  # aggregate id → its state, None if it does not exist
-    remembered: Callable[[str, str], Remembered | None]  # (subject, command id) → the first decision on it
+    remembered: Callable[[str, str], DedupEntry | None]  # (subject, command id) → the first decision on it
     now: Callable[[], int]  # the owner's clock, ms: asked for expiry only
     partition_of: Callable[[bytes], int] | None = None  # where a key hashes to; None: not checked
     topic: str = ""  # the commands topic, named in dead letters
@@ -60,7 +60,7 @@ class Decisions:
     outcomes: list[Output] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     states: dict[str, Folded] = field(default_factory=dict)
-    remembered: dict[tuple[str, str], Remembered] = field(default_factory=dict)
+    remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
 
 
@@ -141,7 +141,7 @@ class _Batch:
                 _reject(verdict, "BUSINESS_RULE", rejected.message, code=rejected.code)
             else:
                 self._accept(envelope, verdict, accepted)
-        self.remembered[envelope.subject, envelope.id] = Remembered(
+        self.remembered[envelope.subject, envelope.id] = DedupEntry(
             record.timestamp, record.offset, verdict.status, verdict.version, verdict.events, mark
         )
 

@@ -55,7 +55,7 @@ def evolve(aggregate: Aggregate, state: State, event: EventEnvelope) -> State:
             "rename no field, and give a new one a default"
         ) from error
     try:
-        return aggregate.at_rest(aggregate.decider.evolve(state, fact))
+        return aggregate.round_trip(aggregate.decider.evolve(state, fact))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the aggregate's own code: anything may come

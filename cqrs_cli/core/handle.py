@@ -65,7 +65,7 @@ def decide_one(
                     "HANDLER_ERROR", f"decide yielded {type(event).__name__}, which is no event"
                 )
             data = aggregate.written(event)
-            state = aggregate.at_rest(evolve(state, aggregate.decode_event[kind](data)))
+            state = aggregate.round_trip(evolve(state, aggregate.decode_event[kind](data)))
             datas.append((kind, data))
     except (UndecidableError, KeyboardInterrupt):
         raise

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 REMEMBERED = ("accepted", "unchanged", "rejected")
 
 
-class Saved(NamedTuple):
+class StoredState(NamedTuple):
     """An aggregate at rest; `version` ≥ 1, `state` is canonical JSON.
 
     Its last event's id is `<partition>/<offset>/<index>`.
@@ -19,7 +19,7 @@ class Saved(NamedTuple):
     state: bytes
 
 
-class Remembered(NamedTuple):
+class DedupEntry(NamedTuple):
     """The first decision on a (subject, id): what a duplicate is answered with."""
 
     timestamp: int  # of the command record, ms
@@ -30,11 +30,11 @@ class Remembered(NamedTuple):
     fingerprint: int  # CRC-32 of type, data and expected version as received
 
 
-class View(Protocol):
+class StateView(Protocol):
     """A consistent look at what a partition remembers."""
 
-    def saved(self, aggregate_id: str) -> Saved | None:
+    def saved(self, aggregate_id: str) -> StoredState | None:
         """The aggregate at rest, None if it does not exist."""
 
-    def remembered(self, subject: str, command_id: str) -> Remembered | None:
+    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """The first decision on this command, None if there is none or it has been dropped."""

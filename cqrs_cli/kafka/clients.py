@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import Need
+from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 T = TypeVar("T")
 
@@ -186,7 +186,7 @@ def is_about_group(error: KafkaError) -> bool:
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
-def failed(connection: Connection, error: KafkaException | KafkaError, need: Need) -> CqrsError:
+def failed(connection: Connection, error: KafkaException | KafkaError, need: RequiredAcl) -> CqrsError:
     """The error to raise for one of librdkafka's; `need` is what had to be allowed."""
     return need.missing() if is_denied(error) else unreachable(connection, error)
 

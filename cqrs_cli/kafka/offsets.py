@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import Need
+from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 
 _STARTING = {
@@ -57,6 +57,6 @@ def standing(connection: Connection, topics: Topics, partitions: Iterable[int]) 
     try:
         return committed(client, topics.commands, partitions)
     except KafkaException as error:
-        raise failed(connection, error, Need("Describe", "group", topics.group)) from error
+        raise failed(connection, error, RequiredAcl("Describe", "group", topics.group)) from error
     finally:
         client.close()

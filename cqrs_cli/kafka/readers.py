@@ -26,7 +26,7 @@ from cqrs_cli.kafka.clients import (
     kafka_error,
 )
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import Need
+from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 #: There is no such partition, as far as the broker asked knows.
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
@@ -64,7 +64,7 @@ def partitions(connection: Connection, topic: str) -> int:
     finally:
         probe.close()
     if found.error is not None and is_denied(found.error):
-        raise Need("Read", "topic", topic).missing()
+        raise RequiredAcl("Read", "topic", topic).missing()
     if found.error or not found.partitions:
         raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
     return len(found.partitions)
@@ -78,7 +78,7 @@ def bounds(
     try:
         return {number: watermarks(probe, topic, number) for number in numbers}
     except KafkaException as error:
-        raise failed(connection, error, Need("Read", "topic", topic)) from error
+        raise failed(connection, error, RequiredAcl("Read", "topic", topic)) from error
     finally:
         probe.close()
 
@@ -119,7 +119,7 @@ def offset_at(connection: Connection, topic: str, partition: int, timestamp: int
             ),
         )
     except KafkaException as error:
-        raise failed(connection, error, Need("Read", "topic", topic)) from error
+        raise failed(connection, error, RequiredAcl("Read", "topic", topic)) from error
     finally:
         probe.close()
     return None if found.offset in (OFFSET_END, -1) else int(found.offset)
@@ -209,7 +209,7 @@ def failure(connection: Connection, topic: str, partition: int, error: KafkaErro
             f"{topic} partition {partition}: {error.str()}",
             "records were deleted while they were read, or that broker has just come back: try again",
         )
-    return failed(connection, error, Need("Read", "topic", topic))
+    return failed(connection, error, RequiredAcl("Read", "topic", topic))
 
 
 class MissingError(ConfigurationError):

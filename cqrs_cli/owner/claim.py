@@ -163,6 +163,6 @@ def _number(token: str) -> int:
     return int(head) if head.isdigit() else 0
 
 
-def next_generation(clock: int, seen: list[Claim | None]) -> int:
+def next_run_epoch(clock: int, seen: list[Claim | None]) -> int:
     """The generation of a new run: after every one seen, and not before the clock (ms)."""
     return max([clock, *(claim.generation + 1 for claim in seen if claim is not None)])

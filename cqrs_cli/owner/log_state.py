@@ -9,19 +9,19 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import first_record, last_record, read
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 from cqrs_cli.owner.claim import Claim
-from cqrs_cli.owner.plan import Ground
-from cqrs_cli.owner.position import Log, contradiction, gap
+from cqrs_cli.owner.plan import AggregateTopics
+from cqrs_cli.owner.position import LogState, contradiction, gap
 from cqrs_cli.owner.recover import outcome_of
 
 
 def look(
     connection: Connection,
-    ground: Ground,
+    ground: AggregateTopics,
     partition: int,
     bounds: Mapping[Kind, tuple[int, int]],
     committed: int | None,
     claim: Claim | None,
-) -> tuple[Log, Record | None]:
+) -> tuple[LogState, Record | None]:
     """What the logs of a partition say, and its last outcome. `bounds`: (start, high watermark) of each.
 
     Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for what is none.
@@ -37,7 +37,7 @@ def look(
         made = None
     commands = _Commands(connection, topics, partition, start, end)
     lies = commands.hold(decided, last)
-    log = Log(
+    log = LogState(
         aggregate=topics.aggregate,
         topic=topics.commands,
         partition=partition,
@@ -67,7 +67,7 @@ def cause_of(event: Record | None) -> int | None:
         return None
 
 
-def check_last_decided(log: Log) -> None:
+def check_last_decided(log: LogState) -> None:
     """The last command decided must lie where it lay: a topic that was made again took its committed offset, and with
     it the old topic's id, away. Raises `ContradictionError`.
     """
@@ -77,7 +77,7 @@ def check_last_decided(log: Log) -> None:
         raise contradiction(log, what, log.start)
 
 
-def check_gap(connection: Connection, log: Log, at: int) -> int:
+def check_gap(connection: Connection, log: LogState, at: int) -> int:
     """Nothing undecided may lie before the committed offset: where to go on, behind control records. Raises
     `ContradictionError`.
     """

@@ -24,11 +24,11 @@ from cqrs_cli.kafka.writer import BatchLateError, BatchRefusedError, FencedWrite
 from cqrs_cli.owner.claim import Accepted, Claim, Judgement, judge, parse_claim, succeed
 from cqrs_cli.owner.explain import named
 from cqrs_cli.owner.log_state import check_gap, check_last_decided, look
-from cqrs_cli.owner.plan import Plan, Unit
+from cqrs_cli.owner.plan import Partition, Plan
 from cqrs_cli.owner.position import position
 from cqrs_cli.owner.recover import fold_events, fold_outcomes
-from cqrs_cli.owner.signals import LostError, StandDown, TooMuchError
-from cqrs_cli.owner.state_cache import APPLY_EVERY, Ledger
+from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
+from cqrs_cli.owner.state_cache import APPLY_EVERY, StateCache
 from cqrs_cli.state.store import Store
 
 #: How often an idle owner looks at the claims, and commits a position that only control records moved, in seconds.
@@ -49,13 +49,13 @@ BACKLOG = 1000
 MOST_COMMANDS = 5_000
 
 
-class Tenure:
+class Owner:
     """Steps 1 to 5 for one partition. Use as a context manager: the clients go with it."""
 
     def __init__(
         self,
         plan: Plan,
-        unit: Unit,
+        unit: Partition,
         aggregate: Aggregate,
         store: Store,
         mine: Claim,
@@ -88,7 +88,7 @@ class Tenure:
         self.at = 0
         self.rested = 0.0  # when the next batch may begin, monotonic
 
-    def __enter__(self) -> "Tenure":
+    def __enter__(self) -> "Owner":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -151,7 +151,7 @@ class Tenure:
         self.store.take(self.mine.token, self.store.token())
         failpoints.reached("recover.taken")
         # It reads the positions, before the log's end is asked for.
-        self.ledger = Ledger(self.aggregate, self.store, self.mine.token)
+        self.ledger = StateCache(self.aggregate, self.store, self.mine.token)
         outcomes = self._uncommitted(self.topics.outcomes)
         events = self._uncommitted(self.topics.events)
         self.writer.expect(events[1], outcomes[1])
@@ -172,7 +172,7 @@ class Tenure:
                 accepted,
             )
         self.ledger.fold(self.ledger.positions._replace(commands=self.at))
-        self.store.note_code(self.aggregate.code, self.mine.token)
+        self.store.set_code_digest(self.aggregate.code, self.mine.token)
         self.recovered = True
         failpoints.reached("recover.after")
 
@@ -251,7 +251,7 @@ class Tenure:
             ) from error
         except BatchRefusedError as error:
             late, undecidable = isinstance(error, BatchLateError), decisions.counts["failed"] == len(records)
-            raise TooMuchError(records[0].offset, len(records), str(error), late, undecidable) from error
+            raise BatchTooLarge(records[0].offset, len(records), str(error), late, undecidable) from error
         self.ledger.absorb(decisions, end, written.events, written.outcomes)
 
     def _context(self) -> Context:
@@ -274,9 +274,9 @@ class Tenure:
         found = committed(self.watcher, self.topics.commands, [self.partition])[self.partition]
         standing = parse_claim(found.metadata)
         if found.offset is None:  # perhaps with its topic: step 3 of the next tenure says
-            raise LostError("the group's offset is gone")
+            raise ClaimLost("the group's offset is gone")
         if self._judge(standing) is not Judgement.MINE:
-            raise LostError("an older run came back")
+            raise ClaimLost("an older run came back")
         if refresh or self.at != self.committed:
             self._commit_position(self.at)
 
@@ -292,7 +292,7 @@ class Tenure:
     def _judge(self, standing: Claim | None) -> Judgement:
         judgement = judge(self.mine, standing)
         if judgement.ends:
-            raise StandDown(judgement, standing)
+            raise Superseded(judgement, standing)
         return judgement
 
     def _commit_position(self, offset: int) -> None:

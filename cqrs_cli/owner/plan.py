@@ -13,7 +13,7 @@ from cqrs_cli.owner.claim import Claim, Counts
 from cqrs_cli.state.shard import Identity
 
 
-class Unit(NamedTuple):
+class Partition(NamedTuple):
     """What has one owner: a partition of an aggregate's topics."""
 
     aggregate: str
@@ -21,7 +21,7 @@ class Unit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class AggregateTopics:
     """One aggregate's topics as the driver found them."""
 
     topics: Topics
@@ -36,7 +36,7 @@ class Plan:
     """One submission of one run: the same for all its tasks."""
 
     connection: Connection
-    grounds: dict[str, Ground]  # by aggregate
+    grounds: dict[str, AggregateTopics]  # by aggregate
     package: str
     root: Path  # where the package lies; on a worker it comes from the shipped archive
     partitioner: Partitioner
@@ -45,21 +45,23 @@ class Plan:
     generation: int
     run: str
     submission: int = 0
-    targets: dict[Unit, int] | None = None  # where `--once` ends: commands offset by partition
-    accept_loss: dict[Unit, int] = field(default_factory=dict)
-    refused: dict[Unit, frozenset[int]] = field(default_factory=dict)
+    targets: dict[Partition, int] | None = None  # where `--once` ends: commands offset by partition
+    accept_loss: dict[Partition, int] = field(default_factory=dict)
+    refused: dict[Partition, frozenset[int]] = field(default_factory=dict)
 
-    def units(self) -> list[Unit]:
+    def units(self) -> list[Partition]:
         """Every (aggregate, partition) of the run."""
         return [
-            Unit(name, p) for name, ground in sorted(self.grounds.items()) for p in range(ground.partitions)
+            Partition(name, p)
+            for name, ground in sorted(self.grounds.items())
+            for p in range(ground.partitions)
         ]
 
-    def share(self, task: int, tasks: int) -> list[Unit]:
+    def share(self, task: int, tasks: int) -> list[Partition]:
         """What one of `tasks` tasks owns."""
         return self.units()[task::tasks]
 
-    def claim(self, unit: Unit, attempt: int) -> Claim:
+    def claim(self, unit: Partition, attempt: int) -> Claim:
         """The claim of a task's attempt, before it has seen the one that stands."""
         ground = self.grounds[unit.aggregate]
         return Claim(
@@ -72,11 +74,11 @@ class Plan:
             ground.partitions,
         )
 
-    def shard(self, unit: Unit) -> Path:
+    def shard(self, unit: Partition) -> Path:
         """The folder of a partition's shard."""
         return shard_folder(self.state_dir, self.grounds[unit.aggregate].topics) / str(unit.partition)
 
-    def identity(self, unit: Unit, aggregate: Aggregate) -> Identity:
+    def identity(self, unit: Partition, aggregate: Aggregate) -> Identity:
         """What the shard of a partition is a cache of."""
         ground = self.grounds[unit.aggregate]
         return Identity(
@@ -96,10 +98,10 @@ def shard_folder(state_dir: Path, topics: Topics) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class OwnerResult:
     """How an owner ended: quietly (`error` None), or with the error that ends the run."""
 
-    unit: Unit
+    unit: Partition
     counts: Counts
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()

@@ -6,7 +6,7 @@ from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, U
 from cqrs_cli.owner.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
 
 
-class Log(NamedTuple):
+class LogState(NamedTuple):
     """What the topics of one partition say; offsets are of the commands topic.
 
     Outcomes and events that were there when an operator accepted a loss say nothing any more.
@@ -31,7 +31,7 @@ class Log(NamedTuple):
     claim: Claim | None  # what rides with it
 
 
-def position(log: Log, accept_loss: int | None = None) -> int:
+def position(log: LogState, accept_loss: int | None = None) -> int:
     """The offset to decide next. The caller still has to see that `gap(log)` holds nothing but control records.
 
     Raises `ConfigurationError` if the partition count changed, `ContradictionError` for anything that would lose or
@@ -79,7 +79,7 @@ def position(log: Log, accept_loss: int | None = None) -> int:
     return max(at, log.start)
 
 
-def gap(log: Log, at: int) -> tuple[int, int]:
+def gap(log: LogState, at: int) -> tuple[int, int]:
     """The stretch of commands between `at` and the committed offset: it must hold nothing but control records."""
     return (at, log.committed) if log.committed is not None and log.committed > at else (at, at)
 
@@ -93,7 +93,7 @@ def check_place(topic: str, partition: int, offset: int, start: int, end: int) -
         )
 
 
-def contradiction(log: Log, what: str, onward: int) -> CqrsError:
+def contradiction(log: LogState, what: str, onward: int) -> CqrsError:
     """Exit 5, naming the operator's way out: `onward`, or what of the log is nearest to it and not decided."""
     onward = min(max(onward, log.start, _decided(log)), log.end)
     if log.committed is not None and _is_spent(log, onward):
@@ -105,36 +105,36 @@ def contradiction(log: Log, what: str, onward: int) -> CqrsError:
     )
 
 
-def _nothing_lost(log: Log, at: int) -> bool:
+def _nothing_lost(log: LogState, at: int) -> bool:
     """Whether the committed offset, if an owner committed it, says that what lay before the log's start held no more
     commands."""
     return _is_ours(log) and log.committed is not None and log.committed >= log.start and at <= log.committed
 
 
-def _is_ours(log: Log) -> bool:
+def _is_ours(log: LogState) -> bool:
     """Whether an owner committed the offset that stands, while it decided this log."""
     return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
 
 
-def _is_another(log: Log) -> bool:
+def _is_another(log: LogState) -> bool:
     """Whether the claim was made when another topic had this name."""
     return log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id)
 
 
-def _accepted(log: Log) -> Accepted | None:
+def _accepted(log: LogState) -> Accepted | None:
     """What an operator accepted as lost of this very log."""
     if log.claim is None or log.claim.topic_id != log.topic_id:
         return None
     return log.claim.accepted
 
 
-def _is_spent(log: Log, word: int) -> bool:
+def _is_spent(log: LogState, word: int) -> bool:
     """Whether this very word was obeyed: the position in the log has moved on since."""
     accepted = _accepted(log)
     return accepted is not None and word == accepted.at < (log.committed or 0) <= log.end
 
 
-def _decided(log: Log) -> int:
+def _decided(log: LogState) -> int:
     """Below which offset of this very log everything is decided or accepted as lost, as far as anything shows."""
     if _is_another(log):
         return 0
@@ -147,7 +147,7 @@ def _decided(log: Log) -> int:
     return max((offset for offset in shown if offset <= log.end), default=0)
 
 
-def _made_again(log: Log) -> str | None:
+def _made_again(log: LogState) -> str | None:
     """Which of the other topics is not the one that the last owner wrote to."""
     before = UNKNOWN_OTHERS if log.claim is None else log.claim.other_ids
     for name, was, now in zip(("events", "outcomes"), before, log.other_ids, strict=True):

@@ -10,13 +10,13 @@ from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import REMEMBERED, Remembered
+from cqrs_cli.core.stored import REMEMBERED, DedupEntry
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import offset_at, read
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import Accepted
-from cqrs_cli.owner.state_cache import Ledger
+from cqrs_cli.owner.state_cache import StateCache
 
 
 def fold_events(
@@ -24,7 +24,7 @@ def fold_events(
     aggregate: Aggregate,
     topics: Topics,
     partition: int,
-    ledger: Ledger,
+    ledger: StateCache,
     bounds: tuple[int, int],
     accepted: Accepted | None = None,
 ) -> None:
@@ -51,7 +51,7 @@ def fold_events(
 
 
 def _folded(
-    aggregate: Aggregate, topics: Topics, partition: int, ledger: Ledger, records: list[Record]
+    aggregate: Aggregate, topics: Topics, partition: int, ledger: StateCache, records: list[Record]
 ) -> dict[str, Folded]:
     states: dict[str, Folded] = {}
     for record in records:
@@ -73,7 +73,7 @@ def fold_outcomes(
     connection: Connection,
     topics: Topics,
     partition: int,
-    ledger: Ledger,
+    ledger: StateCache,
     bounds: tuple[int, int],
     last: Record | None,
     window: int,
@@ -97,7 +97,7 @@ def fold_outcomes(
     for records in read(connection, topics.outcomes, partition, max(at, start), end):
         positions = ledger.positions
         clock = max(positions.clock, *(record.timestamp for record in records))
-        remembered: dict[tuple[str, str], Remembered] = {}
+        remembered: dict[tuple[str, str], DedupEntry] = {}
         decided = positions.commands
         latest: dict[str, OutcomeEnvelope] = {}
         for record in records:
@@ -119,7 +119,7 @@ def fold_outcomes(
 
 
 def _check_events(
-    topics: Topics, partition: int, ledger: Ledger, latest: Mapping[str, OutcomeEnvelope], onward: int
+    topics: Topics, partition: int, ledger: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
 ) -> None:
     """Where events were lost, aggregates would be decided on as they once were."""
     with ledger.looking():
@@ -152,13 +152,13 @@ def outcome_of(topics: Topics, partition: int, record: Record) -> OutcomeEnvelop
         ) from error
 
 
-def remember(into: dict[tuple[str, str], Remembered], outcome: OutcomeEnvelope, timestamp: int) -> None:
+def remember(into: dict[tuple[str, str], DedupEntry], outcome: OutcomeEnvelope, timestamp: int) -> None:
     """What deciding remembered, read back from its outcome. An `ID_REUSED` never replaces what is remembered."""
     verdict = outcome.data
     if outcome.subject is None or outcome.causationid is None or verdict.status not in REMEMBERED:
         return
     if verdict.reason == "ID_REUSED" or not isinstance(verdict.fingerprint, int):
         return
-    into[outcome.subject, outcome.causationid] = Remembered(
+    into[outcome.subject, outcome.causationid] = DedupEntry(
         timestamp, verdict.offset, verdict.status, verdict.version, verdict.events, verdict.fingerprint
     )

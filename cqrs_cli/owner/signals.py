@@ -3,7 +3,7 @@
 from cqrs_cli.owner.claim import Claim, Judgement
 
 
-class StandDown(Exception):
+class Superseded(Exception):
     """The claim that stands says to end: `judgement` is TAKEN_OVER or STRAGGLER."""
 
     def __init__(self, judgement: Judgement, standing: Claim | None) -> None:
@@ -12,11 +12,11 @@ class StandDown(Exception):
         self.standing = standing
 
 
-class LostError(Exception):
+class ClaimLost(Exception):
     """The claim that stands is not this tenure's any more, though nobody later has it: begin again."""
 
 
-class TooMuchError(Exception):
+class BatchTooLarge(Exception):
     """A batch that its own records keep from being committed: its first offset and how many it held.
 
     `late`: it may also be the broker's fault, so a single record is not to blame. `undecidable`: none of them was more

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.decide import Decisions
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.stored import Remembered, Saved, View
+from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.state.store import Change, Positions, Store
+from cqrs_cli.state.store import Positions, Store, WriteBatch
 
 #: So many commands may wait to be applied. Larger changes with random ids dirty so many pages that LMDB keeps
 #: hundreds of MB of anonymous memory (measured: 100,000 cost 200 MB a shard and 5 % less time an id).
@@ -21,17 +21,17 @@ APPLY_EVERY = 5_000
 CACHED_STATES = 20_000
 
 
-class Ledger:
+class StateCache:
     """Reads through to the store; writes only through `settle` and `fold`, each one change under the owner's token."""
 
     def __init__(self, aggregate: Aggregate, store: Store, token: str) -> None:
         self._aggregate = aggregate
         self._store = store
         self._token = token
-        self._view: View | None = None
+        self._view: StateView | None = None
         self._settled = self.positions = store.positions()
         self._states: dict[str, Folded] = {}
-        self._remembered: dict[tuple[str, str], Remembered] = {}
+        self._remembered: dict[tuple[str, str], DedupEntry] = {}
         self._cache: dict[str, Folded] = {}
 
     @contextmanager
@@ -55,7 +55,7 @@ class Ledger:
             return None
         return self._keep(aggregate_id, unpack(self._aggregate, aggregate_id, saved))
 
-    def remembered(self, subject: str, command_id: str) -> Remembered | None:
+    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """The first decision on a command."""
         known = self._remembered.get((subject, command_id))
         if known is not None:
@@ -98,7 +98,7 @@ class Ledger:
         self,
         end: Positions,
         states: Mapping[str, Folded] | None = None,
-        remembered: Mapping[tuple[str, str], Remembered] | None = None,
+        remembered: Mapping[tuple[str, str], DedupEntry] | None = None,
     ) -> None:
         """Apply what was read back from the log; nothing may be waiting."""
         self._apply(end, states or {}, remembered or {})
@@ -110,19 +110,19 @@ class Ledger:
         self,
         end: Positions,
         states: Mapping[str, Folded],
-        remembered: Mapping[tuple[str, str], Remembered],
+        remembered: Mapping[tuple[str, str], DedupEntry],
     ) -> None:
         packed = {aggregate_id: pack(self._aggregate, folded) for aggregate_id, folded in states.items()}
-        self._store.apply(Change(self._token, self._settled, end, packed, remembered))
+        self._store.apply(WriteBatch(self._token, self._settled, end, packed, remembered))
         self._settled = end
 
 
-def pack(aggregate: Aggregate, folded: Folded) -> Saved:
+def pack(aggregate: Aggregate, folded: Folded) -> StoredState:
     """An aggregate as it rests."""
-    return Saved(folded.version, folded.offset, folded.index, aggregate.encode_state(folded.state))
+    return StoredState(folded.version, folded.offset, folded.index, aggregate.encode_state(folded.state))
 
 
-def unpack(aggregate: Aggregate, aggregate_id: str, saved: Saved) -> Folded:
+def unpack(aggregate: Aggregate, aggregate_id: str, saved: StoredState) -> Folded:
     """An aggregate as it is decided on; raises `ContradictionError` if the code cannot read what the code wrote."""
     try:
         state = aggregate.decode_state(saved.state)

@@ -13,7 +13,7 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed
-from cqrs_cli.kafka.topics.acls import Need
+from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import Claim, parse_claim
 from cqrs_cli.owner.plan import shard_folder
@@ -28,7 +28,7 @@ class Shard(NamedTuple):
     digest: int | None
 
 
-class Partition(NamedTuple):
+class PartitionStatus(NamedTuple):
     """Commands are in the log from `start` to `end`, and decided below `position` (None: none yet, or it expired)."""
 
     partition: int
@@ -46,7 +46,7 @@ class Partition(NamedTuple):
 
 def overview(
     connection: Connection, topics: Topics, state_dir: Path, with_digest: bool = False
-) -> list[Partition]:
+) -> list[PartitionStatus]:
     """Every partition of an aggregate; raises `ConfigurationError` if its topics do not exist."""
     numbers = range(readers.partitions(connection, topics.commands))
     client = clients.consumer(connection, group=topics.group, isolation="read_uncommitted")
@@ -62,13 +62,13 @@ def overview(
         claim = parse_claim(positions[number].metadata)
         path = shard_folder(state_dir, topics) / str(number)
         shard = None if claim is None else _shard(path, claim.topic_id, with_digest)
-        seen.append(Partition(number, *bounds[number], positions[number].offset, claim, shard))
+        seen.append(PartitionStatus(number, *bounds[number], positions[number].offset, claim, shard))
     return seen
 
 
 def _failure(connection: Connection, topics: Topics, error: KafkaException) -> CqrsError:
     """Of a group that may not be described librdkafka only says that time is up."""
-    need = Need("Describe", "group", topics.group)
+    need = RequiredAcl("Describe", "group", topics.group)
     with Admin(connection) as admin:
         return need.missing("read") if admin.missing([need]) else clients.failed(connection, error, need)
 

@@ -21,9 +21,9 @@ from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT
 from cqrs_cli.owner.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.owner.denied import denied
-from cqrs_cli.owner.owner import MOST_COMMANDS, Tenure
-from cqrs_cli.owner.plan import Ending, Plan, Unit
-from cqrs_cli.owner.signals import LostError, StandDown, TooMuchError
+from cqrs_cli.owner.owner import MOST_COMMANDS, Owner
+from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
+from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
 from cqrs_cli.owner.warm_up import warm
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.shard import open_shard
@@ -53,11 +53,11 @@ CONTRADICTED = 20.0
 FORGOTTEN = 30.0
 
 
-class Owner:
+class Supervisor:
     """One partition, through as many tenures as errors make necessary."""
 
     def __init__(
-        self, plan: Plan, unit: Unit, aggregate: Aggregate, attempt: int, stopping: threading.Event
+        self, plan: Plan, unit: Partition, aggregate: Aggregate, attempt: int, stopping: threading.Event
     ) -> None:
         self.plan = plan
         self.unit = unit
@@ -67,10 +67,10 @@ class Owner:
         self.most = MOST_COMMANDS
         self.refused = plan.refused.get(unit, frozenset())  # offsets that get a failed outcome unread
         self.notes: list[str] = []
-        self.tenure: Tenure | None = None
+        self.tenure: Owner | None = None
         self.store: Store | None = None
         self.missing, self.contradicted = _Lasting(), _Lasting()
-        self.ending = Ending(unit, self.mine.counts)
+        self.ending = OwnerResult(unit, self.mine.counts)
         self._looked = self._woke = time.monotonic()
 
     def end_if_stuck(self) -> None:
@@ -116,7 +116,7 @@ class Owner:
             error = CqrsError(
                 f"{_where(self.unit)}: {type(bug).__name__}: {bug}", "see the log for the traceback"
             )
-        self.ending = Ending(self.unit, self.mine.counts, error, tuple(self.notes))
+        self.ending = OwnerResult(self.unit, self.mine.counts, error, tuple(self.notes))
 
     def _serve(self) -> CqrsError | None:
         identity = self.plan.identity(self.unit, self.aggregate)
@@ -154,9 +154,9 @@ class Owner:
                     tenure.recover()
                     tenure.loop(self.stopping.is_set)
                     return None
-                except StandDown as end:
+                except Superseded as end:
                     return _stood_down(end)
-                except TooMuchError as error:
+                except BatchTooLarge as error:
                     if error.size == 1 and not error.late and not self._bury(error):
                         return _undecided(self.unit, tenure.topics.commands, error)
                     tenure.most = max(1, error.size // 2)
@@ -174,7 +174,7 @@ class Owner:
                     self._tell(error)
                 except StalledError as error:
                     return error
-                except (KafkaException, UnavailableError, LostError, NotOwnerError) as error:
+                except (KafkaException, UnavailableError, ClaimLost, NotOwnerError) as error:
                     if isinstance(error, KafkaException) and is_denied(error):
                         return denied(self.plan.connection, tenure.topics)
                     self._tell(error)
@@ -187,14 +187,14 @@ class Owner:
             pause = min(pause * 2, LONGEST_PAUSE)
             try:
                 self._judge_again()
-            except StandDown as end:
+            except Superseded as end:
                 return _stood_down(end)
         return None
 
-    def _tenure(self, store: Store) -> Tenure:
-        return Tenure(self.plan, self.unit, self.aggregate, store, self.mine, self.most, self.refused)
+    def _tenure(self, store: Store) -> Owner:
+        return Owner(self.plan, self.unit, self.aggregate, store, self.mine, self.most, self.refused)
 
-    def _bury(self, error: TooMuchError) -> bool:
+    def _bury(self, error: BatchTooLarge) -> bool:
         """Whether the record can be done with by leaving its bytes out of its dead letter, which is larger than the
         broker takes: unpacked, a small record may be of any size.
         """
@@ -209,7 +209,7 @@ class Owner:
         return True
 
     def _judge_again(self) -> None:
-        """6: read the claim without waiting for pending commits; raises `StandDown` if it is a later one."""
+        """6: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
         topics, partition = self.plan.grounds[self.unit.aggregate].topics, self.unit.partition
         try:
             claim = parse_claim(standing(self.plan.connection, topics, [partition])[partition].metadata)
@@ -217,9 +217,9 @@ class Owner:
             return  # the next tenure will see
         judgement = judge(self.mine, claim)
         if judgement.ends:
-            raise StandDown(judgement, claim)
+            raise Superseded(judgement, claim)
 
-    def _is_believable(self, tenure: Tenure) -> bool:
+    def _is_believable(self, tenure: Owner) -> bool:
         """Whether a contradiction is one, rather than a successor at work."""
         try:
             return believable(tenure.mine, tenure.claimed, tenure.standing_now())
@@ -242,7 +242,7 @@ class _Lasting:
         return now - self._first >= seconds
 
 
-def _stood_down(end: StandDown) -> CqrsError | None:
+def _stood_down(end: Superseded) -> CqrsError | None:
     if end.judgement is Judgement.STRAGGLER or end.standing is None:
         return None
     return TakenOverError(
@@ -251,7 +251,7 @@ def _stood_down(end: StandDown) -> CqrsError | None:
     )
 
 
-def _undecided(unit: Unit, topic: str, error: TooMuchError) -> CqrsError:
+def _undecided(unit: Partition, topic: str, error: BatchTooLarge) -> CqrsError:
     name, partition = unit
     return CqrsError(
         f"{topic} partition {partition} offset {error.offset} cannot be decided: {error}",
@@ -259,5 +259,5 @@ def _undecided(unit: Unit, topic: str, error: TooMuchError) -> CqrsError:
     )
 
 
-def _where(unit: Unit) -> str:
+def _where(unit: Partition) -> str:
     return f"{unit.aggregate} partition {unit.partition}"

@@ -5,14 +5,14 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.kafka.readers import bounds, last_record
 from cqrs_cli.owner.claim import may_warm, parse_claim
-from cqrs_cli.owner.plan import Plan, Unit
+from cqrs_cli.owner.plan import Partition, Plan
 from cqrs_cli.owner.recover import fold_events, fold_outcomes
-from cqrs_cli.owner.state_cache import Ledger
+from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.store import NotOwnerError, Store
 
 
-def warm(plan: Plan, unit: Unit, aggregate: Aggregate, store: Store) -> None:
+def warm(plan: Plan, unit: Partition, aggregate: Aggregate, store: Store) -> None:
     """Fold what is visible into the shard; a living owner's is left alone. Raises `CorruptError` and nothing else."""
     name, partition = unit
     topics, connection = plan.grounds[name].topics, plan.connection
@@ -21,7 +21,7 @@ def warm(plan: Plan, unit: Unit, aggregate: Aggregate, store: Store) -> None:
         claim = parse_claim(standing(connection, topics, [partition])[partition].metadata)
         if not may_warm(token, claim):
             return
-        ledger = Ledger(aggregate, store, token)
+        ledger = StateCache(aggregate, store, token)
         outcomes = bounds(connection, topics.outcomes, [partition])[partition]
         events = bounds(connection, topics.events, [partition])[partition]  # at least those of the outcomes
         last = last_record(connection, topics.outcomes, partition, *outcomes)

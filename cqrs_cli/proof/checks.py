@@ -8,19 +8,19 @@ from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_moment, rfc3339
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Told, key_of
+from cqrs_cli.proof.traces import OutcomeTrace, key_of
 from cqrs_cli.proof.verdict import BLIND, VERSION_REASONS
 
 #: A command that has expired is rejected for that, and not for one of these.
 AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
 
 
-def given_up(told: Told) -> bool:
+def given_up(told: OutcomeTrace) -> bool:
     """Whether an operator did (`run --fail`): the command was not read, and its bytes are not kept."""
     return told.reason == "TOO_LARGE" and told.subject is None
 
 
-def faults(scope: Scope, record: Record, told: Told) -> Iterator[str]:
+def faults(scope: Scope, record: Record, told: OutcomeTrace) -> Iterator[str]:
     """Everything in which an outcome contradicts its command."""
     if told.timestamp != record.timestamp:
         yield "does not have the timestamp of its command"
@@ -41,7 +41,7 @@ def faults(scope: Scope, record: Record, told: Told) -> Iterator[str]:
 
 
 def _readable(
-    scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, told: Told
+    scope: Scope, record: Record, key: bytes, envelope: CommandEnvelope, told: OutcomeTrace
 ) -> Iterator[str]:
     """For a command whose envelope can be read."""
     expected = envelope.expected_text()
@@ -70,7 +70,7 @@ def _readable(
     yield from _expiry(record, envelope.expirytime, told)
 
 
-def _expiry(record: Record, expires: datetime | None, told: Told) -> Iterator[str]:
+def _expiry(record: Record, expires: datetime | None, told: OutcomeTrace) -> Iterator[str]:
     """Expired is what an owner came to after its time, by the later of the record's timestamp and its own clock."""
     if told.reason != "EXPIRED":
         decided = told.status in ("accepted", "unchanged") or told.reason in AFTER_EXPIRY

@@ -8,12 +8,12 @@ import msgspec
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import LIMIT, Buried, Traces, key_of
+from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, Traces, key_of
 
 WHY = ["cqrs.reason", "cqrs.message", "cqrs.topic", "cqrs.partition", "cqrs.offset"]
 
 
-class Letters:
+class DeadLetters:
     """The dead letters of a partition, read in the order of the log."""
 
     def __init__(self, scope: Scope, traces: Traces, outcomes: Traces, findings: Findings) -> None:
@@ -36,7 +36,7 @@ class Letters:
             again = self._outcomes.began_again and loss is not None and command >= loss.at
             self._traces.keep(command, record.offset, letter, after_loss=again)
 
-    def _letter(self, record: Record) -> tuple[int, Buried]:
+    def _letter(self, record: Record) -> tuple[int, DeadLetterTrace]:
         """The command that failed, and the trace; raises `ValueError` if the headers do not say."""
         headers = record.headers or []
         original, why = headers[: -len(WHY)], headers[-len(WHY) :]
@@ -48,7 +48,7 @@ class Letters:
         if not (offset.isascii() and offset.isdigit() and int(offset) < LIMIT):
             raise ValueError(f"it is of offset {offset!r}")
         kept = checksums(record.value, original)
-        return int(offset), Buried(record.offset, record.timestamp, key_of(record), reason, *kept)
+        return int(offset), DeadLetterTrace(record.offset, record.timestamp, key_of(record), reason, *kept)
 
 
 def checksums(value: bytes | None, headers: Headers | None) -> tuple[int | None, int]:

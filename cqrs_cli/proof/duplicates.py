@@ -1,16 +1,16 @@
 """An id is decided once within the window, and a repetition points to that decision."""
 
-from cqrs_cli.core.stored import REMEMBERED, Remembered
+from cqrs_cli.core.stored import REMEMBERED, DedupEntry
 from cqrs_cli.proof.decided import Decided, Losses
-from cqrs_cli.proof.dedup_index import Recall
+from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import told_of
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Index, Told
+from cqrs_cli.proof.traces import Index, OutcomeTrace
 from cqrs_cli.proof.verdict import BLIND
 
 
-class Repeats:
+class Duplicates:
     """Takes in outcome after outcome, in the order of the commands.
 
     The records do not tell the window that was set when they were decided. So where it was changed the shortest counts
@@ -23,7 +23,7 @@ class Repeats:
         decided: Decided,
         losses: Losses,
         outcomes: Index,
-        recall: Recall,
+        recall: DedupIndex,
         findings: Findings,
     ) -> None:
         self._shortest = scope.window
@@ -34,7 +34,7 @@ class Repeats:
         self._recall = recall
         self._findings = findings
 
-    def judge(self, command: int, told: Told) -> None:
+    def judge(self, command: int, told: OutcomeTrace) -> None:
         """A failed command is not remembered: its id may be tried again. Nor is a repetition. What fails before it is
         looked up whether its id was decided is none of ours.
         """
@@ -55,10 +55,10 @@ class Repeats:
         if failed:
             return
         decision = (told.timestamp, command, told.status, told.version, told.events, told.fingerprint)
-        self._recall.remember(told.subject, told.cause, Remembered(*decision))
+        self._recall.remember(told.subject, told.cause, DedupEntry(*decision))
 
     def _points_to_first(
-        self, command: int, told: Told, original: tuple[int, str, int, int], before: Remembered | None
+        self, command: int, told: OutcomeTrace, original: tuple[int, str, int, int], before: DedupEntry | None
     ) -> None:
         place, status, version, events = original
         found = told_of(self._outcomes, place) if place < command else None

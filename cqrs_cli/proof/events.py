@@ -6,7 +6,7 @@ from cqrs_cli.core.messages.event import HEADERS, EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.scope import Clock, Scope
-from cqrs_cli.proof.traces import LIMIT, Traces, Written
+from cqrs_cli.proof.traces import LIMIT, EventsTrace, Traces
 
 
 class Events:
@@ -20,7 +20,7 @@ class Events:
         self._findings = findings
         self._time = Clock()
         self._command = -1
-        self._open: Written | None = None  # the events of `_command`, as far as they have come
+        self._open: EventsTrace | None = None  # the events of `_command`, as far as they have come
 
     def read(self, records: Iterable[Record]) -> None:
         """Take in the next ones."""
@@ -88,10 +88,12 @@ class Events:
         return self._scope.loss is not None and at >= self._scope.loss.events
 
 
-def _written(record: Record, event: EventEnvelope, index: int, like: Written | None = None) -> Written:
+def _written(
+    record: Record, event: EventEnvelope, index: int, like: EventsTrace | None = None
+) -> EventsTrace:
     """The trace that this event says its command's events have; with the place of `like`, to compare with that."""
     at, reach = (record.offset, 0) if like is None else (like.at, like.reach)
-    return Written(
+    return EventsTrace(
         at,
         record.timestamp,
         event.subject,

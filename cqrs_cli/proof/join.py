@@ -6,13 +6,13 @@ from typing import Generic, NamedTuple, TypeVar
 import msgspec
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.traces import LIMIT, Buried, Index, Told, Written
+from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, EventsTrace, Index, OutcomeTrace
 
 T = TypeVar("T")
 
-_told: Callable[[bytes], Told] = msgspec.msgpack.Decoder(Told).decode
-_written: Callable[[bytes], Written] = msgspec.msgpack.Decoder(Written).decode
-_buried: Callable[[bytes], Buried] = msgspec.msgpack.Decoder(Buried).decode
+_told: Callable[[bytes], OutcomeTrace] = msgspec.msgpack.Decoder(OutcomeTrace).decode
+_written: Callable[[bytes], EventsTrace] = msgspec.msgpack.Decoder(EventsTrace).decode
+_buried: Callable[[bytes], DeadLetterTrace] = msgspec.msgpack.Decoder(DeadLetterTrace).decode
 
 
 class Row(NamedTuple):
@@ -20,9 +20,9 @@ class Row(NamedTuple):
 
     offset: int
     command: Record | None
-    told: Told | None
-    written: Written | None
-    buried: Buried | None
+    told: OutcomeTrace | None
+    written: EventsTrace | None
+    buried: DeadLetterTrace | None
 
 
 def rows(commands: Iterator[Record], outcomes: Index, events: Index, letters: Index) -> Iterator[Row]:
@@ -56,13 +56,13 @@ class _Head(Generic[T]):
         return value
 
 
-def told_of(outcomes: Index, command: int) -> Told | None:
+def told_of(outcomes: Index, command: int) -> OutcomeTrace | None:
     """What the outcome of a command tells."""
     trace = outcomes.get(command)
     return None if trace is None else _told(trace)
 
 
-def first_told(outcomes: Index, command: int) -> tuple[int, Told] | None:
+def first_told(outcomes: Index, command: int) -> tuple[int, OutcomeTrace] | None:
     """The first command from `command` on that has an outcome, and what that tells."""
     if (told := told_of(outcomes, command)) is not None:
         return command, told
@@ -70,7 +70,7 @@ def first_told(outcomes: Index, command: int) -> tuple[int, Told] | None:
     return next(later, None)
 
 
-def written_by(events: Index, command: int) -> Written | None:
+def written_by(events: Index, command: int) -> EventsTrace | None:
     """The events of a command."""
     trace = events.get(command)
     return None if trace is None else _written(trace)

@@ -12,7 +12,7 @@ from cqrs_cli.proof import verdict
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import first_told
 from cqrs_cli.proof.scope import Clock, Scope
-from cqrs_cli.proof.traces import Told, Traces, key_of
+from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of
 
 T = TypeVar("T")
 
@@ -76,11 +76,11 @@ class Outcomes:
         yield from verdict.faults(said)
 
 
-def _told(record: Record, outcome: OutcomeEnvelope) -> Told:
+def _told(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
     """The trace of an outcome."""
     said = outcome.data
     first = _given(said.original)
-    return Told(
+    return OutcomeTrace(
         record.offset,
         record.timestamp,
         key_of(record),

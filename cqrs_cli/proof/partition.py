@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.dead_letters import Letters
+from cqrs_cli.proof.dead_letters import DeadLetters
 from cqrs_cli.proof.decided import Decided
-from cqrs_cli.proof.dedup_index import Recall
+from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import Findings, Kind, Violation
 from cqrs_cli.proof.join import rows, written_by
@@ -59,7 +59,7 @@ class Proof:
         buried = Traces("dead-letters", scope, scratch.letters, self.findings)
         self.outcomes = Outcomes(scope, self._told, self.findings)
         self.events = Events(scope, written, self._told, self.findings)
-        self.letters = Letters(scope, buried, self._told, self.findings)
+        self.letters = DeadLetters(scope, buried, self._told, self.findings)
         self._rules: Rules | None = None
         if scope.starts["events"]:
             self.findings.add(
@@ -90,7 +90,7 @@ class Proof:
     def conclude(self, commands: Iterator[Record], decided: Decided) -> None:
         """Go through the commands, up to `until`, with what came of each."""
         scratch = self._scratch
-        with Recall(scratch.store) as recall:
+        with DedupIndex(scratch.store) as recall:
             self._rules = Rules(self._scope, decided, scratch.outcomes, recall, self.findings)
             for row in rows(commands, scratch.outcomes, scratch.events, scratch.letters):
                 self._rules.judge(row)

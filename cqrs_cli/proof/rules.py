@@ -3,12 +3,12 @@
 from cqrs_cli.proof import checks
 from cqrs_cli.proof.dead_letters import checksums
 from cqrs_cli.proof.decided import Decided, Losses
-from cqrs_cli.proof.dedup_index import Recall
-from cqrs_cli.proof.duplicates import Repeats
+from cqrs_cli.proof.dedup_index import DedupIndex
+from cqrs_cli.proof.duplicates import Duplicates
 from cqrs_cli.proof.findings import Findings, Kind
 from cqrs_cli.proof.join import Row
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import Buried, Index, Told, Written
+from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace
 from cqrs_cli.proof.versions import Versions
 
 
@@ -16,7 +16,7 @@ class Rules:
     """Judges row after row, in the order of the commands."""
 
     def __init__(
-        self, scope: Scope, decided: Decided, outcomes: Index, recall: Recall, findings: Findings
+        self, scope: Scope, decided: Decided, outcomes: Index, recall: DedupIndex, findings: Findings
     ) -> None:
         self.commands = 0
         self.deleted: dict[Kind, int] = {"commands": 0, "outcomes": 0, "dead-letters": 0}
@@ -26,7 +26,7 @@ class Rules:
         self._add = findings.add
         losses = Losses(decided, scope.loss.at if scope.loss else None, findings)
         self._lacks = losses.lacks
-        self._repeats = Repeats(scope, decided, losses, outcomes, recall, findings)
+        self._repeats = Duplicates(scope, decided, losses, outcomes, recall, findings)
         self._versions = Versions(not scope.starts["events"], losses, recall, findings)
 
     @property
@@ -57,7 +57,7 @@ class Rules:
             return
         if row.command is not None:
             self._lacks(offset, "commands", offset, "has no outcome")
-        traces: tuple[tuple[Kind, Written | Buried | None], ...]
+        traces: tuple[tuple[Kind, EventsTrace | DeadLetterTrace | None], ...]
         traces = (("events", row.written), ("dead-letters", row.buried))
         for kind, trace in traces:
             if trace is not None and offset >= decided.at_most:
@@ -65,7 +65,7 @@ class Rules:
             elif trace is not None:
                 self._lacks(offset, kind, trace.at, f"is of command {offset}, which has no outcome")
 
-    def _told(self, row: Row, told: Told) -> None:
+    def _told(self, row: Row, told: OutcomeTrace) -> None:
         """An outcome and its command."""
         offset, end = row.offset, self._decided.at_most
         if offset >= end:
@@ -79,7 +79,7 @@ class Rules:
         else:
             self._add("outcomes", told.at, f"is of command {offset}, which does not exist")
 
-    def _compare(self, offset: int, told: Told, written: Written) -> None:
+    def _compare(self, offset: int, told: OutcomeTrace, written: EventsTrace) -> None:
         """Events and the outcome of their command: it caused them, and tells how many and where they lead."""
         at = written.at
         if told.status != "accepted":
@@ -99,7 +99,7 @@ class Rules:
         if written.timestamp != told.timestamp:
             self._add("events", at, "does not have the timestamp of its command's outcome")
 
-    def _letter(self, row: Row, told: Told, buried: Buried | None) -> None:
+    def _letter(self, row: Row, told: OutcomeTrace, buried: DeadLetterTrace | None) -> None:
         """What failed is kept in the dead letters, and nothing else is."""
         offset, failed = row.offset, told.status == "failed"
         if buried is None:

@@ -23,7 +23,7 @@ def key_of(record: Record) -> bytes | None:
     return record.key or None
 
 
-class Told(Struct, array_like=True, gc=False):
+class OutcomeTrace(Struct, array_like=True, gc=False):
     """An outcome: what it tells of its command. `at` is its own offset."""
 
     at: int
@@ -43,7 +43,7 @@ class Told(Struct, array_like=True, gc=False):
     decidedat: str | None  # by the owner's clock: of what had expired
 
 
-class Written(Struct, array_like=True, gc=False):
+class EventsTrace(Struct, array_like=True, gc=False):
     """The events of one command, from offset `at` on: the first one announces `count`, they reach up to `reach`."""
 
     at: int
@@ -61,7 +61,7 @@ class Written(Struct, array_like=True, gc=False):
         return self.version + self.count - 1
 
 
-class Buried(Struct, array_like=True, gc=False):
+class DeadLetterTrace(Struct, array_like=True, gc=False):
     """A dead letter: CRC-32 of the bytes and headers that it keeps."""
 
     at: int

@@ -1,16 +1,16 @@
 """From one command of an aggregate to the next no version is missing, and none is there twice."""
 
 from cqrs_cli.proof.decided import Losses
-from cqrs_cli.proof.dedup_index import Recall
+from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings, Kind
-from cqrs_cli.proof.traces import Told, Written
+from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
 from cqrs_cli.proof.verdict import BLIND
 
 
 class Versions:
     """Takes in command after command. Where outcome and events differ, which is told elsewhere, the outcome counts."""
 
-    def __init__(self, has_begin: bool, losses: Losses, recall: Recall, findings: Findings) -> None:
+    def __init__(self, has_begin: bool, losses: Losses, recall: DedupIndex, findings: Findings) -> None:
         """`has_begin`: the events are there from the first one on."""
         self.aggregates = 0
         self._has_begin = has_begin
@@ -18,7 +18,7 @@ class Versions:
         self._recall = recall
         self._findings = findings
 
-    def judge(self, command: int, told: Told | None, written: Written | None) -> None:
+    def judge(self, command: int, told: OutcomeTrace | None, written: EventsTrace | None) -> None:
         """What a command did to its aggregate."""
         if written is not None and written.reach < written.count:
             what = f"is of command {command}, whose events are missing from event {written.reach} of {written.count} on"

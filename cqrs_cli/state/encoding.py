@@ -14,7 +14,7 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Final
 
-from cqrs_cli.core.stored import REMEMBERED, Remembered, Saved
+from cqrs_cli.core.stored import REMEMBERED, DedupEntry, StoredState
 from cqrs_cli.errors import ContradictionError
 
 CODEC: Final = 1
@@ -34,7 +34,7 @@ _pack_remembered, _unpack_remembered, _after_remembered = (
     _REMEMBERED.unpack_from,
     _REMEMBERED.size,
 )
-_new: Callable[[type[Saved], tuple[object, ...]], Saved] = tuple.__new__
+_new: Callable[[type[StoredState], tuple[object, ...]], StoredState] = tuple.__new__
 
 
 def aggregate_key(aggregate_id: str) -> bytes:
@@ -66,7 +66,7 @@ def shorten(key: bytes) -> bytes:
     return _LONG + blake2b(key, digest_size=32).digest()
 
 
-def saved_entry(aggregate_id: str, saved: Saved) -> tuple[bytes, bytes]:
+def saved_entry(aggregate_id: str, saved: StoredState) -> tuple[bytes, bytes]:
     """An aggregate as a key and value of LMDB."""
     key = aggregate_id.encode()
     head = _pack_saved(saved[0], saved[1], saved[2])
@@ -75,16 +75,16 @@ def saved_entry(aggregate_id: str, saved: Saved) -> tuple[bytes, bytes]:
     return key, head + saved[3]
 
 
-def read_saved(value: bytes) -> Saved:
+def read_saved(value: bytes) -> StoredState:
     """The aggregate in the value of an ordinary key."""
-    return _new(Saved, (*_unpack_saved(value), value[_after_saved:]))
+    return _new(StoredState, (*_unpack_saved(value), value[_after_saved:]))
 
 
-def read_long_saved(value: bytes) -> tuple[bytes, Saved]:
+def read_long_saved(value: bytes) -> tuple[bytes, StoredState]:
     """The whole key, and the aggregate, in the value of a shortened key."""
     (length,) = _LENGTH.unpack_from(value, _after_saved)
     start = _after_saved + _LENGTH.size
-    return value[start : start + length], _new(Saved, (*_unpack_saved(value), value[start + length :]))
+    return value[start : start + length], _new(StoredState, (*_unpack_saved(value), value[start + length :]))
 
 
 def is_long(key: bytes) -> bool:
@@ -92,7 +92,7 @@ def is_long(key: bytes) -> bool:
     return key.startswith(_LONG)
 
 
-def remembered_entry(key: bytes, remembered: Remembered) -> tuple[bytes, bytes]:
+def remembered_entry(key: bytes, remembered: DedupEntry) -> tuple[bytes, bytes]:
     """A decision as a key and value of LMDB, `key` being its `id_key`."""
     timestamp, offset, status, version, events, fingerprint = remembered
     value = _pack_remembered(timestamp, offset, version, events, _STATUS_CODES[status], fingerprint)
@@ -101,10 +101,10 @@ def remembered_entry(key: bytes, remembered: Remembered) -> tuple[bytes, bytes]:
     return key, value
 
 
-def read_remembered(value: bytes) -> Remembered:
+def read_remembered(value: bytes) -> DedupEntry:
     """The decision in a value."""
     timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
-    return Remembered(timestamp, offset, REMEMBERED[status], version, events, fingerprint)
+    return DedupEntry(timestamp, offset, REMEMBERED[status], version, events, fingerprint)
 
 
 def check_whole_key(found: bytes, key: bytes) -> None:

@@ -17,11 +17,11 @@ from typing import Final, TypeAlias, TypeVar
 import lmdb
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state import encoding
 from cqrs_cli.state.errors import REBUILD, CorruptError, complaints
 from cqrs_cli.state.lmdb_view import Database, LmdbView, Transaction
-from cqrs_cli.state.store import Change, NotOwnerError, Positions, check_clock, generation_ages
+from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, generation_ages
 
 DATA_FILE: Final = "data.mdb"
 
@@ -104,7 +104,7 @@ class LmdbStore:
     def code(self) -> str:
         return self._read(lambda txn: txn.get(_CODE, b"", self._meta)).decode()
 
-    def note_code(self, code: str, token: str) -> None:
+    def set_code_digest(self, code: str, token: str) -> None:
         def write(txn: Transaction) -> None:
             self._owned(txn, token)
             txn.put(_CODE, code.encode(), db=self._meta)
@@ -119,7 +119,7 @@ class LmdbStore:
         with complaints(self._path), LmdbView(self._begin, self._states, self._ids) as view:
             yield view
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: WriteBatch) -> None:
         check_clock(change)
         before, now = change.start.clock // self._window_ms, change.end.clock // self._window_ms
         # Sorted, since neighbours share pages: each page is found and copied once.
@@ -146,16 +146,16 @@ class LmdbStore:
         failpoints.reached("apply.after")
 
     @contextmanager
-    def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, Saved]]]]:
+    def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, StoredState]]]]:
         """Positions and every aggregate, in one consistent look while the block lasts: keep it short."""
         with complaints(self._path), self._begin() as txn:
             yield _read_head(self._head(txn))[0], self._items(txn)
 
-    def items(self) -> Iterator[tuple[str, Saved]]:
+    def items(self) -> Iterator[tuple[str, StoredState]]:
         with complaints(self._path), self._begin() as txn:
             yield from self._items(txn)
 
-    def _items(self, txn: Transaction) -> Iterator[tuple[str, Saved]]:
+    def _items(self, txn: Transaction) -> Iterator[tuple[str, StoredState]]:
         with txn.cursor(self._states) as cursor:
             for key, value in cursor:
                 if encoding.is_long(key):

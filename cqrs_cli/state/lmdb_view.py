@@ -6,7 +6,7 @@ from typing import Self, TypeAlias
 
 import lmdb
 
-from cqrs_cli.core.stored import Remembered, Saved
+from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.state import encoding
 
 # spelled as text: at run time these classes take no parameters
@@ -15,7 +15,7 @@ Database: TypeAlias = "lmdb._Database"
 
 
 class LmdbView:
-    """A `View` in one read transaction, begun when the block is entered."""
+    """A `StateView` in one read transaction, begun when the block is entered."""
 
     __slots__ = ("_begin", "_get", "_ids", "_states", "_txn", "_where")
 
@@ -41,14 +41,14 @@ class LmdbView:
     ) -> None:
         self._txn.abort()
 
-    def saved(self, aggregate_id: str) -> Saved | None:
+    def saved(self, aggregate_id: str) -> StoredState | None:
         key = aggregate_id.encode()
         if len(key) > encoding.MAX_KEY:
             return self._long_saved(key)
         value = self._get(key)
         return None if value is None else encoding.read_saved(value)
 
-    def _long_saved(self, key: bytes) -> Saved | None:
+    def _long_saved(self, key: bytes) -> StoredState | None:
         value = self._get(encoding.shorten(key))
         if value is None:
             return None
@@ -56,11 +56,11 @@ class LmdbView:
         encoding.check_whole_key(whole, key)
         return saved
 
-    def remembered(self, subject: str, command_id: str) -> Remembered | None:
+    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         whole = key = encoding.id_key(subject, command_id)
         if len(whole) > encoding.MAX_KEY:
             key = encoding.shorten(whole)
-        found: Remembered | None = None
+        found: DedupEntry | None = None
         for cursor, greatest in self._where:
             if key <= greatest and cursor.set_key(key):
                 remembered = self._decision(cursor.value(), whole)
@@ -68,7 +68,7 @@ class LmdbView:
                     found = remembered
         return found
 
-    def _decision(self, value: bytes, whole: bytes) -> Remembered:
+    def _decision(self, value: bytes, whole: bytes) -> DedupEntry:
         if len(whole) > encoding.MAX_KEY:
             encoding.check_whole_key(encoding.whole_key_of_remembered(value), whole)
         return encoding.read_remembered(value)

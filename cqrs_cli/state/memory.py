@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
-from cqrs_cli.core.stored import Remembered, Saved, View
-from cqrs_cli.state.store import Change, NotOwnerError, Positions, check_clock, generation_ages
+from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
+from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, generation_ages
 
 
 class MemoryStore:
@@ -17,8 +17,8 @@ class MemoryStore:
         self._token = ""
         self._code = ""
         self._positions = Positions()
-        self._states: dict[str, Saved] = {}
-        self._generations: dict[int, dict[tuple[str, str], Remembered]] = {}
+        self._states: dict[str, StoredState] = {}
+        self._generations: dict[int, dict[tuple[str, str], DedupEntry]] = {}
 
     def token(self) -> str:
         return self._token
@@ -30,17 +30,17 @@ class MemoryStore:
     def code(self) -> str:
         return self._code
 
-    def note_code(self, code: str, token: str) -> None:
+    def set_code_digest(self, code: str, token: str) -> None:
         self._check_owner(token)
         self._code = code
 
     def positions(self) -> Positions:
         return self._positions
 
-    def view(self) -> AbstractContextManager[View]:
+    def view(self) -> AbstractContextManager[StateView]:
         return nullcontext(_MemoryView(dict(self._states), [dict(g) for g in self._generations.values()]))
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: WriteBatch) -> None:
         check_clock(change)
         young = list(generation_ages(change, self._window_ms))
         self._check_owner(change.token)
@@ -53,7 +53,7 @@ class MemoryStore:
         self._states |= change.states
         self._positions = change.end
 
-    def items(self) -> Iterator[tuple[str, Saved]]:
+    def items(self) -> Iterator[tuple[str, StoredState]]:
         return iter(list(self._states.items()))
 
     def count(self) -> int:
@@ -69,14 +69,14 @@ class MemoryStore:
 
 class _MemoryView:
     def __init__(
-        self, states: dict[str, Saved], generations: list[dict[tuple[str, str], Remembered]]
+        self, states: dict[str, StoredState], generations: list[dict[tuple[str, str], DedupEntry]]
     ) -> None:
         self._states = states
         self._generations = generations
 
-    def saved(self, aggregate_id: str) -> Saved | None:
+    def saved(self, aggregate_id: str) -> StoredState | None:
         return self._states.get(aggregate_id)
 
-    def remembered(self, subject: str, command_id: str) -> Remembered | None:
+    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         found = [g[subject, command_id] for g in self._generations if (subject, command_id) in g]
         return max(found, key=lambda remembered: remembered.timestamp, default=None)

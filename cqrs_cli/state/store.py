@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
-from cqrs_cli.core.stored import Remembered, Saved, View
+from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 
 
 class Positions(NamedTuple):
@@ -16,14 +16,14 @@ class Positions(NamedTuple):
     clock: int = 0  # the greatest timestamp of a decided command record, ms; it never goes back
 
 
-class Change(NamedTuple):
+class WriteBatch(NamedTuple):
     """One write, whole or not at all: made only if token and positions are still `token` and `start`."""
 
     token: str
     start: Positions
     end: Positions
-    states: Mapping[str, Saved] = {}  # aggregate id (not empty) → as it is from now on
-    remembered: Mapping[tuple[str, str], Remembered] = {}  # (subject, command id) → its first decision
+    states: Mapping[str, StoredState] = {}  # aggregate id (not empty) → as it is from now on
+    remembered: Mapping[tuple[str, str], DedupEntry] = {}  # (subject, command id) → its first decision
 
 
 class NotOwnerError(Exception):
@@ -47,20 +47,20 @@ class Store(Protocol):
     def code(self) -> str:
         """The digest of the code that folded what rests here; empty when never noted."""
 
-    def note_code(self, code: str, token: str) -> None:
+    def set_code_digest(self, code: str, token: str) -> None:
         """Note the digest of the code that folds from now on; raises `NotOwnerError` for another's token."""
 
     def positions(self) -> Positions:
         """Where reading continues."""
 
-    def view(self) -> AbstractContextManager[View]:
+    def view(self) -> AbstractContextManager[StateView]:
         """A consistent look while the block lasts. Keep it short: old pages cannot be reused meanwhile.
 
         Of two decisions on one (subject, id), in neighbouring generations, the view gives the later one by its
         timestamp: offsets begin anew with a topic that was made again.
         """
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: WriteBatch) -> None:
         """Make the change.
 
         Raises, with nothing changed: `NotOwnerError` if the token or positions are not the expected ones,
@@ -68,7 +68,7 @@ class Store(Protocol):
         `ConfigurationError` if the disk is full.
         """
 
-    def items(self) -> Iterator[tuple[str, Saved]]:
+    def items(self) -> Iterator[tuple[str, StoredState]]:
         """Every aggregate, in one consistent look, in any order. Finish or close it before the next write."""
 
     def count(self) -> int:
@@ -85,7 +85,7 @@ class Store(Protocol):
         """Make it durable and marked clean, then let go. Idempotent."""
 
 
-def generation_ages(change: Change, window_ms: int) -> Iterator[tuple[tuple[str, str], Remembered, int]]:
+def generation_ages(change: WriteBatch, window_ms: int) -> Iterator[tuple[tuple[str, str], DedupEntry, int]]:
     """What a change remembers and is young enough, with its age: 0 in the clock's generation, 1 before it.
 
     Raises `ValueError` for what lies after the clock.
@@ -99,7 +99,7 @@ def generation_ages(change: Change, window_ms: int) -> Iterator[tuple[tuple[str,
             yield ids, remembered, age
 
 
-def check_clock(change: Change) -> None:
+def check_clock(change: WriteBatch) -> None:
     """Raises `ValueError` if the change turns the clock back."""
     if change.end.clock < change.start.clock:
         raise ValueError(f"the clock goes back from {change.start.clock} to {change.end.clock}")

@@ -8,7 +8,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
 from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.testing import hash_seed
-from cqrs_cli.testing.round_trip import BrokenLaw, Decided, aggregate_of, at_rest, decided, evolved
+from cqrs_cli.testing.round_trip import BrokenLaw, Decided, aggregate_of, decided, evolved, round_trip
 
 Value = TypeVar("Value")
 History = list[Command]
@@ -107,7 +107,7 @@ def _same_each_time(
         value, first = run(state)
         _, again = run(state)
         changed = encode([state, message]) != given
-        _, stored = run(at_rest(aggregate, state))
+        _, stored = run(round_trip(aggregate, state))
     except BrokenLaw:
         raise
     except Exception as error:

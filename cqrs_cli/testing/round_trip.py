@@ -62,15 +62,15 @@ def evolved(aggregate: Aggregate, state: State, event: Event) -> State:
     after = aggregate.decider.evolve(state, event)
     if type(after) is not aggregate.state:
         raise BrokenLaw(f"evolve returned {after!r} for {event!r}, not {aggregate.state.__name__}")
-    back = at_rest(aggregate, after)
+    back = round_trip(aggregate, after)
     if back != after:
         raise BrokenLaw(f"{after!r} does not survive being stored: it is read back as {back!r}")
     return after
 
 
-def at_rest(aggregate: Aggregate, state: State) -> State:
+def round_trip(aggregate: Aggregate, state: State) -> State:
     """The state as it is read back from where it is stored; raises `BrokenLaw` if it cannot be."""
     try:
-        return aggregate.at_rest(state)
+        return aggregate.round_trip(state)
     except (ValueError, TypeError) as error:
         raise BrokenLaw(f"{state!r} does not survive being stored: {error}") from error

@@ -16,7 +16,7 @@ from cqrs_cli.core.decide import Context, Decisions, Output, decide_batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import Remembered
+from cqrs_cli.core.stored import DedupEntry
 
 WINDOW = 1000
 
@@ -117,7 +117,7 @@ class Partition:
 
     def __init__(self, **context: Any) -> None:
         self.states: dict[str, Folded] = {}
-        self.remembered: dict[tuple[str, str], Remembered] = {}
+        self.remembered: dict[tuple[str, str], DedupEntry] = {}
         self.clock = 0
         self.context = context
         self.events: list[Output] = []

@@ -19,9 +19,9 @@ from cqrs_cli.core.fold import FoldError, fold_event
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.core.stored import Remembered
+from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import CqrsError, UsageError
-from cqrs_cli.jobs.replay.fold import Refold, RefoldError
+from cqrs_cli.jobs.replay.fold import RefoldError, ReplayFold
 from cqrs_cli.kafka.embedded import files
 from cqrs_cli.kafka.tailing import Origin
 from cqrs_cli.kafka.topics.topics import Topics
@@ -83,7 +83,7 @@ def test_whatever_an_event_is_it_is_folded_or_named(value: bytes | None) -> None
         folds = True
     except (ValueError, FoldError):
         folds = False
-    refold = Refold(ACCOUNT)
+    refold = ReplayFold(ACCOUNT)
     try:
         refold.fold([record(value, 7)])
     except RefoldError as error:
@@ -100,7 +100,7 @@ def test_whatever_an_outcome_is_it_is_remembered_or_named(value: bytes | None) -
         assert "offset 0 is no outcome" in error.message
         assert error.exit_code == 5
     else:
-        remembered: dict[tuple[str, str], Remembered] = {}
+        remembered: dict[tuple[str, str], DedupEntry] = {}
         remember(remembered, read, 0)
         for ids, first in remembered.items():
             remembered_entry(id_key(*ids), first)

@@ -13,12 +13,12 @@ from cqrs_cli.core.decide import Context, decide_batch
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.owner.claim import parse_claim
-from cqrs_cli.owner.state_cache import Ledger
+from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.state.shard import open_readonly, open_shard
-from cqrs_cli.state.store import Change, Positions
+from cqrs_cli.state.store import Positions, WriteBatch
 from tests.state.test_shard import IDENTITY
 from tests.support.commands import STRUCTURED
 from tests.support.commands import document as command
@@ -61,8 +61,10 @@ def read_shard(folder: Path, bomb: bytes) -> None:
     """As the state of an aggregate at rest."""
     store = open_shard(folder, IDENTITY).store
     store.take("me", "")
-    store.apply(Change("me", store.positions(), Positions(1, 1, 1, 1), {"a": Saved(1, 0, 0, bomb)}, {}))
-    ledger = Ledger(COUNTER, store, "me")
+    store.apply(
+        WriteBatch("me", store.positions(), Positions(1, 1, 1, 1), {"a": StoredState(1, 0, 0, bomb)}, {})
+    )
+    ledger = StateCache(COUNTER, store, "me")
     try:
         with ledger.looking():
             ledger.state("a")

@@ -13,7 +13,7 @@ from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import Remembered, Saved
+from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.owner.recover import remember
 from cqrs_cli.owner.state_cache import pack, unpack
 from tests.model.rules import Rules
@@ -31,7 +31,7 @@ class Commands(tuple[Record, ...]):
 
 
 #: What a shard remembers: ((subject, id), decision), sorted.
-Memory = tuple[tuple[tuple[str, str], Remembered], ...]
+Memory = tuple[tuple[tuple[str, str], DedupEntry], ...]
 
 
 def _increment(offset: int, id: str, **attributes: str) -> Record:
@@ -54,13 +54,13 @@ class Decided(NamedTuple):
     end: int
     events: tuple[bytes, ...]
     outcomes: tuple[bytes, ...]
-    state: Saved | None
+    state: StoredState | None
     memory: Memory  # what it adds
     clock: int
 
 
 @cache
-def decide(commands: Commands, start: int, end: int, state: Saved | None, memory: Memory) -> Decided:
+def decide(commands: Commands, start: int, end: int, state: StoredState | None, memory: Memory) -> Decided:
     """Decide the commands from `start` to `end` on this state."""
     before = unpacked(state)
     known = dict(memory)
@@ -77,7 +77,7 @@ def decide(commands: Commands, start: int, end: int, state: Saved | None, memory
     )
 
 
-def fold(rules: Rules, state: Saved | None, events: Sequence[bytes]) -> Saved | None:
+def fold(rules: Rules, state: StoredState | None, events: Sequence[bytes]) -> StoredState | None:
     """The state after these events; raises `FoldError`."""
     for event in events:
         state = _folded(rules, state, event)
@@ -85,7 +85,7 @@ def fold(rules: Rules, state: Saved | None, events: Sequence[bytes]) -> Saved | 
 
 
 @cache
-def _folded(rules: Rules, state: Saved | None, event: bytes) -> Saved:
+def _folded(rules: Rules, state: StoredState | None, event: bytes) -> StoredState:
     return pack(COUNTER, rules.fold_event(COUNTER, unpacked(state), read_event(event)))
 
 
@@ -93,7 +93,7 @@ def _folded(rules: Rules, state: Saved | None, event: bytes) -> Saved:
 def recalled(commands: Commands, outcome: bytes) -> Memory:
     """What an outcome says was remembered."""
     read = as_outcome(outcome)
-    into: dict[tuple[str, str], Remembered] = {}
+    into: dict[tuple[str, str], DedupEntry] = {}
     remember(into, read, commands[read.data.offset].timestamp)
     return tuple(into.items())
 
@@ -109,7 +109,7 @@ def merged(memory: Memory, more: Memory) -> Memory:
     return tuple(sorted({**dict(memory), **dict(more)}.items())) if more else memory
 
 
-def version(state: Saved | None) -> int:
+def version(state: StoredState | None) -> int:
     """How many events led here."""
     return 0 if state is None else state.version
 
@@ -119,7 +119,7 @@ class Reference(NamedTuple):
 
     events: list[bytes]
     outcomes: list[bytes]
-    states: list[Saved | None]  # after none, one, two of them
+    states: list[StoredState | None]  # after none, one, two of them
 
 
 @cache
@@ -136,5 +136,5 @@ def reference(commands: Commands) -> Reference:
     return result
 
 
-def unpacked(state: Saved | None) -> Folded | None:
+def unpacked(state: StoredState | None) -> Folded | None:
     return None if state is None else unpack(COUNTER, SUBJECT, state)

@@ -7,7 +7,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.owner.claim import succeed
 from cqrs_cli.owner.log_state import cause_of
-from cqrs_cli.owner.position import Log, gap, position
+from cqrs_cli.owner.position import LogState, gap, position
 from cqrs_cli.owner.recover import falls_short
 from tests.model.broker import last_stable, visible
 from tests.model.deciding import as_outcome, fold, merged, recalled, unpacked
@@ -52,7 +52,7 @@ def judge_position(turn: Turn) -> Steps:
     decided = [as_outcome(value).data.offset for value in visible(broker.outcomes, 0, owner.outcomes_end)]
     last = decided[-1] if decided else None
     events = visible(broker.events, 0, events_end)
-    log = Log(
+    log = LogState(
         aggregate="counter",
         topic="c",
         partition=0,

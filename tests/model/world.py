@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.owner.claim import Claim
 from cqrs_cli.state.store import Positions
 from tests.model.broker import Broker
@@ -16,7 +16,7 @@ class Shard(NamedTuple):
 
     token: str = ""
     positions: Positions = Positions()
-    state: Saved | None = None
+    state: StoredState | None = None
     memory: Memory = ()
 
 
@@ -39,7 +39,7 @@ class Owner(NamedTuple):
     token: str = ""
     settled: Positions = Positions()  # where it believes the shard to be
     positions: Positions = Positions()
-    state: Saved | None = None  # above the shard
+    state: StoredState | None = None  # above the shard
     waiting: Memory = ()  # to be applied
     # under way at the broker
     batch: Decided | None = None

@@ -93,8 +93,8 @@ RULES = [
         "cqrs_cli/owner/supervisor.py",
         (
             (
-                "LostError, NotOwnerError) as error:\n",
-                "LostError, NotOwnerError) as error:\n                    if '_FENCED' in str(error):\n"
+                "ClaimLost, NotOwnerError) as error:\n",
+                "ClaimLost, NotOwnerError) as error:\n                    if '_FENCED' in str(error):\n"
                 "                        return TakenOverError('fenced', '')\n",
             ),
         ),

@@ -14,10 +14,10 @@ from cqrs_cli.kafka import clients, writer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.writer import BatchLateError, FencedWriter
-from cqrs_cli.owner.owner import Tenure
-from cqrs_cli.owner.plan import Plan, Unit
+from cqrs_cli.owner.owner import Owner
+from cqrs_cli.owner.plan import Partition, Plan
 from tests.support.commands import increments, mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
 from tests.support.raw import raw
 from tests.support.waiting import eventually
@@ -33,27 +33,27 @@ HASTE = {
 
 
 @pytest.fixture
-def bank(connection: Connection, prefix: str, tmp_path: Path) -> Domain:
+def bank(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Bank accounts on one partition."""
-    return Domain(connection, prefix, tmp_path, "bank_account")
+    return TopicHarness(connection, prefix, tmp_path, "bank_account")
 
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many commands were in each batch that was decided."""
     seen: list[int] = []
-    original = Tenure._decide_and_commit
+    original = Owner._decide_and_commit
 
-    def noted(tenure: Tenure, records: list[Any]) -> None:
+    def noted(tenure: Owner, records: list[Any]) -> None:
         seen.append(len(records))
         original(tenure, records)
 
-    monkeypatch.setattr(Tenure, "_decide_and_commit", noted)
+    monkeypatch.setattr(Owner, "_decide_and_commit", noted)
     return seen
 
 
 def test_a_batch_that_overfills_the_queue_is_halved_until_it_fits(
-    bank: Domain, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+    bank: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
     bank.send(*mixture(1000))
 
@@ -68,7 +68,7 @@ def test_a_batch_that_overfills_the_queue_is_halved_until_it_fits(
     bank.check()
 
 
-def test_finding_the_one_record_takes_few_tries(bank: Domain, sizes: list[int]) -> None:
+def test_finding_the_one_record_takes_few_tries(bank: TopicHarness, sizes: list[int]) -> None:
     commands = list(mixture(150))
     bank.send(*commands[:77], commands[0]._replace(value=os.urandom(9000)), *commands[77:])
     plan = bank.plan()
@@ -78,7 +78,7 @@ def test_finding_the_one_record_takes_few_tries(bank: Domain, sizes: list[int]) 
 
 
 def test_a_single_record_that_is_late_is_not_blamed_but_tried_again(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
     commit, late = FencedWriter.commit, iter([True] * 3)
 
@@ -95,7 +95,7 @@ def test_a_single_record_that_is_late_is_not_blamed_but_tried_again(
 
 
 @pytest.fixture
-def slowly(bank: Domain) -> Iterator[Plan]:
+def slowly(bank: TopicHarness) -> Iterator[Plan]:
     """The plan of a run whose writes trickle."""
     plan = bank.plan()
     slow = replace(
@@ -108,16 +108,16 @@ def slowly(bank: Domain) -> Iterator[Plan]:
 
 
 def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_passes(
-    bank: Domain, slowly: Plan
+    bank: TopicHarness, slowly: Plan
 ) -> None:
     bank.send(*mixture(2000))
-    plan = replace(slowly, targets={Unit("bank_account", 0): bank.end("commands")})
+    plan = replace(slowly, targets={Partition("bank_account", 0): bank.end("commands")})
     assert Process(plan, most=2000, apply_every=1000, constants=HASTE).error() is None
     bank.check()
 
 
 def test_a_broker_that_is_away_for_longer_than_the_transaction_may_last_is_not_the_batchs_fault(
-    counters: Domain, kafka_root: Path
+    counters: TopicHarness, kafka_root: Path
 ) -> None:
     broker = embedded.status(kafka_root)
     assert broker is not None

@@ -16,7 +16,7 @@ from cqrs_cli.owner.claim import (
     believable,
     judge,
     may_warm,
-    next_generation,
+    next_run_epoch,
     parse_claim,
     succeed,
     terminal,
@@ -80,7 +80,7 @@ def test_the_order_of_claims_has_no_circle(a: Claim, b: Claim, c: Claim) -> None
 def test_a_new_run_is_later_than_all_seen_and_never_before_the_clock(
     clock: int, seen: list[Claim | None]
 ) -> None:
-    generation = next_generation(clock, seen)
+    generation = next_run_epoch(clock, seen)
     assert generation >= clock
     assert all(judge(replace(c, generation=generation), c) is Judgement.BEHIND for c in seen if c)
 

@@ -13,9 +13,9 @@ from cqrs_cli.jobs.run.retire import retire
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.claim import TERMINAL
-from cqrs_cli.owner.owner import Tenure
+from cqrs_cli.owner.owner import Owner
 from tests.support.commands import increments, mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import Running, owned, quietly, running
 from tests.support.stretch import abort
 from tests.support.waiting import eventually
@@ -23,12 +23,12 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def decided(domain: Domain, count: int) -> Callable[[], bool]:
+def decided(domain: TopicHarness, count: int) -> Callable[[], bool]:
     """A condition: so many commands of the first partition have their outcome."""
     return lambda: len(domain.outcomes()) >= count
 
 
-def test_what_is_there_is_decided_once_and_the_run_ends(bank: Domain) -> None:
+def test_what_is_there_is_decided_once_and_the_run_ends(bank: TopicHarness) -> None:
     bank.send(*mixture(400))
     quietly(bank.plan())
     bank.check()
@@ -38,7 +38,7 @@ def test_what_is_there_is_decided_once_and_the_run_ends(bank: Domain) -> None:
         assert claim and claim.counts.commands == len(bank.outcomes(partition))
 
 
-def test_a_second_run_decides_only_what_came_since(bank: Domain) -> None:
+def test_a_second_run_decides_only_what_came_since(bank: TopicHarness) -> None:
     commands = list(mixture(300))
     bank.send(*commands[:200])
     quietly(bank.plan())
@@ -47,7 +47,7 @@ def test_a_second_run_decides_only_what_came_since(bank: Domain) -> None:
     bank.check()
 
 
-def test_a_continuous_run_decides_what_comes(counters: Domain) -> None:
+def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)):
         counters.send(*increments(3))
         eventually(decided(counters, 3))
@@ -56,7 +56,7 @@ def test_a_continuous_run_decides_what_comes(counters: Domain) -> None:
     counters.check()
 
 
-def test_a_later_run_takes_over_and_the_first_ends_with_six(counters: Domain) -> None:
+def test_a_later_run_takes_over_and_the_first_ends_with_six(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as first:
         counters.send(*increments(5))
         eventually(decided(counters, 5))
@@ -68,7 +68,7 @@ def test_a_later_run_takes_over_and_the_first_ends_with_six(counters: Domain) ->
     counters.check("other")
 
 
-def test_an_older_run_that_comes_later_ends_and_the_later_one_goes_on(counters: Domain) -> None:
+def test_an_older_run_that_comes_later_ends_and_the_later_one_goes_on(counters: TopicHarness) -> None:
     older = counters.plan(once=False, machine="older")
     with running(counters.plan(once=False)) as later:
         counters.send(*increments(5))
@@ -80,7 +80,7 @@ def test_an_older_run_that_comes_later_ends_and_the_later_one_goes_on(counters: 
     counters.check()
 
 
-def test_a_straggler_of_a_retried_task_ends_quietly(counters: Domain) -> None:
+def test_a_straggler_of_a_retried_task_ends_quietly(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     with running(plan) as straggler:
         counters.send(*increments(5))
@@ -92,7 +92,7 @@ def test_a_straggler_of_a_retried_task_ends_quietly(counters: Domain) -> None:
     counters.check("other")
 
 
-def test_an_owner_that_is_retired_ends_quietly_with_a_clean_shard(counters: Domain) -> None:
+def test_an_owner_that_is_retired_ends_quietly_with_a_clean_shard(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     owner = Running(plan, 0)
     counters.send(*increments(5))
@@ -105,7 +105,7 @@ def test_an_owner_that_is_retired_ends_quietly_with_a_clean_shard(counters: Doma
     counters.check()
 
 
-def test_retiring_a_run_that_was_taken_over_leaves_its_successor_alone(counters: Domain) -> None:
+def test_retiring_a_run_that_was_taken_over_leaves_its_successor_alone(counters: TopicHarness) -> None:
     first, second = counters.plan(), counters.plan(once=False)
     quietly(first)
     with running(second) as later:
@@ -117,7 +117,7 @@ def test_retiring_a_run_that_was_taken_over_leaves_its_successor_alone(counters:
 
 
 def test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(10))
     before, fence = counters.plan(machine="before"), FencedWriter.fence
@@ -134,22 +134,22 @@ def test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again(
 
 
 def test_a_contradiction_seen_while_somebody_takes_over_is_a_takeover(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(10))
-    position, plan = Tenure.position, counters.plan()
+    position, plan = Owner.position, counters.plan()
 
-    def late(tenure: Tenure) -> None:
-        monkeypatch.setattr(Tenure, "position", position)
+    def late(tenure: Owner) -> None:
+        monkeypatch.setattr(Owner, "position", position)
         quietly(counters.plan(machine="other"))
         position(tenure)
 
-    monkeypatch.setattr(Tenure, "position", late)
+    monkeypatch.setattr(Owner, "position", late)
     assert isinstance(owned(plan), TakenOverError)
     counters.check("other")
 
 
-def test_an_open_transaction_of_the_owner_before_is_settled_at_once(counters: Domain) -> None:
+def test_an_open_transaction_of_the_owner_before_is_settled_at_once(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     lost = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
     lost.init_transactions(10)
@@ -160,7 +160,7 @@ def test_an_open_transaction_of_the_owner_before_is_settled_at_once(counters: Do
     counters.check()
 
 
-def test_a_fence_without_a_claim_ends_nobody(counters: Domain) -> None:
+def test_a_fence_without_a_claim_ends_nobody(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(decided(counters, 5))
@@ -176,7 +176,7 @@ def test_a_fence_without_a_claim_ends_nobody(counters: Domain) -> None:
 
 @pytest.mark.parametrize("place", ["commit_position", "_finish"])
 def test_a_commit_whose_reply_is_lost_is_not_repeated(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch, place: str
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     quietly(counters.plan())
     counters.send(*increments(10))
@@ -194,7 +194,7 @@ def test_a_commit_whose_reply_is_lost_is_not_repeated(
     counters.check()
 
 
-def test_markers_at_the_end_do_not_count_as_lag(counters: Domain) -> None:
+def test_markers_at_the_end_do_not_count_as_lag(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)):
         client = producer(counters.connection, transactional_id=f"{counters.topics.prefix}client")
         client.init_transactions(10)
@@ -206,7 +206,7 @@ def test_markers_at_the_end_do_not_count_as_lag(counters: Domain) -> None:
     counters.check()
 
 
-def test_an_aborted_command_is_never_decided(counters: Domain) -> None:
+def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
     abort(counters.connection, counters.topics.commands, [b"aborted"])
     counters.send(*increments(2))
     quietly(counters.plan())

@@ -9,16 +9,16 @@ from msgspec.structs import replace
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.owner.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
-from cqrs_cli.owner.position import Log, gap, position
+from cqrs_cli.owner.position import LogState, gap, position
 
 
 def claim(**members: Any) -> Claim:
     return replace(Claim(1, "r", 0, 0, 1, "id", 4, other_ids=("e", "o")), **members)
 
 
-def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> Log:
+def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> LogState:
     """A log of commands 0 to 19, of which 0 to 9 are decided and committed, unless told otherwise."""
-    usual = Log(
+    usual = LogState(
         aggregate="bank",
         topic="t.bank.commands",
         partition=3,
@@ -114,7 +114,7 @@ def test_another_number_of_partitions_is_refused(count: int) -> None:
         (log(last=None, committed=None, start=4), "commands 0 to 3 were deleted", 4),
     ],
 )
-def test_a_contradiction_stops_and_names_the_way_out(given: Log, says: str, onward: int) -> None:
+def test_a_contradiction_stops_and_names_the_way_out(given: LogState, says: str, onward: int) -> None:
     with pytest.raises(ContradictionError, match=says) as raised:
         position(given)
     assert raised.value.exit_code == 5
@@ -197,7 +197,7 @@ LOST = claim(accepted=Accepted(4, (0, 3), 3))
 
 offsets = st.integers(0, 7)
 logs = st.builds(
-    Log,
+    LogState,
     aggregate=st.just("bank"),
     topic=st.just("t.bank.commands"),
     partition=st.just(0),
@@ -217,7 +217,7 @@ logs = st.builds(
 
 
 @given(logs)
-def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: Log) -> None:
+def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: LogState) -> None:
     try:
         at = position(given)
     except CqrsError as error:
@@ -231,7 +231,9 @@ def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: Log) -> 
 
 
 @given(logs, offsets)
-def test_whatever_an_operator_says_nothing_that_lies_there_is_decided_again(given: Log, word: int) -> None:
+def test_whatever_an_operator_says_nothing_that_lies_there_is_decided_again(
+    given: LogState, word: int
+) -> None:
     try:
         at = position(given, accept_loss=word)
     except CqrsError as error:
@@ -243,7 +245,7 @@ def test_whatever_an_operator_says_nothing_that_lies_there_is_decided_again(give
 
 
 @given(logs)
-def test_the_way_out_of_a_contradiction_is_always_a_place_in_the_log(given: Log) -> None:
+def test_the_way_out_of_a_contradiction_is_always_a_place_in_the_log(given: LogState) -> None:
     try:
         position(given)
     except ContradictionError as error:

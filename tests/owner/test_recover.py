@@ -10,20 +10,20 @@ from aggregates.counter import Counter, decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
-from cqrs_cli.core.stored import Remembered
+from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.recover import falls_short, fold_events, fold_outcomes, remember
-from cqrs_cli.owner.state_cache import Ledger
+from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.shutdown_marker import MARK_FILE
 from cqrs_cli.state.store import Positions
 from tests.support import ROOT
 from tests.support.commands import increments, mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly
 
 COUNTER = Aggregate.of("counter", decider)
@@ -41,15 +41,15 @@ def outcome(status: str, **members: object) -> OutcomeEnvelope:
     return read_outcome(json.dumps({**whole, "data": kept}).encode())
 
 
-def remembered(read: OutcomeEnvelope) -> dict[tuple[str, str], Remembered]:
-    into: dict[tuple[str, str], Remembered] = {}
+def remembered(read: OutcomeEnvelope) -> dict[tuple[str, str], DedupEntry]:
+    into: dict[tuple[str, str], DedupEntry] = {}
     remember(into, read, 99)
     return into
 
 
 @pytest.mark.parametrize("status", ["accepted", "unchanged", "rejected"])
 def test_an_outcome_gives_back_what_deciding_remembered(status: str) -> None:
-    assert remembered(outcome(status)) == {("a", "c1"): Remembered(99, 7, status, 2, 1, 5)}
+    assert remembered(outcome(status)) == {("a", "c1"): DedupEntry(99, 7, status, 2, 1, 5)}
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_what_deciding_does_not_remember_is_not_remembered_again(read: OutcomeEn
 
 
 @pytest.fixture
-def ahead() -> Ledger:
+def ahead() -> StateCache:
     """Over a shard that has folded up to offset 100."""
     store = MemoryStore(1000)
-    ledger = Ledger(COUNTER, store, "")
+    ledger = StateCache(COUNTER, store, "")
     ledger.fold(Positions(commands=100, events=100, outcomes=100))
     return ledger
 
 
-def test_a_log_that_ends_before_the_shard_stops_it(ahead: Ledger) -> None:
+def test_a_log_that_ends_before_the_shard_stops_it(ahead: StateCache) -> None:
     with pytest.raises(ContradictionError, match=r"counter.events partition 0 ends at 99, before the 100"):
         fold_events(NOWHERE, COUNTER, Topics("counter"), 0, ahead, (0, 99))
     with pytest.raises(ContradictionError, match=r"counter.outcomes partition 0 ends at 99, before the 100"):
@@ -89,7 +89,7 @@ def test_events_that_do_not_lead_to_what_was_decided_were_lost(version: int, los
     assert falls_short(state, outcome("accepted")) is lost
 
 
-def lose(bank: Domain, how: str) -> None:
+def lose(bank: TopicHarness, how: str) -> None:
     path = bank.shard_path()
     match how:
         case "deleted":
@@ -107,7 +107,7 @@ def lose(bank: Domain, how: str) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("how", ["deleted", "without a mark", "torn", "replaced by a copy"])
-def test_a_lost_shard_is_rebuilt_and_answers_the_same(bank: Domain, how: str) -> None:
+def test_a_lost_shard_is_rebuilt_and_answers_the_same(bank: TopicHarness, how: str) -> None:
     commands = list(mixture(600))
     bank.send(*commands[:400])
     quietly(bank.plan())
@@ -121,7 +121,7 @@ def test_a_lost_shard_is_rebuilt_and_answers_the_same(bank: Domain, how: str) ->
 
 
 @pytest.mark.kafka
-def test_a_shard_that_was_set_aside_is_told(counters: Domain) -> None:
+def test_a_shard_that_was_set_aside_is_told(counters: TopicHarness) -> None:
     quietly(counters.plan())
     (counters.shard_path() / MARK_FILE).unlink()
     (verdict,) = own(counters.plan(), 0, 1, 0)
@@ -129,7 +129,7 @@ def test_a_shard_that_was_set_aside_is_told(counters: Domain) -> None:
 
 
 @pytest.mark.kafka
-def test_a_shard_on_another_machine_catches_up(bank: Domain) -> None:
+def test_a_shard_on_another_machine_catches_up(bank: TopicHarness) -> None:
     commands = list(mixture(600))
     for machine, start in (("one", 0), ("other", 200), ("one", 400)):
         bank.send(*commands[start : start + 200])
@@ -137,7 +137,7 @@ def test_a_shard_on_another_machine_catches_up(bank: Domain) -> None:
         bank.check(machine)
 
 
-def add(domain: Domain, topic: str, value: bytes) -> None:
+def add(domain: TopicHarness, topic: str, value: bytes) -> None:
     """Write where only owners may."""
     client = producer(domain.connection, enable_idempotence=False)
     client.produce(topic, value, b"a", 0)
@@ -156,7 +156,7 @@ def add(domain: Domain, topic: str, value: bytes) -> None:
     ],
 )
 def test_a_foreign_event_stops_it_and_is_named(
-    counters: Domain, changes: dict[str, object], says: str
+    counters: TopicHarness, changes: dict[str, object], says: str
 ) -> None:
     counters.send(*increments(2))
     quietly(counters.plan())
@@ -174,7 +174,7 @@ def test_a_foreign_event_stops_it_and_is_named(
 
 
 @pytest.mark.kafka
-def test_an_event_written_twice_is_folded_once(counters: Domain) -> None:
+def test_an_event_written_twice_is_folded_once(counters: TopicHarness) -> None:
     counters.send(*increments(2))
     quietly(counters.plan())
     add(counters, counters.topics.events, counters.records("events")[-1].value or b"")
@@ -184,7 +184,7 @@ def test_an_event_written_twice_is_folded_once(counters: Domain) -> None:
 
 
 @pytest.mark.kafka
-def test_a_foreign_outcome_stops_it(counters: Domain) -> None:
+def test_a_foreign_outcome_stops_it(counters: TopicHarness) -> None:
     counters.send(*increments(2))
     quietly(counters.plan())
     add(counters, counters.topics.outcomes, b"hello")
@@ -212,12 +212,12 @@ def variant(folder: Path, old: str, new: str) -> Path:
     ],
 )
 def test_code_that_changed_under_the_same_revision_is_told(
-    counters: Domain, prefix: str, tmp_path: Path, old: str, new: str, warned: bool
+    counters: TopicHarness, prefix: str, tmp_path: Path, old: str, new: str, warned: bool
 ) -> None:
     counters.send(*increments(2))
     quietly(counters.plan())
     root = variant(tmp_path / "later", old, new)
-    later = Domain(counters.connection, prefix, tmp_path, root=root)
+    later = TopicHarness(counters.connection, prefix, tmp_path, root=root)
     (verdict,) = own(later.plan(), 0, 1, 0)
     assert verdict.error is None
     assert any("cqrs replay counter --check" in note for note in verdict.notes) is warned

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.state.store import Change, NotOwnerError, Positions, Store
+from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.values import WINDOW, at, decision, look_up, recall, saved, write
 
 UUID = "0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d"
@@ -152,27 +152,27 @@ class StoreContract:
     def test_another_token_changes_nothing(self, store: Store, token: str) -> None:
         store.take("me", expected="")
         with pytest.raises(NotOwnerError):
-            store.apply(Change(token, Positions(), at(0, 1), {"a": saved()}, {("a", "1"): decision()}))
+            store.apply(WriteBatch(token, Positions(), at(0, 1), {"a": saved()}, {("a", "1"): decision()}))
         assert (store.count(), store.positions(), recall(store, "a", "1")) == (0, Positions(), None)
 
     @pytest.mark.parametrize("field", Positions._fields)
     def test_other_positions_change_nothing(self, store: Store, field: str) -> None:
         elsewhere = Positions()._replace(**{field: 1})
         with pytest.raises(NotOwnerError):
-            store.apply(Change("", elsewhere, at(10, 10), {"a": saved()}, {("a", "1"): decision()}))
+            store.apply(WriteBatch("", elsewhere, at(10, 10), {"a": saved()}, {("a", "1"): decision()}))
         assert (store.count(), store.positions(), recall(store, "a", "1")) == (0, Positions(), None)
 
     def test_a_refused_change_drops_no_generation(self, store: Store) -> None:
         write(store, remembered={("a", "1"): decision()})
         with pytest.raises(NotOwnerError):
-            store.apply(Change("other", store.positions(), at(9 * WINDOW, 9)))
+            store.apply(WriteBatch("other", store.positions(), at(9 * WINDOW, 9)))
         assert recall(store, "a", "1") == decision()
 
     def test_the_code_is_noted_by_the_owner_alone(self, store: Store) -> None:
         store.take("me", expected="")
-        store.note_code("abc", token="me")
+        store.set_code_digest("abc", token="me")
         with pytest.raises(NotOwnerError):
-            store.note_code("def", token="other")
+            store.set_code_digest("def", token="other")
         assert store.code() == "abc"
 
     def test_a_view_does_not_see_what_is_written_meanwhile(self, store: Store) -> None:

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryStore
-from cqrs_cli.state.store import Change, NotOwnerError, Positions, Store
+from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.contract import ALIKE
 from tests.state.values import WINDOW, decision, saved
 
@@ -33,7 +33,7 @@ class BothStores(RuleBasedStateMachine):
         self.lmdb.close()
         shutil.rmtree(self.folder)
 
-    def both(self, change: Change) -> None:
+    def both(self, change: WriteBatch) -> None:
         assert _tried(self.lmdb, change) == _tried(self.memory, change)
 
     @rule(states=st.dictionaries(names, st.integers(0, 3000), max_size=4), ids=ids_with_ages, forward=moves)
@@ -43,7 +43,7 @@ class BothStores(RuleBasedStateMachine):
         end = Positions(self.offset, self.offset, self.offset, start.clock + forward)
         written = {name: saved(self.offset, b"s" * size) for name, size in states.items()}
         kept = {pair: decision(end.clock - age, self.offset) for pair, age in ids.items()}
-        self.both(Change(self.memory.token(), start, end, written, kept))
+        self.both(WriteBatch(self.memory.token(), start, end, written, kept))
 
     @rule(token=tokens, clock=st.integers(-5, 5), late=st.integers(0, 2 * WINDOW), commands=st.integers(0, 1))
     def apply_wrongly_perhaps(self, token: str, clock: int, late: int, commands: int) -> None:
@@ -51,7 +51,7 @@ class BothStores(RuleBasedStateMachine):
         end = start._replace(clock=start.clock + clock)
         kept = {("a", "1"): decision(end.clock + late, self.offset)}
         believed = start._replace(commands=start.commands + commands)
-        self.both(Change(token, believed, end, {"a": saved(1)}, kept))
+        self.both(WriteBatch(token, believed, end, {"a": saved(1)}, kept))
 
     @rule(token=tokens, expected=tokens)
     def take(self, token: str, expected: str) -> None:
@@ -67,7 +67,7 @@ class BothStores(RuleBasedStateMachine):
         assert _everything(self.lmdb) == _everything(self.memory)
 
 
-def _tried(store: Store, change: Change) -> type[Exception] | None:
+def _tried(store: Store, change: WriteBatch) -> type[Exception] | None:
     try:
         store.apply(change)
     except (NotOwnerError, ValueError) as error:

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.stored import Remembered, Saved
+from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.state import encoding
 
 uuids = st.uuids().map(str)
@@ -48,7 +48,7 @@ def test_ids_in_order_have_keys_in_order() -> None:
 def test_an_aggregate_survives_its_bytes(
     name: str, version: int, offset: int, index: int, state: bytes
 ) -> None:
-    saved = Saved(version, offset, index, state)
+    saved = StoredState(version, offset, index, state)
     key, value = encoding.saved_entry(name, saved)
     assert len(key) <= encoding.MAX_KEY
     if encoding.is_long(key):
@@ -61,7 +61,7 @@ def test_an_aggregate_survives_its_bytes(
 def test_a_decision_survives_its_bytes(
     subject: str, command_id: str, timestamp: int, offset: int, status: str
 ) -> None:
-    decision = Remembered(timestamp, offset, status, version=2**53, events=10_000, fingerprint=2**32 - 1)
+    decision = DedupEntry(timestamp, offset, status, version=2**53, events=10_000, fingerprint=2**32 - 1)
     whole = encoding.id_key(subject, command_id)
     key, value = encoding.remembered_entry(whole, decision)
     assert len(key) <= encoding.MAX_KEY

@@ -11,7 +11,7 @@ from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.state import encoding
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.store import Change, NotOwnerError, Positions, Store
+from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.contract import StoreContract
 from tests.state.values import WINDOW, at, decision, look_up, recall, saved, write
 
@@ -66,7 +66,7 @@ class TestLmdbStore(StoreContract):
 def test_everything_is_there_after_opening_again(opening: Opening) -> None:
     store = opening()
     store.take("me", expected="")
-    store.note_code("abc", token="me")
+    store.set_code_digest("abc", token="me")
     write(store, clock=5, states={"a": saved()}, remembered={("a", "1"): decision(5)})
     store.close()
     again = opening()
@@ -178,7 +178,7 @@ def test_a_paused_owner_that_wakes_up_writes_nothing(
         print("paused", flush=True)
         input()
         try:
-            store.apply(lmdb_store.Change("old", begun, at(0, 1), {"a": saved(1)}))
+            store.apply(lmdb_store.WriteBatch("old", begun, at(0, 1), {"a": saved(1)}))
         except lmdb_store.NotOwnerError:
             print("refused", flush=True)
     """)
@@ -245,7 +245,7 @@ def test_no_owner_no_change_even_while_the_map_must_grow(opening: Opening) -> No
     store = opening(map_size=256 << 10)
     with pytest.raises(NotOwnerError):
         store.apply(
-            Change("other", Positions(), at(0, 1), {str(n): saved(1, b"x" * 999) for n in range(999)})
+            WriteBatch("other", Positions(), at(0, 1), {str(n): saved(1, b"x" * 999) for n in range(999)})
         )
     assert store.count() == 0
 

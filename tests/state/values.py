@@ -1,17 +1,17 @@
 """Small values for the tests of stores: only what a test is about needs to be spelled."""
 
-from cqrs_cli.core.stored import Remembered, Saved
-from cqrs_cli.state.store import Change, Positions, Store
+from cqrs_cli.core.stored import DedupEntry, StoredState
+from cqrs_cli.state.store import Positions, Store, WriteBatch
 
 WINDOW = 1000  # ms
 
 
-def saved(version: int = 1, state: bytes = b"{}") -> Saved:
-    return Saved(version, offset=version * 10, eventindex=0, state=state)
+def saved(version: int = 1, state: bytes = b"{}") -> StoredState:
+    return StoredState(version, offset=version * 10, eventindex=0, state=state)
 
 
-def decision(timestamp: int = 0, offset: int = 0, status: str = "accepted") -> Remembered:
-    return Remembered(timestamp, offset, status, version=3, events=2, fingerprint=0xFFFF_FFFF)
+def decision(timestamp: int = 0, offset: int = 0, status: str = "accepted") -> DedupEntry:
+    return DedupEntry(timestamp, offset, status, version=3, events=2, fingerprint=0xFFFF_FFFF)
 
 
 def at(clock: int, step: int = 0) -> Positions:
@@ -22,14 +22,14 @@ def write(store: Store, clock: int | None = None, **what: object) -> None:
     """Apply a change as the rightful owner, who stands where the store stands."""
     start = store.positions()
     end = start._replace(commands=start.commands + 1, clock=start.clock if clock is None else clock)
-    store.apply(Change(store.token(), start, end, **what))  # type: ignore[arg-type]
+    store.apply(WriteBatch(store.token(), start, end, **what))  # type: ignore[arg-type]
 
 
-def recall(store: Store, subject: str, command_id: str) -> Remembered | None:
+def recall(store: Store, subject: str, command_id: str) -> DedupEntry | None:
     with store.view() as view:
         return view.remembered(subject, command_id)
 
 
-def look_up(store: Store, aggregate_id: str) -> Saved | None:
+def look_up(store: Store, aggregate_id: str) -> StoredState | None:
     with store.view() as view:
         return view.saved(aggregate_id)

@@ -9,7 +9,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.decide import Context, Decisions, decide_batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.stored import Remembered
+from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -22,7 +22,7 @@ class Owner:
         self.connection, self.topics, self.aggregate = connection, topics, aggregate
         self.positions = dict.fromkeys(range(readers.partitions(connection, topics.commands)), 0)
         self.states: dict[str, Folded] = {}
-        self.remembered: dict[tuple[str, str], Remembered] = {}
+        self.remembered: dict[tuple[str, str], DedupEntry] = {}
 
     def decide(self) -> None:
         """Decide what is there now."""

@@ -22,7 +22,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.decide import Context, Decisions, decide_batch
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.jobs.replay.shards import live_shards
 from cqrs_cli.jobs.run.prepare import prepare
 from cqrs_cli.jobs.verify.driver import plan, verify_here
@@ -45,7 +45,7 @@ Written = tuple[bytes | None, bytes | None, int]
 _CLOCK = re.compile(rb',"decidedat":"[^"]*"')
 
 
-class Domain:
+class TopicHarness:
     """Topics of `name` with their own prefix, and a folder for the shards of each machine that owns them."""
 
     def __init__(
@@ -201,7 +201,7 @@ class Domain:
         """What is noted beside a shard: `working` or `clean`."""
         return str(json.loads((self.shard_path(machine, partition) / MARK_FILE).read_bytes())["state"])
 
-    def shard(self, machine: str = "state", partition: int = 0) -> dict[str, Saved]:
+    def shard(self, machine: str = "state", partition: int = 0) -> dict[str, StoredState]:
         """What rests in a partition's shard."""
         path = self.shard_path(machine, partition)
         store = open_readonly(path)

@@ -14,7 +14,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.run.retire import retire
 from cqrs_cli.jobs.run.task import own
-from cqrs_cli.owner.plan import Ending, Plan
+from cqrs_cli.owner.plan import OwnerResult, Plan
 from tests.support.waiting import eventually
 
 #: Children are forked from a process that has imported everything and has no threads.
@@ -27,7 +27,7 @@ class Running:
 
     def __init__(self, plan: Plan, attempt: int) -> None:
         self.plan = plan
-        self.endings: list[Ending] = []
+        self.endings: list[OwnerResult] = []
         self._thread = threading.Thread(target=self._run, args=(attempt,), daemon=True)
         self._thread.start()
 
@@ -117,7 +117,7 @@ class Process:
     def error(self) -> CqrsError | None:
         """Wait for the end: what it ended with."""
         assert self._ours.poll(60)
-        endings: list[Ending] = self._ours.recv()
+        endings: list[OwnerResult] = self._ours.recv()
         self._process.join(60)
         return next((ending.error for ending in endings if ending.error), None)
 

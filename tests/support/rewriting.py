@@ -9,10 +9,10 @@ from confluent_kafka.admin import AdminClient
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 
 
-def append(domain: Domain, kind: Kind, *records: Record, partition: int = 0) -> list[int]:
+def append(domain: TopicHarness, kind: Kind, *records: Record, partition: int = 0) -> list[int]:
     """Write records at the end of a topic, and give their offsets."""
     offsets: list[int] = []
     producer = clients.producer(domain.connection)
@@ -31,7 +31,9 @@ def append(domain: Domain, kind: Kind, *records: Record, partition: int = 0) -> 
     return offsets
 
 
-def rewrite(domain: Domain, kind: Kind, change: Callable[[list[Record]], object], partition: int = 0) -> None:
+def rewrite(
+    domain: TopicHarness, kind: Kind, change: Callable[[list[Record]], object], partition: int = 0
+) -> None:
     """Write a topic anew, with a change in one of its partitions. All offsets are others then."""
     logs = [domain.records(kind, number) for number in range(domain.partitions)]
     change(logs[partition])
@@ -40,7 +42,7 @@ def rewrite(domain: Domain, kind: Kind, change: Callable[[list[Record]], object]
         append(domain, kind, *records, partition=number)
 
 
-def remake(domain: Domain, kind: Kind) -> None:
+def remake(domain: TopicHarness, kind: Kind) -> None:
     """Delete a topic and make it again."""
     admin = AdminClient(domain.connection.librdkafka())
     for done in admin.delete_topics([domain.topics.name(kind)], operation_timeout=10).values():

@@ -22,7 +22,7 @@ from cqrs_cli.failpoints import POINTS, VARIABLE
 from tests.support import ROOT
 from tests.support.brokers import Broker, broker
 from tests.support.commands import endless
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.processes import family, jvm, living, python_workers
 from tests.support.project import Project
 from tests.support.waiting import eventually
@@ -142,9 +142,11 @@ class Soak:
         self.current = self._start(**{VARIABLE: f"{place}:kill@{self.project.folder / uuid.uuid4().hex}"})
         return f"stopped, started again with {place}"
 
-    def _bank(self) -> Domain:
+    def _bank(self) -> TopicHarness:
         folder = self.project.folder
-        return Domain(self.mortal.connection, self.project.prefix, folder, "bank_account", 4, root=folder)
+        return TopicHarness(
+            self.mortal.connection, self.project.prefix, folder, "bank_account", 4, root=folder
+        )
 
     def _start(self, **variables: str) -> Run:
         return self.project.start(*RUN, **variables)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.owner.claim import Claim
-    from cqrs_cli.owner.status import Partition
+    from cqrs_cli.owner.status import PartitionStatus
 
 COUNTS = ("accepted", "unchanged", "rejected", "duplicate", "failed", "events")
 
@@ -55,7 +55,7 @@ def status(
 
 
 def _document(
-    seen: Mapping[str, Sequence["Partition"]], missing: Sequence[str], with_digest: bool
+    seen: Mapping[str, Sequence["PartitionStatus"]], missing: Sequence[str], with_digest: bool
 ) -> dict[str, Any]:
     written: dict[str, Any] = {"lag": sum(part.lag for parts in seen.values() for part in parts)}
     if with_digest:
@@ -72,7 +72,7 @@ def _document(
     return written
 
 
-def _digest(parts: Sequence["Partition"]) -> str | None:
+def _digest(parts: Sequence["PartitionStatus"]) -> str | None:
     """The sum over the shards; None where one is not on this machine."""
     from cqrs_cli.core import digest
 
@@ -84,7 +84,7 @@ def _digest(parts: Sequence["Partition"]) -> str | None:
     return digest.show(total)
 
 
-def _partition(part: "Partition") -> dict[str, Any]:
+def _partition(part: "PartitionStatus") -> dict[str, Any]:
     shard = part.shard
     return {
         "partition": part.partition,
@@ -119,7 +119,7 @@ def _speed(claim: "Claim") -> float:
     return round(1000 * claim.counts.commands / took, 1) if took > 0 else 0.0
 
 
-def _table(seen: Mapping[str, Sequence["Partition"]], with_digest: bool) -> "RenderableType":
+def _table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: bool) -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
 
@@ -148,7 +148,7 @@ def _table(seen: Mapping[str, Sequence["Partition"]], with_digest: bool) -> "Ren
     return Group(*lines)
 
 
-def _cells(part: "Partition") -> tuple[str, ...]:
+def _cells(part: "PartitionStatus") -> tuple[str, ...]:
     decided = "none" if part.position is None else f"{part.position:,}"
     state = (
         "none here" if part.shard is None else f"{part.shard.aggregates:,}, {part.shard.bytes / 1e6:,.1f} MB"

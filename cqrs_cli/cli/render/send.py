@@ -13,7 +13,7 @@ import msgspec
 from cqrs_cli.cli.command import Cli
 from cqrs_cli.cli.output import counted, printable
 from cqrs_cli.client.compose import Composed
-from cqrs_cli.client.outcomes import Awaited, Outcome, refused
+from cqrs_cli.client.outcomes import Outcome, OutcomeWaiter, refused
 from cqrs_cli.client.producer import Sender
 from cqrs_cli.client.send import read_lines, send_all
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
@@ -55,7 +55,7 @@ def send_one_and_wait(cli: Cli, composed: Composed, patience: float) -> None:
     printed = _Printed(cli, "--id ")
     with (
         Sender(connection, cli.settings.partitioner) as sender,
-        Awaited(connection, sender) as awaited,
+        OutcomeWaiter(connection, sender) as awaited,
         cli.working("waiting for the outcome"),
         printed.naming_what_is_open(awaited),
     ):
@@ -76,7 +76,7 @@ def send_file(cli: Cli, file: str, patience: float | None) -> None:
             if patience is None:
                 _send_lines(cli, commands, sender, topics)
             else:
-                with Awaited(connection, sender) as awaited:
+                with OutcomeWaiter(connection, sender) as awaited:
                     _send_lines_and_wait(cli, commands, awaited, sender, topics, patience)
 
 
@@ -103,7 +103,7 @@ def _send_lines(cli: Cli, commands: Iterable[Composed], sender: Sender, topics: 
 def _send_lines_and_wait(
     cli: Cli,
     commands: Iterable[Composed],
-    awaited: Awaited,
+    awaited: OutcomeWaiter,
     sender: Sender,
     topics: dict[str, "Topics"],
     patience: float,
@@ -147,7 +147,7 @@ class _Printed:
         self.cli.flush()
 
     @contextmanager
-    def naming_what_is_open(self, awaited: Awaited) -> Iterator[None]:
+    def naming_what_is_open(self, awaited: OutcomeWaiter) -> Iterator[None]:
         """Who stops waiting, or loses the broker, is told which commands may be decided all the same."""
         try:
             yield

@@ -86,7 +86,7 @@ class Aggregate:
             check_depth(data)
         return data
 
-    def at_rest(self, state: object) -> State:
+    def round_trip(self, state: object) -> State:
         """What `evolve` returned as a reader of it sees it: a shard may give it back before the next event, or not.
 
         Raises `TypeError` for what is no state of this aggregate, `ValueError` for one that cannot be read back.

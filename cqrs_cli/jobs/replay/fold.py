@@ -12,7 +12,7 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.fold import FoldError, evolve
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 
 
 class RefoldError(FoldError):
@@ -54,7 +54,7 @@ NOTHING = Total()
 _At = tuple[int, State, str, str]
 
 
-class Refold:
+class ReplayFold:
     """Aggregates under way. `until` (RFC 3339, UTC, ms) keeps each at its last version whose time is not later."""
 
     def __init__(self, aggregate: Aggregate, until: str | None = None) -> None:
@@ -106,7 +106,7 @@ class Refold:
             summed += one(aggregate_id, version, encode(state))
         return Total(len(self._kept), events, summed % digest.MODULUS)
 
-    def compare(self, shard: Iterable[tuple[str, Saved]]) -> str | None:
+    def compare(self, shard: Iterable[tuple[str, StoredState]]) -> str | None:
         """The first difference between what is folded so far and a shard at the same position; None if there is none.
 
         Compared are the aggregates that exist, their versions, their last events and their states, all as they are

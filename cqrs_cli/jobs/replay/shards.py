@@ -10,7 +10,7 @@ import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.jobs.replay.fold import Refold
+from cqrs_cli.jobs.replay.fold import ReplayFold
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -49,7 +49,7 @@ def compare(
     topics: Topics,
     partition: int,
     aggregate: Aggregate,
-    folding: Refold,
+    folding: ReplayFold,
     fold_to: Callable[[int], None],
 ) -> Compared:
     """Fold up to where this partition's shard is, and compare; raises `ContradictionError` at the first difference.

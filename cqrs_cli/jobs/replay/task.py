@@ -11,7 +11,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.engine.partition_job import guarded
 from cqrs_cli.jobs.engine.session import code_root
-from cqrs_cli.jobs.replay.fold import NOTHING, Refold, RefoldError, Total
+from cqrs_cli.jobs.replay.fold import NOTHING, RefoldError, ReplayFold, Total
 from cqrs_cli.jobs.replay.shards import Compared, Shards, compare
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import bulk_consumer
@@ -43,13 +43,13 @@ class Share:
     error: CqrsError | None = None
 
 
-def fold_partition(plan: ReplayPlan, partition: int) -> tuple[Refold | None, Share]:
+def fold_partition(plan: ReplayPlan, partition: int) -> tuple[ReplayFold | None, Share]:
     """All aggregates of a partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
-    done: list[Refold] = []
+    done: list[ReplayFold] = []
 
     def work() -> Share:
         aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
-        folding = Refold(aggregate, plan.until)
+        folding = ReplayFold(aggregate, plan.until)
         with closing(bulk_consumer(plan.connection)) as reader:
             compared = _Stretch(plan, partition, reader, aggregate, folding).fold()
         done.append(folding)
@@ -64,7 +64,7 @@ class _Stretch:
     """A partition on its way from the log's start to its end, in as many parts as comparing takes."""
 
     def __init__(
-        self, plan: ReplayPlan, partition: int, reader: Consumer, aggregate: Aggregate, folding: Refold
+        self, plan: ReplayPlan, partition: int, reader: Consumer, aggregate: Aggregate, folding: ReplayFold
     ) -> None:
         self.plan = plan
         self.partition = partition

@@ -18,7 +18,7 @@ from cqrs_cli.jobs.run.progress import Progress, Snapshot
 from cqrs_cli.jobs.run.retire import retire
 from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.owner.claim import parse_claim
-from cqrs_cli.owner.plan import Ending, Plan
+from cqrs_cli.owner.plan import OwnerResult, Plan
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
@@ -99,7 +99,7 @@ class _Job(threading.Thread):
 
     def __init__(self, context: "SparkContext", plan: Plan, tasks: int) -> None:
         super().__init__(name=f"submission {plan.submission}", daemon=True)
-        self.endings: list[Ending] = []
+        self.endings: list[OwnerResult] = []
         self.error: Exception | None = None
         self._context = context
         self._plan = plan
@@ -137,7 +137,7 @@ class _Job(threading.Thread):
                     yield known
 
 
-def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Ending]:
+def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[OwnerResult]:
     """What Spark runs on a worker."""
     from pyspark import TaskContext
 
@@ -182,7 +182,9 @@ def _watch(
             )
 
 
-def _settled(plan: Plan, endings: list[Ending], progress: Progress, note: Callable[[str], None]) -> Snapshot:
+def _settled(
+    plan: Plan, endings: list[OwnerResult], progress: Progress, note: Callable[[str], None]
+) -> Snapshot:
     """The end of a run whose tasks all came back: the gravest ending is raised."""
     for ending in endings:
         for text in ending.notes:

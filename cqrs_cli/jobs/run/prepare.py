@@ -13,8 +13,8 @@ from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.owner.claim import Claim, next_generation, parse_claim
-from cqrs_cli.owner.plan import Ground, Plan, Unit
+from cqrs_cli.owner.claim import Claim, next_run_epoch, parse_claim
+from cqrs_cli.owner.plan import AggregateTopics, Partition, Plan
 from cqrs_cli.owner.position import check_place
 from cqrs_cli.settings.durations import milliseconds
 
@@ -35,13 +35,13 @@ def prepare(
     `UsageError` for a place (`AGG:P@OFFSET`) that is none of the run's, `UnavailableError` without a broker.
     """
     losses = dict(_places(accept_loss, aggregates))
-    refused: dict[Unit, frozenset[int]] = {}
+    refused: dict[Partition, frozenset[int]] = {}
     for unit, offset in _places(fail, aggregates):
         refused[unit] = refused.get(unit, frozenset()) | {offset}
     grounds = _grounds(settings, connection, aggregates)
     _check_partitions(grounds, [*losses, *refused])
     seen = {
-        Unit(name, partition): parse_claim(found.metadata)
+        Partition(name, partition): parse_claim(found.metadata)
         for name, ground in grounds.items()
         for partition, found in standing(connection, ground.topics, range(ground.partitions)).items()
     }
@@ -54,7 +54,7 @@ def prepare(
         settings.partitioner,
         milliseconds(settings.dedup_window),
         settings.state_dir,
-        next_generation(time.time_ns() // 1_000_000, list(seen.values())),
+        next_run_epoch(time.time_ns() // 1_000_000, list(seen.values())),
         uuid.uuid4().hex[:12],
         targets=_targets(connection, grounds) if once else None,
         accept_loss=losses,
@@ -62,7 +62,9 @@ def prepare(
     )
 
 
-def _grounds(settings: "Settings", connection: Connection, aggregates: Iterable[str]) -> dict[str, Ground]:
+def _grounds(
+    settings: "Settings", connection: Connection, aggregates: Iterable[str]
+) -> dict[str, AggregateTopics]:
     grounds = {}
     with Admin(connection) as admin:
         for name in aggregates:
@@ -70,13 +72,13 @@ def _grounds(settings: "Settings", connection: Connection, aggregates: Iterable[
             if missing := admin.missing(needs("run", topics)):
                 raise refusal(missing, "run")
             found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
-            grounds[name] = Ground(
+            grounds[name] = AggregateTopics(
                 topics, found.cluster_id, dict(found.ids), found.partitions, dict(found.max_bytes)
             )
     return grounds
 
 
-def _check_partitions(grounds: Mapping[str, Ground], named: Iterable[Unit]) -> None:
+def _check_partitions(grounds: Mapping[str, AggregateTopics], named: Iterable[Partition]) -> None:
     for name, partition in named:
         count = grounds[name].partitions
         if partition >= count:
@@ -85,10 +87,10 @@ def _check_partitions(grounds: Mapping[str, Ground], named: Iterable[Unit]) -> N
 
 def _check_offsets(
     connection: Connection,
-    grounds: Mapping[str, Ground],
-    losses: Mapping[Unit, int],
-    refused: Mapping[Unit, frozenset[int]],
-    seen: Mapping[Unit, Claim | None],
+    grounds: Mapping[str, AggregateTopics],
+    losses: Mapping[Partition, int],
+    refused: Mapping[Partition, frozenset[int]],
+    seen: Mapping[Partition, Claim | None],
 ) -> None:
     """Before anybody is fenced: a slip must not end the run that works. A loss accepted before is none, even where the
     offset is deleted now.
@@ -107,10 +109,10 @@ def _check_offsets(
             )
 
 
-def _targets(connection: Connection, grounds: Mapping[str, Ground]) -> dict[Unit, int]:
+def _targets(connection: Connection, grounds: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
     """Where `--once` ends: the commands' last stable offsets as they are now."""
     return {
-        Unit(name, partition): end
+        Partition(name, partition): end
         for name, ground in grounds.items()
         for partition, (_, end) in bounds(
             connection, ground.topics.commands, range(ground.partitions)
@@ -118,7 +120,7 @@ def _targets(connection: Connection, grounds: Mapping[str, Ground]) -> dict[Unit
     }
 
 
-def _places(texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Unit, int]]:
+def _places(texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Partition, int]]:
     """Read `AGG:P@OFFSET`."""
     for text in texts:
         name, _, place = text.partition(":")
@@ -131,4 +133,4 @@ def _places(texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Unit, 
             raise UsageError(
                 f"{name!r} is not among the aggregates of this run", f"they are: {', '.join(known)}"
             )
-        yield Unit(name, int(partition)), int(offset)
+        yield Partition(name, int(partition)), int(offset)

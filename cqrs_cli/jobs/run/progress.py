@@ -11,7 +11,7 @@ from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.owner.claim import Claim, Counts, parse_claim
-from cqrs_cli.owner.plan import Ending, Plan, Unit
+from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 
 STATUSES = ("accepted", "unchanged", "rejected", "duplicate", "failed")
 
@@ -21,7 +21,7 @@ class Snapshot:
     """What a run has decided so far; `lag` counts commands below the last stable offset and not decided."""
 
     at: float  # monotonic seconds
-    counts: dict[Unit, Counts] = field(default_factory=dict)
+    counts: dict[Partition, Counts] = field(default_factory=dict)
     lag: int = 0
     cpu: float = 0.0  # seconds that the tasks took, known at the end
 
@@ -48,7 +48,7 @@ class Progress:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._clients: dict[str, Consumer] = {}
-        self._claims: dict[Unit, Claim] = {}
+        self._claims: dict[Partition, Claim] = {}
         self._connect()
 
     def __enter__(self) -> "Progress":
@@ -75,7 +75,7 @@ class Progress:
                 for partition, found in committed(client, topic, range(ground.partitions)).items():
                     claim = parse_claim(found.metadata)
                     if claim is not None and self._is_ours(claim):
-                        self._claims[Unit(name, partition)] = claim
+                        self._claims[Partition(name, partition)] = claim
                     start, end = watermarks(client, topic, partition)
                     lag += max(0, end - max(start, found.offset or 0))
         except (KafkaException, MissingError) as error:
@@ -94,7 +94,7 @@ class Progress:
         """Whether this submission has claimed anything."""
         return any(claim.submission >= submission for claim in self._claims.values())
 
-    def unclaimed(self, submission: int) -> list[Unit]:
+    def unclaimed(self, submission: int) -> list[Partition]:
         """The partitions that nobody of this submission has claimed."""
         return [
             unit
@@ -102,7 +102,7 @@ class Progress:
             if unit not in self._claims or self._claims[unit].submission < submission
         ]
 
-    def final(self, endings: list[Ending]) -> Snapshot:
+    def final(self, endings: list[OwnerResult]) -> Snapshot:
         """What the owners say they decided, once all have come back."""
         try:
             lag = self.look().lag

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT, FencedWriter
 from cqrs_cli.owner.claim import parse_claim, terminal
-from cqrs_cli.owner.plan import Plan, Unit
+from cqrs_cli.owner.plan import Partition, Plan
 
 #: So many partitions at once.
 WORKERS = 8
@@ -25,7 +25,7 @@ PATIENCE = 2 * TRANSACTION_TIMEOUT
 
 def retire(plan: Plan) -> None:
     """Retire every partition of the plan; what cannot be reached is left to the transaction timeout."""
-    units: SimpleQueue[Unit] = SimpleQueue()
+    units: SimpleQueue[Partition] = SimpleQueue()
     for unit in plan.units():
         units.put(unit)
     workers = [threading.Thread(target=_work, args=(plan, units), daemon=True) for _ in range(WORKERS)]
@@ -36,7 +36,7 @@ def retire(plan: Plan) -> None:
         worker.join(max(0.0, deadline - time.monotonic()))
 
 
-def _work(plan: Plan, units: "SimpleQueue[Unit]") -> None:
+def _work(plan: Plan, units: "SimpleQueue[Partition]") -> None:
     while True:
         try:
             unit = units.get_nowait()
@@ -45,7 +45,7 @@ def _work(plan: Plan, units: "SimpleQueue[Unit]") -> None:
         _retire_one(plan, unit)
 
 
-def _retire_one(plan: Plan, unit: Unit) -> None:
+def _retire_one(plan: Plan, unit: Partition) -> None:
     ground, partition = plan.grounds[unit.aggregate], unit.partition
     topic = ground.topics.commands
     watcher = consumer(plan.connection, group=ground.topics.group, isolation="read_uncommitted")

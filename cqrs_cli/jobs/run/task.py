@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cqrs_cli import failpoints
-from cqrs_cli.owner.plan import Ending, Plan
-from cqrs_cli.owner.supervisor import Owner
+from cqrs_cli.owner.plan import OwnerResult, Plan
+from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.registry import load
 
 #: Orphaned owners have so long to end and to close their shards, in seconds.
@@ -20,7 +20,7 @@ ORPHANED = 10.0
 GARBAGE = 300_000
 
 
-def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Ending]:
+def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[OwnerResult]:
     """Own this task's share of the partitions until all of them have ended; yields how each did.
 
     An orphan, whose parent is gone, ends without a word: its endings are nobody's, and what still waits for them must
@@ -31,7 +31,7 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[Ending]:
     stopping = threading.Event()
     units = plan.share(task, tasks)
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in units}}
-    owners = [Owner(plan, unit, aggregates[unit.aggregate], attempt, stopping) for unit in units]
+    owners = [Supervisor(plan, unit, aggregates[unit.aggregate], attempt, stopping) for unit in units]
     threads = [threading.Thread(target=owner.run, name=str(owner.unit), daemon=True) for owner in owners]
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here

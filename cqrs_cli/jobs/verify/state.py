@@ -18,12 +18,12 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.jobs.replay.shards import Shards, not_ours
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.state_cache import APPLY_EVERY, Ledger
+from cqrs_cli.owner.state_cache import APPLY_EVERY, StateCache
 from cqrs_cli.proof.partition import Proof
 from cqrs_cli.state.encoding import MAX_KEY, aggregate_key, shorten
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -34,7 +34,7 @@ from cqrs_cli.state.store import Positions
 #: With so many aggregates whose events cannot be folded it is the code that does not fit.
 HOPELESS = 1000
 
-Items = Iterator[tuple[str, Saved]]
+Items = Iterator[tuple[str, StoredState]]
 
 
 class Compared(NamedTuple):
@@ -48,7 +48,7 @@ class Compared(NamedTuple):
     behind: tuple[int, int] | None = None
 
 
-class Refolded:
+class StateCheck:
     """The aggregates of one partition as their events give them: up to where its shard is, then to the end."""
 
     def __init__(self, connection: Connection, topics: Topics, partition: int, aggregate: Aggregate) -> None:
@@ -66,7 +66,7 @@ class Refolded:
             with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
                 store = LmdbStore(Path(folder), window_ms=1)
             stack.callback(store.abandon)
-            ledger = Ledger(self._aggregate, store, store.token())
+            ledger = StateCache(self._aggregate, store, store.token())
             compared, positions = self._compare(shards, proof, ledger, store)
             if not self._hopeless:
                 self._fold(ledger, end, proof)
@@ -80,7 +80,7 @@ class Refolded:
             return compared._replace(behind=(positions.events, folded))
 
     def _compare(
-        self, shards: Shards, proof: Proof, ledger: Ledger, store: LmdbStore
+        self, shards: Shards, proof: Proof, ledger: StateCache, store: LmdbStore
     ) -> tuple[Compared, Positions]:
         """What came of the shard, and where it is.
 
@@ -121,7 +121,7 @@ class Refolded:
         except (OSError, msgspec.DecodeError):
             return False
 
-    def _fold(self, ledger: Ledger, end: int, proof: Proof) -> int:
+    def _fold(self, ledger: StateCache, end: int, proof: Proof) -> int:
         """Go on to offset `end`, or as far as the log goes; says how far that is."""
         at, partition = ledger.positions.events, self._partition
         bounds = readers.bounds(self._connection, self._topic, [partition], "read_uncommitted")[partition]
@@ -134,7 +134,7 @@ class Refolded:
                 break
         return end
 
-    def _folded(self, ledger: Ledger, records: list[Record], proof: Proof) -> dict[str, Folded]:
+    def _folded(self, ledger: StateCache, records: list[Record], proof: Proof) -> dict[str, Folded]:
         states: dict[str, Folded] = {}
         for record in records:
             try:
@@ -155,7 +155,9 @@ class Refolded:
                 states[subject] = after
         return states
 
-    def _differs(self, proof: Proof, at: int, name: str, rests: Saved | None, folded: Saved | None) -> None:
+    def _differs(
+        self, proof: Proof, at: int, name: str, rests: StoredState | None, folded: StoredState | None
+    ) -> None:
         """Name the aggregate's last event."""
         last = folded or rests
         place = None if last is None else proof.event_at(last.offset, last.eventindex)
@@ -166,24 +168,24 @@ class Refolded:
         )
 
 
-def side_by_side(one: Items, other: Items) -> Iterator[tuple[str, Saved | None, Saved | None]]:
+def side_by_side(one: Items, other: Items) -> Iterator[tuple[str, StoredState | None, StoredState | None]]:
     """Every aggregate of two stores, which give them in the order of their keys."""
     merged = heapq.merge(_keyed(0, one), _keyed(1, other))
     for _, same in groupby(merged, itemgetter(0)):
-        found: list[Saved | None] = [None, None]
+        found: list[StoredState | None] = [None, None]
         name = ""
         for _, side, name, saved in same:  # noqa: B007  (the last one's, which is the first one's too)
             found[side] = saved
         yield name, found[0], found[1]
 
 
-def _keyed(side: int, items: Items) -> Iterator[tuple[bytes, int, str, Saved]]:
+def _keyed(side: int, items: Items) -> Iterator[tuple[bytes, int, str, StoredState]]:
     for name, saved in items:
         key = aggregate_key(name)
         yield key if len(key) <= MAX_KEY else shorten(key), side, name, saved
 
 
-def _spell(saved: Saved | None) -> str:
+def _spell(saved: StoredState | None) -> str:
     if saved is None:
         return "without events"
     text = saved.state.decode(errors="replace")

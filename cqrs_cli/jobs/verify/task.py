@@ -19,7 +19,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import guarded
 from cqrs_cli.jobs.replay.shards import Shards
-from cqrs_cli.jobs.verify.state import Compared, Refolded
+from cqrs_cli.jobs.verify.state import Compared, StateCheck
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -131,7 +131,7 @@ class _Partition:
         compared = None
         if self.plan.shards is not None:
             aggregate = load(self.topics.aggregate, self.plan.package, self.plan.root)
-            refolded = Refolded(self.plan.connection, self.topics, self.partition, aggregate)
+            refolded = StateCheck(self.plan.connection, self.topics, self.partition, aggregate)
             compared = refolded.compare(self.plan.shards, proof, decided.surely, bounds["events"][1])
         return Share(self.partition, proof.report(), compared)
 

@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from cqrs_cli.kafka.topics.acls import Need
+from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 _UNKNOWN_TOPIC, _NOT_ALLOWED, _GROUP_NOT_ALLOWED, _ID_NOT_ALLOWED = 3, 29, 30, 53
 
 
-def missing(client: Any, wanted: Iterable[Need]) -> list[Need]:
+def missing(client: Any, wanted: Iterable[RequiredAcl]) -> list[RequiredAcl]:
     """Those of `wanted` that the user of kafka-python's admin `client` is not allowed.
 
     Of a topic that may not even be described nothing else is known: all that is wanted of it is missing.
@@ -30,7 +30,7 @@ def missing(client: Any, wanted: Iterable[Need]) -> list[Need]:
     return [need for need in needs if not _holds(client, held[need.resource, need.name], need)]
 
 
-def _holds(client: Any, operations: set[str] | None, need: Need) -> bool:
+def _holds(client: Any, operations: set[str] | None, need: RequiredAcl) -> bool:
     if operations is None:  # the topic does not exist: only whether it may be made can be asked
         return need.operation != "Create" or _may_create(client, need.name)
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", need.operation).upper() in operations

@@ -9,7 +9,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin import authorized, client, transactions
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import Need
+from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.checks import TopicInfo, TopicSet, missing, mistakes, topic_set
 from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, Kind, TopicPlan, Topics
 
@@ -56,7 +56,7 @@ class Admin:
         found = {}
         for topic in self._ask(self._client.describe_topics, list(names)):
             if topic["error_code"] == _TOPIC_NOT_ALLOWED:
-                raise Need("Describe", "topic", topic["name"]).missing()
+                raise RequiredAcl("Describe", "topic", topic["name"]).missing()
             if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
                 raise CqrsError(
                     f"topic {topic['name']} cannot be described: error {topic['error_code']}",
@@ -87,7 +87,7 @@ class Admin:
         """The same for many (topic, partition)s at once."""
         return self._ask(transactions.find, self._client, list(partitions))
 
-    def missing(self, needs: Iterable[Need]) -> list[Need]:
+    def missing(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
         """Those of the needs that we are not allowed; nothing is done to find out."""
         return self._ask(authorized.missing, self._client, needs)
 
@@ -118,7 +118,7 @@ class Admin:
         held = self._ask(self._client.describe_configs, resources, config_filter="all").get("topic", {})
         for topic, entries in held.items():
             if not entries:  # kafka-python keeps the error to itself
-                raise Need("DescribeConfigs", "topic", topic).missing()
+                raise RequiredAcl("DescribeConfigs", "topic", topic).missing()
         return {
             topic: {name: entry["value"] for name, entry in entries.items() if entry["value"] is not None}
             for topic, entries in held.items()

@@ -11,7 +11,7 @@ Role = Literal["send", "run", "read", "init"]
 ROLES: tuple[Role, ...] = ("send", "run", "read", "init")
 
 
-class Need(NamedTuple):
+class RequiredAcl(NamedTuple):
     """One operation on one resource, in Kafka's words: `Write` on `topic` `bank_account.events`."""
 
     operation: str
@@ -36,7 +36,7 @@ class Need(NamedTuple):
         )
 
 
-def refusal(missing: Sequence[Need], role: Role) -> ConfigurationError:
+def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
     """The error for a user that is not allowed all of these, at least one."""
     if len(missing) == 1:
         return missing[0].missing(role)
@@ -46,30 +46,34 @@ def refusal(missing: Sequence[Need], role: Role) -> ConfigurationError:
     )
 
 
-def needs(role: Role, topics: Topics) -> list[Need]:
+def needs(role: Role, topics: Topics) -> list[RequiredAcl]:
     """What the role needs for one aggregate. Read and Write include Describe."""
     commands, events, outcomes, dead_letters = map(topics.name, KINDS)
     match role:
         case "send":
-            return [Need("Write", "topic", commands), Need("Read", "topic", outcomes)]
+            return [RequiredAcl("Write", "topic", commands), RequiredAcl("Read", "topic", outcomes)]
         case "run":
             return [
-                Need("Read", "topic", commands),
-                *(Need(how, "topic", name) for name in (events, outcomes) for how in ("Read", "Write")),
-                Need("Write", "topic", dead_letters),
-                *(Need("DescribeConfigs", "topic", topics.name(kind)) for kind in KINDS),
-                Need("Read", "group", topics.group),
-                Need("Write", "transactional-id", topics.transactional_ids, prefixed=True),
+                RequiredAcl("Read", "topic", commands),
+                *(
+                    RequiredAcl(how, "topic", name)
+                    for name in (events, outcomes)
+                    for how in ("Read", "Write")
+                ),
+                RequiredAcl("Write", "topic", dead_letters),
+                *(RequiredAcl("DescribeConfigs", "topic", topics.name(kind)) for kind in KINDS),
+                RequiredAcl("Read", "group", topics.group),
+                RequiredAcl("Write", "transactional-id", topics.transactional_ids, prefixed=True),
             ]
         case "read":
             return [
-                *(Need("Read", "topic", topics.name(kind)) for kind in KINDS),
-                *(Need("DescribeConfigs", "topic", topics.name(kind)) for kind in KINDS),
-                Need("Describe", "group", topics.group),
+                *(RequiredAcl("Read", "topic", topics.name(kind)) for kind in KINDS),
+                *(RequiredAcl("DescribeConfigs", "topic", topics.name(kind)) for kind in KINDS),
+                RequiredAcl("Describe", "group", topics.group),
             ]
         case "init":
             return [
-                Need(how, "topic", topics.name(kind))
+                RequiredAcl(how, "topic", topics.name(kind))
                 for kind in KINDS
                 for how in ("Create", "Describe", "DescribeConfigs")
             ]

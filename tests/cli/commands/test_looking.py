@@ -10,14 +10,14 @@ from confluent_kafka import TopicPartition
 
 from cqrs_cli import registry
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import Claim, Counts
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Identity, open_shard
-from cqrs_cli.state.store import Change
+from cqrs_cli.state.store import WriteBatch
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
 from tests.support.deciding import Owner
@@ -232,7 +232,9 @@ def shard_with(path: Path, topic_id: str) -> LmdbStore:
         window_ms=1,
     )
     store = open_shard(path, identity).store
-    store.apply(Change(store.token(), store.positions(), store.positions(), {"a": Saved(1, 0, 0, b"{}")}))
+    store.apply(
+        WriteBatch(store.token(), store.positions(), store.positions(), {"a": StoredState(1, 0, 0, b"{}")})
+    )
     return store
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli import registry
-from cqrs_cli.client.outcomes import Awaited, Outcome
+from cqrs_cli.client.outcomes import Outcome, OutcomeWaiter
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
@@ -119,10 +119,10 @@ def test_whoever_stops_waiting_is_told_the_id(
     ending: BaseException,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def rest(self: Awaited, patience: float) -> Iterator[Outcome]:
+    def rest(self: OutcomeWaiter, patience: float) -> Iterator[Outcome]:
         raise ending
 
-    monkeypatch.setattr(Awaited, "rest", rest)
+    monkeypatch.setattr(OutcomeWaiter, "rest", rest)
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     said = cqrs("send", "bank_account", "a", "Close", "--wait", "--id", "id-7", *place)
     assert "sending again with the same id is safe: --id id-7\n" in said.err

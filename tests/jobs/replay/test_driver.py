@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.jobs.replay.driver import Replayed, plan, replay
 from cqrs_cli.jobs.replay.fold import NOTHING
@@ -23,7 +23,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.plan import shard_folder
 from cqrs_cli.registry import load
 from cqrs_cli.state.shard import Identity, open_shard
-from cqrs_cli.state.store import Change, Positions
+from cqrs_cli.state.store import Positions, WriteBatch
 from tests.support import ROOT
 from tests.support.eventlog import NOON, append, counted, create
 
@@ -145,7 +145,7 @@ def shard(connection: Connection, topics: Topics, tmp_path: Path) -> Rests:
     """Makes the shard of partition 0, as an owner would have left it."""
     aggregate: Aggregate = load("counter", "aggregates", ROOT)
 
-    def rests(events: int, states: dict[str, Saved], **other: Any) -> None:
+    def rests(events: int, states: dict[str, StoredState], **other: Any) -> None:
         found = live_shards(connection, topics, tmp_path)
         members = {
             "cluster_id": found.cluster_id,
@@ -158,7 +158,7 @@ def shard(connection: Connection, topics: Topics, tmp_path: Path) -> Rests:
         }
         opened = open_shard(shard_folder(tmp_path, topics) / "0", Identity(**{**members, **other}))
         with closing(opened.store) as store:
-            store.apply(Change("", Positions(), Positions(events=events), states))
+            store.apply(WriteBatch("", Positions(), Positions(events=events), states))
 
     return rests
 
@@ -168,7 +168,7 @@ def check(fold: Folds, connection: Connection, topics: Topics, tmp_path: Path) -
     return lambda: fold(shards=live_shards(connection, topics, tmp_path))
 
 
-ONE = Saved(1, 1, 0, b'{"value":1}')
+ONE = StoredState(1, 1, 0, b'{"value":1}')
 
 
 def test_a_shard_that_agrees_is_counted(

@@ -5,16 +5,16 @@ import pytest
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.digest import aggregate_digest
-from cqrs_cli.core.stored import Saved
-from cqrs_cli.jobs.replay.fold import NOTHING, Refold, RefoldError, Row, Total
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.jobs.replay.fold import NOTHING, RefoldError, ReplayFold, Row, Total
 from tests.support.eventlog import NOON, counted, record
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
 LATER = "2026-11-21T13:00:00.000Z"
 
 
-def folded(*values: bytes | None, until: str | None = None) -> Refold:
-    folding = Refold(AGGREGATE, until)
+def folded(*values: bytes | None, until: str | None = None) -> ReplayFold:
+    folding = ReplayFold(AGGREGATE, until)
     folding.fold(record(offset, value) for offset, value in enumerate(values))
     return folding
 
@@ -75,7 +75,7 @@ def test_what_cannot_follow_is_refused_with_its_offset(values: list[bytes | None
     assert refused.value.offset == len(values) - 1
 
 
-SAVED = Saved(1, 1, 0, b'{"value":1}')
+SAVED = StoredState(1, 1, 0, b'{"value":1}')
 
 
 def test_an_equal_shard_shows_no_difference() -> None:
@@ -98,7 +98,9 @@ def test_an_equal_shard_shows_no_difference() -> None:
         ),
     ],
 )
-def test_a_difference_is_told_with_aggregate_and_version(shard: dict[str, Saved], difference: str) -> None:
+def test_a_difference_is_told_with_aggregate_and_version(
+    shard: dict[str, StoredState], difference: str
+) -> None:
     assert folded(counted("a", 1)).compare(shard.items()) == difference
 
 

@@ -15,13 +15,13 @@ from cqrs_cli.jobs.run.progress import Progress, Snapshot
 from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import TERMINAL, Counts
-from cqrs_cli.owner.plan import Ending, Plan, Unit
+from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from tests.support.commands import increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
 
-Task = Callable[[Plan], Iterable[Ending]]
+Task = Callable[[Plan], Iterable[OwnerResult]]
 
 
 class Context:
@@ -71,34 +71,34 @@ def drive(context: Context, plan: Plan, notes: list[str] | None = None) -> Snaps
     return driver.run(cast(Any, context), plan, 1, lambda _: None, note)
 
 
-def works(plan: Plan) -> Iterator[Ending]:
+def works(plan: Plan) -> Iterator[OwnerResult]:
     return own(plan, 0, 1, 0)
 
 
-def is_lost(_: Plan) -> Iterator[Ending]:
+def is_lost(_: Plan) -> Iterator[OwnerResult]:
     raise RuntimeError("the worker is gone\nand its log says why")
 
 
-def is_lost_after_work(plan: Plan) -> Iterator[Ending]:
+def is_lost_after_work(plan: Plan) -> Iterator[OwnerResult]:
     list(own(plan, 0, 1, 0))
     raise RuntimeError("the worker is gone")
 
 
-def test_what_was_decided_is_summed_up(counters: Domain) -> None:
+def test_what_was_decided_is_summed_up(counters: TopicHarness) -> None:
     counters.send(*increments(7))
     done = drive(Context(works), counters.plan())
     assert done.summary()["aggregates"]["counter"]["accepted"] == done.total("commands") == 7
     assert done.lag == 0
 
 
-def test_a_run_that_is_done_has_stopped(counters: Domain) -> None:
+def test_a_run_that_is_done_has_stopped(counters: TopicHarness) -> None:
     counters.send(*increments(3))
     drive(Context(works), counters.plan())
     _, claim = counters.standing()
     assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3
 
 
-def test_a_lost_task_is_submitted_again_as_a_later_one(counters: Domain) -> None:
+def test_a_lost_task_is_submitted_again_as_a_later_one(counters: TopicHarness) -> None:
     counters.send(*increments(7))
     notes: list[str] = []
     context = Context(is_lost, is_lost_after_work, works)
@@ -109,18 +109,20 @@ def test_a_lost_task_is_submitted_again_as_a_later_one(counters: Domain) -> None
     counters.check()
 
 
-def test_a_task_that_is_lost_again_and_again_ends_the_run(counters: Domain) -> None:
+def test_a_task_that_is_lost_again_and_again_ends_the_run(counters: TopicHarness) -> None:
     context = Context(is_lost)
     with pytest.raises(CqrsError, match=r"lost 5 times in a row \(the worker is gone\)"):
         drive(context, counters.plan())
     assert len(context.plans) == driver.FUTILE
 
 
-def test_partitions_that_nobody_owns_end_the_run(counters: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_partitions_that_nobody_owns_end_the_run(
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(driver, "CLAIM_DEADLINE", 0.2)
     never = threading.Event()
 
-    def waits(_: Plan) -> list[Ending]:
+    def waits(_: Plan) -> list[OwnerResult]:
         never.wait(30)
         return []
 
@@ -131,7 +133,7 @@ def test_partitions_that_nobody_owns_end_the_run(counters: Domain, monkeypatch: 
 
 
 def test_while_no_broker_answers_nobody_is_expected_to_claim(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "CLAIM_DEADLINE", 1.0)
     look, away, back = Progress.look, iter(range(25)), threading.Event()
@@ -144,7 +146,7 @@ def test_while_no_broker_answers_nobody_is_expected_to_claim(
 
     monkeypatch.setattr(Progress, "look", answers_late)
 
-    def waits(_: Plan) -> list[Ending]:
+    def waits(_: Plan) -> list[OwnerResult]:
         assert back.wait(60)
         return []
 
@@ -153,11 +155,11 @@ def test_while_no_broker_answers_nobody_is_expected_to_claim(
     assert notes == ["no broker"] * 25
 
 
-def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: Domain) -> None:
-    def disagree(plan: Plan) -> list[Ending]:
+def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: TopicHarness) -> None:
+    def disagree(plan: Plan) -> list[OwnerResult]:
         return [
-            Ending(Unit("counter", 0), Counts(), UnavailableError("gone"), ("a note",)),
-            Ending(Unit("counter", 1), Counts(), TakenOverError("taken"), ("another",)),
+            OwnerResult(Partition("counter", 0), Counts(), UnavailableError("gone"), ("a note",)),
+            OwnerResult(Partition("counter", 1), Counts(), TakenOverError("taken"), ("another",)),
         ]
 
     notes: list[str] = []
@@ -167,7 +169,7 @@ def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: D
 
 
 def test_who_is_taken_over_in_part_says_what_is_left(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(driver, "ALL_CLAIMED", 0.0)
     older = counters.plan()
@@ -175,17 +177,17 @@ def test_who_is_taken_over_in_part_says_what_is_left(
     older = replace(older, grounds={**older.grounds, "other": other})
     newer = counters.plan()
     list(own(newer, 0, 1, 0))
-    taken = [Ending(Unit("counter", 0), Counts(), TakenOverError("taken"))]
+    taken = [OwnerResult(Partition("counter", 0), Counts(), TakenOverError("taken"))]
     with pytest.raises(TakenOverError) as raised:
         drive(Context(lambda _: taken), older)
     assert raised.value.message == f"run {newer.run} took over counter; nobody decides for other now"
     assert raised.value.hint.endswith(": cqrs run other")
 
 
-def test_however_a_run_ends_its_partitions_are_fenced(counters: Domain) -> None:
-    def stops(plan: Plan) -> list[Ending]:
+def test_however_a_run_ends_its_partitions_are_fenced(counters: TopicHarness) -> None:
+    def stops(plan: Plan) -> list[OwnerResult]:
         endings = list(own(plan, 0, 1, 0))
-        return [Ending(endings[0].unit, endings[0].counts, CqrsError("enough"))]
+        return [OwnerResult(endings[0].unit, endings[0].counts, CqrsError("enough"))]
 
     counters.send(*increments(3))
     with pytest.raises(CqrsError, match="enough"):

@@ -9,7 +9,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.run.metrics import Metrics
 from cqrs_cli.jobs.run.progress import Snapshot
 from cqrs_cli.owner.claim import Counts
-from cqrs_cli.owner.plan import Unit
+from cqrs_cli.owner.plan import Partition
 from tests.support.listening import anywhere, listening, open_to_others
 
 
@@ -25,7 +25,7 @@ def test_the_port_for_metrics_is_open_to_this_machine_only() -> None:
     try:
         added = {port: at for port, at in listening(os.getpid()).items() if port not in before}
         assert [str(address) for address in added.values()] == ["127.0.0.1"]
-        metrics.update(Snapshot(0.0, {Unit("counter", 1): Counts(accepted=3, events=3)}, lag=7))
+        metrics.update(Snapshot(0.0, {Partition("counter", 1): Counts(accepted=3, events=3)}, lag=7))
         (port,) = added
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
             said = answer.read().decode()

@@ -8,7 +8,7 @@ from cqrs_cli.jobs.run import progress as reading
 from cqrs_cli.jobs.run.progress import Progress
 from cqrs_cli.kafka import readers
 from tests.support.commands import increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 
 pytestmark = pytest.mark.kafka
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
     ids=["unknown", "missing"],
 )
 def test_after_an_error_it_asks_through_another_client(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch, error: Exception
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     counters.send(*increments(3))
     plan = counters.plan()

@@ -20,7 +20,7 @@ from benchmarks.arena import Arena
 from cqrs_cli.cli.render.verify import document, lines, nothing_compared
 from cqrs_cli.core.aggregate.aggregate import encode
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.jobs.replay.shards import live_shards
 from cqrs_cli.jobs.verify import task
@@ -29,15 +29,15 @@ from cqrs_cli.jobs.verify.state import Compared
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind, Topics
-from cqrs_cli.owner.plan import Unit
+from cqrs_cli.owner.plan import Partition
 from cqrs_cli.proof.partition import Report
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Identity, open_readonly, open_shard
 from cqrs_cli.state.shutdown_marker import MARK_FILE
-from cqrs_cli.state.store import Change
+from cqrs_cli.state.store import WriteBatch
 from tests.support import ROOT
 from tests.support.commands import command, mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
 from tests.support.rewriting import append, edited, remake, rewrite
 from tests.support.sampling import sampled
@@ -51,26 +51,26 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def decided(bank: Domain) -> Domain:
+def decided(bank: TopicHarness) -> TopicHarness:
     """Accounts on two partitions, decided by a real owner, with every kind of outcome."""
     bank.send(*mixture(300))
     quietly(bank.plan())
     return bank
 
 
-def verified(domain: Domain, machine: str | None = None) -> Verified:
+def verified(domain: TopicHarness, machine: str | None = None) -> Verified:
     shards = None
     if machine is not None:
         shards = live_shards(domain.connection, domain.topics, domain.folder / machine)
     return verify_here(plan(domain.connection, domain.topics, domain.settings, shards))
 
 
-def kinds(domain: Domain) -> set[str]:
+def kinds(domain: TopicHarness) -> set[str]:
     """The topics in which something is wrong."""
     return {violation.kind for violation in verified(domain).violations}
 
 
-def test_what_an_owner_decided_is_clean_and_counted(decided: Domain) -> None:
+def test_what_an_owner_decided_is_clean_and_counted(decided: TopicHarness) -> None:
     done = verified(decided)
     assert done.violations == []
     outcomes = [outcome for partition in range(2) for outcome in decided.outcomes(partition)]
@@ -80,16 +80,16 @@ def test_what_an_owner_decided_is_clean_and_counted(decided: Domain) -> None:
     assert done.total("aggregates") == sum(len(decided.shard(partition=partition)) for partition in range(2))
 
 
-def test_what_is_not_decided_yet_is_no_violation(decided: Domain) -> None:
+def test_what_is_not_decided_yet_is_no_violation(decided: TopicHarness) -> None:
     decided.send(*mixture(50, seed=2))
     assert decided.violations() == []
 
 
-def test_topics_without_a_record_are_clean(bank: Domain) -> None:
+def test_topics_without_a_record_are_clean(bank: TopicHarness) -> None:
     assert bank.violations() == []
 
 
-def test_proving_while_an_owner_works_finds_nothing(decided: Domain) -> None:
+def test_proving_while_an_owner_works_finds_nothing(decided: TopicHarness) -> None:
     with running(decided.plan(once=False)) as owner:
         for seed in range(5):
             decided.send(*mixture(2000, seed=seed))
@@ -99,19 +99,19 @@ def test_proving_while_an_owner_works_finds_nothing(decided: Domain) -> None:
     assert decided.violations("state") == []
 
 
-def test_a_doubled_event(decided: Domain) -> None:
+def test_a_doubled_event(decided: TopicHarness) -> None:
     (at,) = append(decided, "events", decided.records("events")[3])
     (said,) = decided.violations()
     assert said.startswith(f"{decided.topics.events} partition 0 offset {at} is of command ")
 
 
-def test_a_double_outcome(decided: Domain) -> None:
+def test_a_double_outcome(decided: TopicHarness) -> None:
     (at,) = append(decided, "outcomes", decided.records("outcomes")[7])
     (said,) = decided.violations()
     assert said.startswith(f"{decided.topics.outcomes} partition 0 offset {at} is of command ")
 
 
-def test_an_orphan_event(decided: Domain) -> None:
+def test_an_orphan_event(decided: TopicHarness) -> None:
     last = decided.records("events")[-1]
     version = json.loads(last.value or b"")["aggregateversion"] + 1
     (at,) = append(decided, "events", edited(last, id="0/9999/0", aggregateversion=version))
@@ -120,7 +120,7 @@ def test_an_orphan_event(decided: Domain) -> None:
     ]
 
 
-def test_a_record_on_the_wrong_partition(decided: Domain) -> None:
+def test_a_record_on_the_wrong_partition(decided: TopicHarness) -> None:
     (event,) = append(decided, "events", decided.records("events", 0)[0], partition=1)
     (outcome,) = append(decided, "outcomes", decided.records("outcomes", 1)[0], partition=0)
     assert decided.violations() == [
@@ -129,7 +129,7 @@ def test_a_record_on_the_wrong_partition(decided: Domain) -> None:
     ]
 
 
-def test_what_cannot_be_read(decided: Domain) -> None:
+def test_what_cannot_be_read(decided: TopicHarness) -> None:
     rubbish: list[Kind] = ["events", "outcomes", "dead-letters"]
     for kind in rubbish:
         append(decided, kind, Record(0, 0, b"a", b"\xff"))
@@ -166,20 +166,20 @@ CHANGES: Changes = {
 @pytest.mark.parametrize(
     "fault", sampled(CHANGES, "a dropped event", "a missing outcome", "a forged version")
 )
-def test_a_fault_in_a_topic_is_found(decided: Domain, fault: str) -> None:
+def test_a_fault_in_a_topic_is_found(decided: TopicHarness, fault: str) -> None:
     kind, change = CHANGES[fault]
     rewrite(decided, kind, change)
     assert kinds(decided) != set()
 
 
-def test_a_topic_written_anew_without_a_fault_is_clean(decided: Domain) -> None:
+def test_a_topic_written_anew_without_a_fault_is_clean(decided: TopicHarness) -> None:
     for kind in ("events", "outcomes", "dead-letters"):
         rewrite(decided, kind, lambda log: None)
     assert decided.violations() == []
 
 
 def test_a_torn_command(connection: Connection, prefix: str, tmp_path: Path) -> None:
-    floods = Domain(connection, prefix, tmp_path, "awkward", package="awkward", root=TESTS)
+    floods = TopicHarness(connection, prefix, tmp_path, "awkward", package="awkward", root=TESTS)
     floods.send(*(command("awkward.Flood", "a", f"f{n}", {"count": 3}) for n in range(3)))
     quietly(floods.plan())
     assert floods.violations() == []
@@ -189,26 +189,26 @@ def test_a_torn_command(connection: Connection, prefix: str, tmp_path: Path) -> 
     ]
 
 
-def delete(domain: Domain, kind: Kind, offset: int) -> None:
+def delete(domain: TopicHarness, kind: Kind, offset: int) -> None:
     """What retention does, in partition 0."""
     admin = AdminClient(domain.connection.librdkafka())
     for done in admin.delete_records([TopicPartition(domain.topics.name(kind), 0, offset)]).values():
         done.result(10)
 
 
-def test_commands_deleted_by_retention_are_counted(decided: Domain) -> None:
+def test_commands_deleted_by_retention_are_counted(decided: TopicHarness) -> None:
     delete(decided, "commands", 20)
     done = verified(decided)
     assert (done.deleted("commands"), done.violations) == (20, [])
 
 
-def test_outcomes_deleted_by_retention_are_counted(decided: Domain) -> None:
+def test_outcomes_deleted_by_retention_are_counted(decided: TopicHarness) -> None:
     delete(decided, "outcomes", decided.records("outcomes")[30].offset)
     done = verified(decided)
     assert (done.deleted("outcomes"), done.violations) == (30, [])
 
 
-def test_events_that_were_deleted_are_a_violation(decided: Domain) -> None:
+def test_events_that_were_deleted_are_a_violation(decided: TopicHarness) -> None:
     at = decided.records("events")[3].offset
     delete(decided, "events", at)
     first = next(violation for violation in verified(decided).violations if violation.kind == "events")
@@ -217,14 +217,14 @@ def test_events_that_were_deleted_are_a_violation(decided: Domain) -> None:
     )
 
 
-def test_a_lost_offset_of_the_group_is_no_violation(decided: Domain) -> None:
+def test_a_lost_offset_of_the_group_is_no_violation(decided: TopicHarness) -> None:
     admin = AdminClient(decided.connection.librdkafka())
     for done in admin.delete_consumer_groups([decided.topics.group]).values():
         done.result(10)
     assert decided.violations() == []
 
 
-def test_what_an_operator_accepted_is_counted(counters: Domain) -> None:
+def test_what_an_operator_accepted_is_counted(counters: TopicHarness) -> None:
     counters.send(*(command("counter.Increment", "a", f"i{n}") for n in range(10)))
     quietly(counters.plan())
     remake(counters, "events")
@@ -237,7 +237,9 @@ def test_what_an_operator_accepted_is_counted(counters: Domain) -> None:
     assert (done.total("accepted"), done.violations) == (11, [])
 
 
-def test_a_commands_topic_that_was_created_again_is_a_violation_until_accepted(counters: Domain) -> None:
+def test_a_commands_topic_that_was_created_again_is_a_violation_until_accepted(
+    counters: TopicHarness,
+) -> None:
     counters.send(*(command("counter.Increment", "a", f"i{n}") for n in range(5)))
     quietly(counters.plan())
     remake(counters, "commands")
@@ -249,7 +251,7 @@ def test_a_commands_topic_that_was_created_again_is_a_violation_until_accepted(c
 
 
 def test_what_an_open_transaction_hides_is_waited_for(
-    decided: Domain, monkeypatch: pytest.MonkeyPatch
+    decided: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
     foreign.init_transactions(10)
@@ -265,35 +267,35 @@ def test_what_an_open_transaction_hides_is_waited_for(
 
 
 @contextmanager
-def shard(domain: Domain) -> Iterator[LmdbStore]:
+def shard(domain: TopicHarness) -> Iterator[LmdbStore]:
     """The shard of partition 0, for whoever may write there."""
-    identity = domain.plan().identity(Unit(domain.topics.aggregate, 0), domain.aggregate)
+    identity = domain.plan().identity(Partition(domain.topics.aggregate, 0), domain.aggregate)
     opened = open_shard(domain.shard_path(), identity)
     assert not opened.fresh
     with closing(opened.store) as store:
         yield store
 
 
-def adopt(domain: Domain) -> None:
+def adopt(domain: TopicHarness) -> None:
     """Have the shard of partition 0 believe that the events, which were written anew, are those it has folded."""
     looked = open_readonly(domain.shard_path())
     assert looked is not None
     with closing(looked):
         before = msgspec.json.decode(looked.identity(), type=Identity)
-    now = domain.plan().identity(Unit(domain.topics.aggregate, 0), domain.aggregate)
+    now = domain.plan().identity(Partition(domain.topics.aggregate, 0), domain.aggregate)
     with closing(open_shard(domain.shard_path(), before).store) as store:
         store.note_identity(encode(now))
         start = store.positions()
-        store.apply(Change(store.token(), start, start._replace(events=domain.end("events"))))
+        store.apply(WriteBatch(store.token(), start, start._replace(events=domain.end("events"))))
 
 
 class TestState:
     """With the shards, which say what the events came to when they were decided."""
 
-    def test_shards_that_agree(self, decided: Domain) -> None:
+    def test_shards_that_agree(self, decided: TopicHarness) -> None:
         assert decided.violations("state") == []
 
-    def test_an_altered_payload(self, decided: Domain) -> None:
+    def test_an_altered_payload(self, decided: TopicHarness) -> None:
         events = [json.loads(record.value or b"") for record in decided.records("events")]
         at, name = next((n, e["subject"]) for n, e in enumerate(events) if e["type"].endswith("Deposited"))
         rewrite(decided, "events", change(at, {"amount": 12345}))
@@ -303,36 +305,36 @@ class TestState:
         assert said.startswith(f"{decided.topics.events} partition 0 offset ")
         assert f"leaves {name!r} at version " in said
 
-    def test_a_stale_shard(self, decided: Domain) -> None:
+    def test_a_stale_shard(self, decided: TopicHarness) -> None:
         name, saved = next(iter(decided.shard().items()))
         with shard(decided) as store:
             older = saved._replace(version=saved.version - 1)
-            store.apply(Change(store.token(), store.positions(), store.positions(), {name: older}))
+            store.apply(WriteBatch(store.token(), store.positions(), store.positions(), {name: older}))
         (said,) = decided.violations("state")
         assert f"leaves {name!r} at version {saved.version} " in said
         assert f"in the shard it is at version {saved.version - 1} " in said
 
-    def test_an_aggregate_that_is_in_one_place_only(self, decided: Domain) -> None:
+    def test_an_aggregate_that_is_in_one_place_only(self, decided: TopicHarness) -> None:
         with shard(decided) as store:
-            more = {"zoe": Saved(1, 0, 0, b"{}")}
-            store.apply(Change(store.token(), store.positions(), store.positions(), more))
+            more = {"zoe": StoredState(1, 0, 0, b"{}")}
+            store.apply(WriteBatch(store.token(), store.positions(), store.positions(), more))
         (said,) = decided.violations("state")
         assert "leaves 'zoe' without events, in the shard it is at version 1 by command 0: {}" in said
 
-    def test_a_shard_ahead_of_its_log(self, decided: Domain) -> None:
+    def test_a_shard_ahead_of_its_log(self, decided: TopicHarness) -> None:
         with shard(decided) as store:
             start = store.positions()
-            store.apply(Change(store.token(), start, start._replace(events=start.events + 7)))
+            store.apply(WriteBatch(store.token(), start, start._replace(events=start.events + 7)))
         (said,) = decided.violations("state")
         assert "is the end of the log, and the shard has folded up to" in said
 
-    def test_a_shard_that_cannot_be_trusted_is_skipped_and_said(self, decided: Domain) -> None:
+    def test_a_shard_that_cannot_be_trusted_is_skipped_and_said(self, decided: TopicHarness) -> None:
         (decided.shard_path() / MARK_FILE).unlink()
         compared = verified(decided, "state").compared
         assert compared[0].skipped.startswith("there is no shard to trust in ")
         assert compared[1] == Compared(len(decided.shard(partition=1)))
 
-    def test_a_shard_that_is_behind_is_compared_up_to_where_it_is(self, decided: Domain) -> None:
+    def test_a_shard_that_is_behind_is_compared_up_to_where_it_is(self, decided: TopicHarness) -> None:
         with shard(decided) as store:
             behind = store.positions()
         decided.send(*mixture(100, seed=3))
@@ -343,31 +345,31 @@ class TestState:
         assert ((at, end), found.violations) == ((behind.events, last + 1), [])
         assert verified(decided, "another").compared[0].behind is None
 
-    def test_what_a_shard_at_work_has_not_applied_yet_is_not_behind(self, decided: Domain) -> None:
+    def test_what_a_shard_at_work_has_not_applied_yet_is_not_behind(self, decided: TopicHarness) -> None:
         decided.send(*mixture(100, seed=3))
         quietly(decided.plan(machine="another"))
-        identity = decided.plan().identity(Unit(decided.topics.aggregate, 0), decided.aggregate)
+        identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
         open_shard(decided.shard_path(), identity).store.abandon()
         assert decided.mark() == "working"
         assert verified(decided, "state").compared[0].behind is None
 
-    def test_events_beyond_an_empty_shard_are_folded_all_the_same(self, decided: Domain) -> None:
+    def test_events_beyond_an_empty_shard_are_folded_all_the_same(self, decided: TopicHarness) -> None:
         rewrite(decided, "events", change(5, type="bank_account.Burnt"))
         shutil.rmtree(decided.shard_path())
-        identity = decided.plan().identity(Unit(decided.topics.aggregate, 0), decided.aggregate)
+        identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
         open_shard(decided.shard_path(), identity).store.close()
         done = verified(decided, "state")
         (said,) = map(str, done.violations)
         assert "cannot be folded: the code knows no event bank_account.Burnt" in said
         assert done.compared[0] == Compared(behind=(0, decided.records("events")[-1].offset + 1))
 
-    def test_without_a_shard_events_are_folded_all_the_same(self, decided: Domain) -> None:
+    def test_without_a_shard_events_are_folded_all_the_same(self, decided: TopicHarness) -> None:
         rewrite(decided, "events", change(5, type="bank_account.Burnt"))
         (decided.shard_path() / MARK_FILE).unlink()
         (said,) = map(str, verified(decided, "state").violations)
         assert "cannot be folded: the code knows no event bank_account.Burnt" in said
 
-    def test_events_that_this_code_cannot_fold(self, decided: Domain) -> None:
+    def test_events_that_this_code_cannot_fold(self, decided: TopicHarness) -> None:
         rewrite(decided, "events", change(5, type="bank_account.Burnt"))
         adopt(decided)
         (said,) = map(str, verified(decided, "state").violations)
@@ -375,7 +377,7 @@ class TestState:
 
 
 @pytest.mark.spark
-def test_on_spark_all_partitions_make_one_result(decided: Domain, spark: "SparkContext") -> None:
+def test_on_spark_all_partitions_make_one_result(decided: TopicHarness, spark: "SparkContext") -> None:
     (at,) = append(decided, "events", decided.records("events", 1)[3], partition=1)
     wanted = plan(decided.connection, decided.topics, decided.settings)
     done, here = verify(spark, wanted), verify_here(wanted)
@@ -427,7 +429,7 @@ def test_the_benchmark_takes_in_what_is_printed_however_much(
     assert benchmark._measured(Arena(tmp_path, Connection(""), 0), 1)["commands_per_s"] == 1
 
 
-def call(domain: Domain, *arguments: str) -> subprocess.CompletedProcess[str]:
+def call(domain: TopicHarness, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The installed `cqrs verify`, in a project of its own."""
     folder = domain.folder / "project"
     if not folder.is_dir():
@@ -450,7 +452,7 @@ def call(domain: Domain, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.spark
-def test_the_command_prints_its_document_and_ends_with_0(decided: Domain) -> None:
+def test_the_command_prints_its_document_and_ends_with_0(decided: TopicHarness) -> None:
     done = call(decided, "bank_account", "--state", "-o", "json")
     assert (done.stderr, done.returncode) == ("", 0)
     said = json.loads(done.stdout)
@@ -464,7 +466,7 @@ def test_the_command_prints_its_document_and_ends_with_0(decided: Domain) -> Non
 
 
 @pytest.mark.spark
-def test_the_command_names_each_violation_and_ends_with_5(decided: Domain) -> None:
+def test_the_command_names_each_violation_and_ends_with_5(decided: TopicHarness) -> None:
     (at,) = append(decided, "outcomes", decided.records("outcomes")[7])
     done = call(decided, "bank_account")
     assert done.returncode == 5
@@ -477,7 +479,7 @@ def test_the_command_names_each_violation_and_ends_with_5(decided: Domain) -> No
 
 
 def test_topics_that_do_not_exist_are_a_matter_of_configuration(
-    connection: Connection, prefix: str, bank: Domain
+    connection: Connection, prefix: str, bank: TopicHarness
 ) -> None:
     with pytest.raises(ConfigurationError, match="create what is missing: cqrs init counter"):
         plan(connection, Topics("counter", prefix), bank.settings)

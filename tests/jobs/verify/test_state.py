@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.stored import Saved
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.jobs.verify.state import side_by_side
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.store import Change, Positions
+from cqrs_cli.state.store import Positions, WriteBatch
 
 names = st.sampled_from(["a", "b", "é", "z" * 510, "z" * 511, "z" * 512, "y" * 600, "ÿ" * 300, "\U0010ffff"])
 
 
-def saved(versions: dict[str, int], folder: Path) -> list[tuple[str, Saved]]:
+def saved(versions: dict[str, int], folder: Path) -> list[tuple[str, StoredState]]:
     """Aggregates in the order in which a store gives them."""
     store = LmdbStore(folder, window_ms=1)
-    states = {name: Saved(version, 0, 0, b"") for name, version in versions.items()}
-    store.apply(Change("", Positions(), Positions(), states))
+    states = {name: StoredState(version, 0, 0, b"") for name, version in versions.items()}
+    store.apply(WriteBatch("", Positions(), Positions(), states))
     items = list(store.items())
     store.abandon()
     return items

@@ -6,7 +6,7 @@ import pytest
 
 from tests.scenarios.cluster.brokers import Brokers, three_brokers
 from tests.scenarios.cluster.service import Service
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.project import new_project
 
 
@@ -22,7 +22,7 @@ def serving(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """A run of bank accounts on four partitions, whose topics `cqrs init` has made."""
     project = new_project(tmp_path_factory.mktemp("bank"), brokers.connection, "lost.")
     project.cqrs("init", "bank_account")
-    domain = Domain(brokers.connection, project.prefix, project.folder, "bank_account", partitions=4)
+    domain = TopicHarness(brokers.connection, project.prefix, project.folder, "bank_account", partitions=4)
     service = Service(project, domain)
     try:
         yield service

@@ -15,7 +15,7 @@ from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.state.shard import open_readonly
 from tests.scenarios.cluster.brokers import PATIENCE
 from tests.support.commands import mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
@@ -26,7 +26,7 @@ Marks = dict[int, int]
 class Service:
     """`cqrs run bank_account`, watched by what it says, commits and keeps in its shards."""
 
-    def __init__(self, project: Project, domain: Domain) -> None:
+    def __init__(self, project: Project, domain: TopicHarness) -> None:
         self.project, self.domain = project, domain
         self._commands = mixture(1_000_000, accounts=200)
         self._log = project.folder / "run.log"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.brokers import Broker, broker
 from tests.support.commands import mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
 from tests.support.waiting import eventually
 
@@ -23,9 +23,9 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def bank(mortal: Broker, prefix: str, tmp_path: Path) -> Domain:
+def bank(mortal: Broker, prefix: str, tmp_path: Path) -> TopicHarness:
     """Bank accounts on one partition."""
-    return Domain(mortal.connection, prefix, tmp_path, "bank_account")
+    return TopicHarness(mortal.connection, prefix, tmp_path, "bank_account")
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def bank(mortal: Broker, prefix: str, tmp_path: Path) -> Domain:
     ],
 )
 def test_a_broker_killed_in_the_middle_of_a_transaction_costs_nothing(
-    mortal: Broker, bank: Domain, tmp_path: Path, place: str
+    mortal: Broker, bank: TopicHarness, tmp_path: Path, place: str
 ) -> None:
     commands = list(mixture(800))
     bank.send(*commands[:200])
@@ -61,7 +61,7 @@ def test_a_broker_killed_in_the_middle_of_a_transaction_costs_nothing(
     bank.check()
 
 
-def test_a_broker_killed_while_nothing_is_to_be_done_is_awaited(mortal: Broker, bank: Domain) -> None:
+def test_a_broker_killed_while_nothing_is_to_be_done_is_awaited(mortal: Broker, bank: TopicHarness) -> None:
     commands = list(mixture(400))
     bank.send(*commands[:200])
     with running(bank.plan(once=False)) as owner:

@@ -10,7 +10,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.failpoints import POINTS
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
@@ -30,9 +30,9 @@ DEATHS = [
 
 
 @pytest.fixture
-def bank(connection: Connection, prefix: str, tmp_path: Path) -> Domain:
+def bank(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Bank accounts on one partition."""
-    return Domain(connection, prefix, tmp_path, "bank_account")
+    return TopicHarness(connection, prefix, tmp_path, "bank_account")
 
 
 #: One for each kind of harm: fenced and not claimed, a shard half folded, a batch written in part, a commit whose reply
@@ -51,7 +51,7 @@ ALWAYS = (
 
 
 @pytest.mark.parametrize("place", sampled(DEATHS, *ALWAYS))
-def test_an_owner_killed_anywhere_harms_nothing(bank: Domain, place: str) -> None:
+def test_an_owner_killed_anywhere_harms_nothing(bank: TopicHarness, place: str) -> None:
     commands = list(mixture(800))
     bank.send(*commands[:200])
     quietly(bank.plan())
@@ -61,14 +61,14 @@ def test_an_owner_killed_anywhere_harms_nothing(bank: Domain, place: str) -> Non
     bank.check()
 
 
-def is_beyond(bank: Domain, goal: int) -> bool:
+def is_beyond(bank: TopicHarness, goal: int) -> bool:
     return bank.end("outcomes") > goal
 
 
 def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
     connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
-    bank = Domain(connection, prefix, tmp_path, "bank_account", partitions=2)
+    bank = TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2)
     bank.send(*mixture(20_000, accounts=500))
     for goal in (500, 2000, 4000, 6500):
         owner = Process(bank.plan(once=False), most=200, apply_every=1000)
@@ -80,7 +80,7 @@ def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
 
 
 @pytest.mark.parametrize("place", ["position.after:1", "produce.after:4", "commit.sent:4", "apply.before:3"])
-def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(bank: Domain, place: str) -> None:
+def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(bank: TopicHarness, place: str) -> None:
     commands = list(mixture(800))
     bank.send(*commands[:200])
     quietly(bank.plan())
@@ -95,7 +95,7 @@ def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(bank: Domain, 
     bank.check()
 
 
-def test_an_owner_that_wakes_up_without_a_successor_goes_on(bank: Domain) -> None:
+def test_an_owner_that_wakes_up_without_a_successor_goes_on(bank: TopicHarness) -> None:
     bank.send(*mixture(300))
     sleeper = Process(bank.plan(), "produce.after:3:stop", most=50)
     eventually(sleeper.stopped)

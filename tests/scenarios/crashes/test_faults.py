@@ -12,7 +12,7 @@ import pytest
 from cqrs_cli.failpoints import POINTS, VARIABLE
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.processes import family, jvm, living
 from tests.support.project import Project
@@ -54,7 +54,7 @@ class Undisturbed(NamedTuple):
 @pytest.fixture(scope="module")
 def undisturbed(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     folder = tmp_path_factory.mktemp("undisturbed")
-    bank = Domain(connection, f"{folder.name}.", folder, "bank_account", partitions=2)
+    bank = TopicHarness(connection, f"{folder.name}.", folder, "bank_account", partitions=2)
     send_all(bank)
     quietly(bank.plan(machine=STATE))
     bank.check(STATE)
@@ -62,12 +62,14 @@ def undisturbed(connection: Connection, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def bank(project: Project) -> Domain:
+def bank(project: Project) -> TopicHarness:
     """The project's accounts, read and written without `cqrs`."""
-    return Domain(project.connection, project.prefix, project.folder, "bank_account", 2, root=project.folder)
+    return TopicHarness(
+        project.connection, project.prefix, project.folder, "bank_account", 2, root=project.folder
+    )
 
 
-def send_all(bank: Domain) -> None:
+def send_all(bank: TopicHarness) -> None:
     """12,000 commands, of which the first 200 are decided, so that there is something to recover."""
     commands = list(mixture(12_000, accounts=200))
     bank.send(*commands[:200])
@@ -75,7 +77,7 @@ def send_all(bank: Domain) -> None:
     bank.send(*commands[200:])
 
 
-def verdicts(bank: Domain) -> list[list[Verdict]]:
+def verdicts(bank: TopicHarness) -> list[list[Verdict]]:
     """Of each outcome, by partition."""
     found = [[outcome.data for outcome in bank.outcomes(partition)] for partition in range(2)]
     return [[(data.status, data.reason, data.version) for data in each] for each in found]
@@ -99,7 +101,7 @@ def strike(project: Project, place: str, victim: str) -> None:
     eventually(lambda: not living(everybody))
 
 
-def check(project: Project, bank: Domain, undisturbed: Undisturbed) -> None:
+def check(project: Project, bank: TopicHarness, undisturbed: Undisturbed) -> None:
     """The outcomes are the reference's, and every digest is that of the undisturbed run."""
     bank.check(STATE)
     assert verdicts(bank) == undisturbed.outcomes
@@ -111,7 +113,7 @@ def check(project: Project, bank: Domain, undisturbed: Undisturbed) -> None:
 
 @pytest.mark.parametrize(("point", "victim"), MATRIX)
 def test_whoever_is_killed_wherever_the_next_run_puts_it_right(
-    project: Project, bank: Domain, undisturbed: Undisturbed, point: str, victim: str
+    project: Project, bank: TopicHarness, undisturbed: Undisturbed, point: str, victim: str
 ) -> None:
     send_all(bank)
     strike(project, f"{point}:{LATER.get(point, 1)}", victim)
@@ -121,7 +123,7 @@ def test_whoever_is_killed_wherever_the_next_run_puts_it_right(
 
 @pytest.mark.faults
 def test_a_worker_paused_until_its_transaction_has_timed_out_goes_on_by_itself(
-    project: Project, bank: Domain, undisturbed: Undisturbed
+    project: Project, bank: TopicHarness, undisturbed: Undisturbed
 ) -> None:
     send_all(bank)
     struck = project.folder / "struck"

@@ -14,7 +14,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support import ROOT
 from tests.support.commands import increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly
 from tests.support.raw import Producer, Raw, raw
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def broker(counters: Domain) -> Iterator[Raw]:
+def broker(counters: TopicHarness) -> Iterator[Raw]:
     """One that believes what producers say of their transactions, as all did before Kafka 3.6."""
     with raw(counters.connection) as broker:
         broker.configure_broker("transaction.partition.verification.enable", "false")
@@ -39,7 +39,7 @@ def impatience() -> Iterator[None]:
         yield
 
 
-def hang(domain: Domain, broker: Raw, kind: Kind) -> Producer:
+def hang(domain: TopicHarness, broker: Raw, kind: Kind) -> Producer:
     """Leave a transaction open that no coordinator knows."""
     id = f"{domain.topics.prefix}foreign"
     producer = broker.init_producer(id)
@@ -47,7 +47,7 @@ def hang(domain: Domain, broker: Raw, kind: Kind) -> Producer:
     return producer
 
 
-def doctor(domain: Domain, folder: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def doctor(domain: TopicHarness, folder: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
     (folder / "cqrs.toml").touch()
     (folder / "aggregates").mkdir(exist_ok=True)
     for name in ("__init__.py", "counter.py"):
@@ -59,7 +59,7 @@ def doctor(domain: Domain, folder: Path, capfd: pytest.CaptureFixture[str]) -> t
 
 
 def test_what_cannot_be_read_for_a_while_though_no_transaction_hides_it_stops_nobody(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
@@ -79,7 +79,7 @@ def test_what_cannot_be_read_for_a_while_though_no_transaction_hides_it_stops_no
 
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_it_stops_the_next_owner_is_shown_by_doctor_and_gone_once_aborted(
-    counters: Domain,
+    counters: TopicHarness,
     broker: Raw,
     kind: Kind,
     tmp_path: Path,

@@ -14,7 +14,7 @@ from cqrs_cli.kafka.topics.partitioner import target
 from tests.fuzz.damage import FOREIGN, bomb
 from tests.support import ROOT
 from tests.support.commands import STRUCTURED, Sent, command, document
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import running
 from tests.support.raw import raw as admin
 from tests.support.waiting import eventually
@@ -132,7 +132,7 @@ ACCEPTED = {
 }
 
 
-class Service(Domain):
+class Service(TopicHarness):
     """A run that goes on from test to test."""
 
     last = 0

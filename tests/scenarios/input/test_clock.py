@@ -8,9 +8,9 @@ import pytest
 
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka.clients import producer
-from cqrs_cli.owner.plan import Plan, Unit
+from cqrs_cli.owner.plan import Partition, Plan
 from tests.support.commands import Sent, command
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 
 pytestmark = pytest.mark.kafka
@@ -44,7 +44,7 @@ STEPS = [
 
 
 @pytest.fixture
-def plan(counters: Domain) -> Plan:
+def plan(counters: TopicHarness) -> Plan:
     """Made while the broker stamps the commands; from now on the test does."""
     plan = counters.plan()
     counters.configure("commands", "message.timestamp.type", "CreateTime")
@@ -52,12 +52,12 @@ def plan(counters: Domain) -> Plan:
 
 
 @pytest.mark.parametrize("how", ["in one run", "in a run each", "in a run each, the shard lost before it"])
-def test_a_repeated_id_gets_the_same_answer(counters: Domain, plan: Plan, how: str) -> None:
+def test_a_repeated_id_gets_the_same_answer(counters: TopicHarness, plan: Plan, how: str) -> None:
     first = time.time_ns() // 1_000_000 - 6 * WINDOW
     client, topic = producer(counters.connection), counters.topics.commands
 
     def run(number: int) -> None:
-        targets = {Unit("counter", 0): counters.end("commands")}
+        targets = {Partition("counter", 0): counters.end("commands")}
         quietly(replace(plan, generation=plan.generation + number, targets=targets))
 
     for number, (id, after, _) in enumerate(STEPS):

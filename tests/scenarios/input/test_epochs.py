@@ -9,7 +9,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.writer import FencedWriter
 from tests.support.commands import increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
 from tests.support.raw import Producer, Raw, raw
 from tests.support.waiting import eventually
@@ -25,7 +25,9 @@ def wear_out(broker: Raw, id: str) -> tuple[Producer, Producer]:
     return last, now
 
 
-def test_whoever_was_fenced_stays_so_when_the_epochs_roll_over_and_owners_go_on(counters: Domain) -> None:
+def test_whoever_was_fenced_stays_so_when_the_epochs_roll_over_and_owners_go_on(
+    counters: TopicHarness,
+) -> None:
     owner = Process(counters.plan(once=False))
     counters.send(*increments(5))
     eventually(lambda: len(counters.outcomes()) == 5)

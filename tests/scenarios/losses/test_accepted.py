@@ -8,7 +8,7 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.commands import increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
 from tests.support.stretch import abort
 from tests.support.waiting import eventually
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 class Operator:
     """Does to a partition's topics what may happen to them, and what the messages say then."""
 
-    def __init__(self, domain: Domain) -> None:
+    def __init__(self, domain: TopicHarness) -> None:
         self.domain = domain
         self.admin = AdminClient(domain.connection.librdkafka())
 
@@ -51,11 +51,13 @@ class Operator:
 
 
 @pytest.fixture
-def operator(counters: Domain) -> Operator:
+def operator(counters: TopicHarness) -> Operator:
     return Operator(counters)
 
 
-def test_events_made_again_after_an_accepted_loss_are_one_more(counters: Domain, operator: Operator) -> None:
+def test_events_made_again_after_an_accepted_loss_are_one_more(
+    counters: TopicHarness, operator: Operator
+) -> None:
     operator.decide(5)
     counters.send(*increments(2, "b"))
     operator.delete("commands", 7)
@@ -68,7 +70,9 @@ def test_events_made_again_after_an_accepted_loss_are_one_more(counters: Domain,
     assert operator.accept(error) is None
 
 
-def test_events_deleted_after_an_accepted_loss_are_one_more(counters: Domain, operator: Operator) -> None:
+def test_events_deleted_after_an_accepted_loss_are_one_more(
+    counters: TopicHarness, operator: Operator
+) -> None:
     operator.decide(5)
     operator.decide(3, subject="b")
     counters.send(*increments(2, "c"))
@@ -82,7 +86,9 @@ def test_events_deleted_after_an_accepted_loss_are_one_more(counters: Domain, op
     )
 
 
-def test_the_way_out_of_lost_outcomes_decides_nothing_again(counters: Domain, operator: Operator) -> None:
+def test_the_way_out_of_lost_outcomes_decides_nothing_again(
+    counters: TopicHarness, operator: Operator
+) -> None:
     operator.decide(5)
     operator.remake("outcomes")
     operator.forget()
@@ -92,7 +98,7 @@ def test_the_way_out_of_lost_outcomes_decides_nothing_again(counters: Domain, op
     assert ids == [f"0/{offset}/0" for offset in range(7)]
 
 
-def test_commands_and_events_lost_at_once_have_a_way_out(counters: Domain, operator: Operator) -> None:
+def test_commands_and_events_lost_at_once_have_a_way_out(counters: TopicHarness, operator: Operator) -> None:
     operator.decide(10)
     operator.remake("commands", "events")
     counters.send(*increments(3, first=10))
@@ -102,7 +108,7 @@ def test_commands_and_events_lost_at_once_have_a_way_out(counters: Domain, opera
 
 @pytest.mark.parametrize("once", [True, False])
 def test_a_loss_is_accepted_though_nothing_is_decided(
-    counters: Domain, operator: Operator, once: bool
+    counters: TopicHarness, operator: Operator, once: bool
 ) -> None:
     operator.decide(5)
     operator.remake("outcomes")
@@ -116,7 +122,7 @@ def test_a_loss_is_accepted_though_nothing_is_decided(
 
 
 def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(
-    counters: Domain, operator: Operator
+    counters: TopicHarness, operator: Operator
 ) -> None:
     counters.send(*increments(5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
@@ -128,7 +134,7 @@ def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(
 
 @pytest.mark.parametrize("kind", ["commands", "outcomes"])
 def test_an_accepted_place_stands_though_the_position_moves_past_control_records(
-    counters: Domain, operator: Operator, kind: Kind
+    counters: TopicHarness, operator: Operator, kind: Kind
 ) -> None:
     operator.decide(5)
     operator.remake(kind)
@@ -141,7 +147,7 @@ def test_an_accepted_place_stands_though_the_position_moves_past_control_records
 
 
 def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(
-    counters: Domain, operator: Operator
+    counters: TopicHarness, operator: Operator
 ) -> None:
     counters.send(*increments(5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
@@ -154,7 +160,9 @@ def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(
     assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
 
 
-def test_commands_deleted_after_an_accepted_loss_are_one_more(counters: Domain, operator: Operator) -> None:
+def test_commands_deleted_after_an_accepted_loss_are_one_more(
+    counters: TopicHarness, operator: Operator
+) -> None:
     operator.decide(5)
     operator.remake("outcomes")
     assert operator.accept(owned(counters.plan())) is None
@@ -169,7 +177,7 @@ def test_commands_deleted_after_an_accepted_loss_are_one_more(counters: Domain, 
 
 @pytest.mark.parametrize(("old", "new"), [(5, 8), (1, 3), (5, 3)])
 def test_commands_made_again_are_proved_also_when_some_are_deleted(
-    counters: Domain, operator: Operator, old: int, new: int
+    counters: TopicHarness, operator: Operator, old: int, new: int
 ) -> None:
     operator.decide(old)
     operator.remake("commands")

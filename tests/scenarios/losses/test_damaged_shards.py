@@ -15,7 +15,7 @@ from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.state.lmdb_store import LmdbStore
 from tests.support.commands import command, increments, mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import Process, owned, quietly
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
@@ -55,7 +55,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
     "how", sampled(DAMAGE, "both heads zeroed", "all pages behind the heads flipped", "cut in the middle")
 )
 def test_a_killed_owners_shard_that_was_damaged_since_is_set_aside_and_rebuilt(
-    bank: Domain, how: str
+    bank: TopicHarness, how: str
 ) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:600])
@@ -73,7 +73,7 @@ def test_a_killed_owners_shard_that_was_damaged_since_is_set_aside_and_rebuilt(
 
 
 @pytest.mark.parametrize("first", sampled(range(2, 30, 3), 2, 11))
-def test_wherever_three_pages_are_flipped_nothing_is_decided_wrongly(bank: Domain, first: int) -> None:
+def test_wherever_three_pages_are_flipped_nothing_is_decided_wrongly(bank: TopicHarness, first: int) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:600])
     assert Process(bank.plan(), KILLED).killed()
@@ -83,7 +83,7 @@ def test_wherever_three_pages_are_flipped_nothing_is_decided_wrongly(bank: Domai
     bank.check()
 
 
-def test_shards_that_were_exchanged_are_set_aside_and_rebuilt(bank: Domain) -> None:
+def test_shards_that_were_exchanged_are_set_aside_and_rebuilt(bank: TopicHarness) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:600])
     quietly(bank.plan())
@@ -98,9 +98,9 @@ def test_shards_that_were_exchanged_are_set_aside_and_rebuilt(bank: Domain) -> N
 
 
 def test_another_applications_shard_is_set_aside_and_rebuilt(
-    bank: Domain, connection: Connection, prefix: str, tmp_path: Path
+    bank: TopicHarness, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
-    theirs = Domain(connection, f"{prefix}other.", tmp_path, "bank_account", partitions=2)
+    theirs = TopicHarness(connection, f"{prefix}other.", tmp_path, "bank_account", partitions=2)
     for domain in (bank, theirs):
         domain.send(*mixture(300))
         quietly(domain.plan())
@@ -112,7 +112,7 @@ def test_another_applications_shard_is_set_aside_and_rebuilt(
     bank.check()
 
 
-def test_an_old_shard_put_back_in_place_catches_up(bank: Domain) -> None:
+def test_an_old_shard_put_back_in_place_catches_up(bank: TopicHarness) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:300])
     quietly(bank.plan())
@@ -128,7 +128,7 @@ def test_an_old_shard_put_back_in_place_catches_up(bank: Domain) -> None:
     bank.check()
 
 
-def test_a_state_folder_deleted_under_an_owner_at_work_costs_a_rebuild(counters: Domain) -> None:
+def test_a_state_folder_deleted_under_an_owner_at_work_costs_a_rebuild(counters: TopicHarness) -> None:
     owner = Process(counters.plan(once=False))
     counters.send(*increments(5))
     eventually(lambda: len(counters.outcomes()) == 5)
@@ -140,7 +140,7 @@ def test_a_state_folder_deleted_under_an_owner_at_work_costs_a_rebuild(counters:
     counters.check()
 
 
-def test_a_map_that_is_full_grows(bank: Domain, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_map_that_is_full_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LmdbStore.__init__, "__kwdefaults__", {"readonly": False, "map_size": 128 << 10})
     bank.send(*(command("bank_account.Open", f"a{n}", "o", {"owner": "x" * 1000}) for n in range(1000)))
     quietly(bank.plan())
@@ -158,7 +158,9 @@ def files_end_at(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_a_disk_that_is_full_stops_it_clearly_and_it_goes_on_once_there_is_room(counters: Domain) -> None:
+def test_a_disk_that_is_full_stops_it_clearly_and_it_goes_on_once_there_is_room(
+    counters: TopicHarness,
+) -> None:
     counters.send(*increments(3), *(s for n in range(1500) for s in increments(1, "s" * 400 + str(n))))
     plan = counters.plan()
     with files_end_at(1 << 20):
@@ -170,7 +172,7 @@ def test_a_disk_that_is_full_stops_it_clearly_and_it_goes_on_once_there_is_room(
 
 
 @pytest.fixture
-def disk(counters: Domain) -> Iterator[Path]:
+def disk(counters: TopicHarness) -> Iterator[Path]:
     """A file system of 1 MB for the state."""
     place = counters.folder / "state"
     place.mkdir()
@@ -183,7 +185,7 @@ def disk(counters: Domain) -> Iterator[Path]:
 
 
 def test_a_small_disk_that_fills_up_stops_it_clearly_and_it_goes_on_once_grown(
-    counters: Domain, disk: Path
+    counters: TopicHarness, disk: Path
 ) -> None:
     counters.send(*(s for n in range(1500) for s in increments(1, "s" * 400 + str(n))))
     error = owned(counters.plan())
@@ -195,7 +197,7 @@ def test_a_small_disk_that_fills_up_stops_it_clearly_and_it_goes_on_once_grown(
 
 
 def test_a_shard_that_became_read_only_stops_it_before_anything_is_decided(
-    counters: Domain, disk: Path
+    counters: TopicHarness, disk: Path
 ) -> None:
     counters.send(*increments(3))
     quietly(counters.plan())

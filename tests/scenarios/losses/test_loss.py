@@ -12,7 +12,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.commands import Sent, command, increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
 from tests.support.raw import raw
 from tests.support.stretch import settled
@@ -22,12 +22,12 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def admin(counters: Domain) -> AdminClient:
+def admin(counters: TopicHarness) -> AdminClient:
     return AdminClient(counters.connection.librdkafka())
 
 
 @pytest.fixture
-def decided(counters: Domain) -> Domain:
+def decided(counters: TopicHarness) -> TopicHarness:
     """Five counted commands, decided, and five more."""
     counters.send(*increments(5))
     quietly(counters.plan())
@@ -42,11 +42,11 @@ def way_out(error: CqrsError | None) -> str:
     return error.hint.rpartition(" ")[2]
 
 
-def offsets(domain: Domain) -> list[int]:
+def offsets(domain: TopicHarness) -> list[int]:
     return [outcome.data.offset for outcome in domain.outcomes()]
 
 
-def move(admin: AdminClient, domain: Domain, offset: int) -> None:
+def move(admin: AdminClient, domain: TopicHarness, offset: int) -> None:
     """What `kafka-consumer-groups --reset-offsets` does."""
     place = TopicPartition(domain.topics.commands, 0, offset)
     moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(domain.topics.group, [place])])
@@ -54,12 +54,12 @@ def move(admin: AdminClient, domain: Domain, offset: int) -> None:
         done.result(10)
 
 
-def limit(domain: Domain, kind: Kind, size: int) -> None:
+def limit(domain: TopicHarness, kind: Kind, size: int) -> None:
     """Lower what a topic takes."""
     domain.configure(kind, "max.message.bytes", str(size))
 
 
-def test_a_lost_offset_of_the_group_does_not_matter(decided: Domain, admin: AdminClient) -> None:
+def test_a_lost_offset_of_the_group_does_not_matter(decided: TopicHarness, admin: AdminClient) -> None:
     for done in admin.delete_consumer_groups([decided.topics.group]).values():
         done.result(10)
     quietly(decided.plan())
@@ -68,7 +68,7 @@ def test_a_lost_offset_of_the_group_does_not_matter(decided: Domain, admin: Admi
 
 @pytest.mark.parametrize("offset", [3, 8, 10])
 def test_an_offset_moved_by_somebody_stops_it_until_accepted(
-    decided: Domain, admin: AdminClient, offset: int
+    decided: TopicHarness, admin: AdminClient, offset: int
 ) -> None:
     move(admin, decided, offset)
     place = way_out(owned(decided.plan()))
@@ -79,7 +79,9 @@ def test_an_offset_moved_by_somebody_stops_it_until_accepted(
 
 
 @pytest.mark.parametrize("metadata", [b"\xff\xfe", b"x", b"{}", b"[" * 5000])
-def test_what_another_client_committed_with_an_offset_is_no_claim(decided: Domain, metadata: bytes) -> None:
+def test_what_another_client_committed_with_an_offset_is_no_claim(
+    decided: TopicHarness, metadata: bytes
+) -> None:
     with raw(decided.connection) as requests:
         requests.commit(decided.topics.group, decided.topics.commands, 0, 3, metadata[:4096])
     assert way_out(owned(decided.plan())) == "counter:0@5"
@@ -89,12 +91,14 @@ def test_what_another_client_committed_with_an_offset_is_no_claim(decided: Domai
     decided.check()
 
 
-def test_an_offset_beyond_the_end_stops_it(decided: Domain, admin: AdminClient) -> None:
+def test_an_offset_beyond_the_end_stops_it(decided: TopicHarness, admin: AdminClient) -> None:
     move(admin, decided, 99)
     assert "offset 99 is committed but the log ends at 10" in str(owned(decided.plan()))
 
 
-def test_an_operator_may_skip_commands_and_is_believed_once(decided: Domain, admin: AdminClient) -> None:
+def test_an_operator_may_skip_commands_and_is_believed_once(
+    decided: TopicHarness, admin: AdminClient
+) -> None:
     move(admin, decided, 8)
     quietly(decided.plan(accept_loss=["counter:0@8"]))
     assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
@@ -102,7 +106,9 @@ def test_an_operator_may_skip_commands_and_is_believed_once(decided: Domain, adm
     assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
 
 
-def test_an_accepted_place_that_is_no_more_in_the_log_is_refused(decided: Domain, admin: AdminClient) -> None:
+def test_an_accepted_place_that_is_no_more_in_the_log_is_refused(
+    decided: TopicHarness, admin: AdminClient
+) -> None:
     plan = decided.plan(accept_loss=["counter:0@6"])
     for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 7)]).values():
         done.result(10)
@@ -111,7 +117,7 @@ def test_an_accepted_place_that_is_no_more_in_the_log_is_refused(decided: Domain
 
 
 def test_an_accepted_place_before_what_was_decided_changes_nothing(
-    decided: Domain, admin: AdminClient
+    decided: TopicHarness, admin: AdminClient
 ) -> None:
     quietly(decided.plan(accept_loss=["counter:0@3"]))
     decided.check()
@@ -122,7 +128,7 @@ def test_an_accepted_place_before_what_was_decided_changes_nothing(
 
 
 def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(
-    decided: Domain, admin: AdminClient
+    decided: TopicHarness, admin: AdminClient
 ) -> None:
     move(admin, decided, 8)
     plan = decided.plan(once=False, accept_loss=["counter:0@8"])
@@ -137,7 +143,7 @@ def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(
 
 
 def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(
-    decided: Domain, admin: AdminClient
+    decided: TopicHarness, admin: AdminClient
 ) -> None:
     for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 7)]).values():
         done.result(10)
@@ -147,7 +153,9 @@ def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(
     assert offsets(decided) == [0, 1, 2, 3, 4, 7, 8, 9]
 
 
-def test_commands_deleted_after_they_were_decided_do_not_matter(decided: Domain, admin: AdminClient) -> None:
+def test_commands_deleted_after_they_were_decided_do_not_matter(
+    decided: TopicHarness, admin: AdminClient
+) -> None:
     for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 5)]).values():
         done.result(10)
     quietly(decided.plan())
@@ -155,7 +163,7 @@ def test_commands_deleted_after_they_were_decided_do_not_matter(decided: Domain,
 
 
 def test_a_topic_created_again_stops_it_until_accepted(
-    decided: Domain, admin: AdminClient, remake: Callable[[Kind], None]
+    decided: TopicHarness, admin: AdminClient, remake: Callable[[Kind], None]
 ) -> None:
     remake("commands")
     decided.send(*increments(2, first=10))
@@ -168,7 +176,7 @@ def test_a_topic_created_again_stops_it_until_accepted(
 
 
 def test_lost_outcomes_stop_it_until_accepted(
-    decided: Domain, admin: AdminClient, remake: Callable[[Kind], None]
+    decided: TopicHarness, admin: AdminClient, remake: Callable[[Kind], None]
 ) -> None:
     remake("outcomes")
     error = owned(decided.plan())
@@ -182,7 +190,7 @@ def test_lost_outcomes_stop_it_until_accepted(
 
 
 def test_lost_events_stop_it_until_accepted(
-    decided: Domain, admin: AdminClient, remake: Callable[[Kind], None]
+    decided: TopicHarness, admin: AdminClient, remake: Callable[[Kind], None]
 ) -> None:
     remake("events")
     error = owned(decided.plan())
@@ -200,7 +208,7 @@ def test_lost_events_stop_it_until_accepted(
 
 
 @pytest.fixture
-def remake(counters: Domain, admin: AdminClient) -> Iterator[Callable[[Kind], None]]:
+def remake(counters: TopicHarness, admin: AdminClient) -> Iterator[Callable[[Kind], None]]:
     """Deletes a topic and makes it again."""
 
     def remake(kind: Kind) -> None:
@@ -211,7 +219,7 @@ def remake(counters: Domain, admin: AdminClient) -> Iterator[Callable[[Kind], No
     yield remake
 
 
-def test_a_topic_that_was_grown_is_refused(decided: Domain, admin: AdminClient) -> None:
+def test_a_topic_that_was_grown_is_refused(decided: TopicHarness, admin: AdminClient) -> None:
     for kind in ("commands", "events", "outcomes", "dead-letters"):
         grown = NewPartitions(f"{decided.topics.prefix}counter.{kind}", 2)
         for done in admin.create_partitions([grown]).values():
@@ -223,7 +231,7 @@ def test_a_topic_that_was_grown_is_refused(decided: Domain, admin: AdminClient) 
 
 
 def test_a_foreign_transaction_that_may_hide_an_outcome_stops_it(
-    decided: Domain, monkeypatch: pytest.MonkeyPatch
+    decided: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
     foreign.init_transactions(10)
@@ -248,7 +256,7 @@ def bulky(size: int) -> str:
     return os.urandom(size // 2).hex()
 
 
-def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(bank: Domain) -> None:
+def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(bank: TopicHarness) -> None:
     accounts = [n for n in range(60) if bank.home(f"a{n}") == 0]
     owners = {accounts[20]: bulky(20_000)}
     bank.send(
@@ -269,7 +277,7 @@ def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(bank
     assert {status for status, _ in verdicts} == {"accepted"}
 
 
-def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(counters: Domain) -> None:
+def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(counters: TopicHarness) -> None:
     small = [Sent(os.urandom(500), b"a")] * 20
     counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *small, *increments(3, first=3))
     plan = counters.plan()
@@ -291,7 +299,7 @@ def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(cou
     ids=["value", "key", "key that packs badly"],
 )
 def test_a_record_that_unpacks_to_more_than_any_broker_takes_fails_alone(
-    counters: Domain, key: bytes, value: bytes
+    counters: TopicHarness, key: bytes, value: bytes
 ) -> None:
     counters.send(*increments(2))
     packing = producer(

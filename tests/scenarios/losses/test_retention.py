@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.commands import command, increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly
 
 pytestmark = pytest.mark.kafka
@@ -18,7 +18,7 @@ Expire = Callable[..., None]
 
 
 @pytest.fixture
-def expire(counters: Domain) -> Expire:
+def expire(counters: TopicHarness) -> Expire:
     """Deletes what topics hold, but for the last few offsets."""
     admin = AdminClient(counters.connection.librdkafka())
 
@@ -32,7 +32,9 @@ def expire(counters: Domain) -> Expire:
 
 
 @pytest.mark.parametrize("machine", ["state", "another"])
-def test_an_idle_partition_without_outcomes_goes_on(counters: Domain, expire: Expire, machine: str) -> None:
+def test_an_idle_partition_without_outcomes_goes_on(
+    counters: TopicHarness, expire: Expire, machine: str
+) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
     expire("commands", "outcomes")
@@ -44,7 +46,7 @@ def test_an_idle_partition_without_outcomes_goes_on(counters: Domain, expire: Ex
 
 
 @pytest.mark.parametrize("machine", ["state", "another"])
-def test_so_does_one_that_never_had_an_event(counters: Domain, expire: Expire, machine: str) -> None:
+def test_so_does_one_that_never_had_an_event(counters: TopicHarness, expire: Expire, machine: str) -> None:
     counters.send(*(command("counter.Reset", "a", f"r{n}") for n in range(3)))
     quietly(counters.plan())
     assert counters.records("events") == []
@@ -56,7 +58,7 @@ def test_so_does_one_that_never_had_an_event(counters: Domain, expire: Expire, m
     assert [o.data.offset for o in counters.outcomes()] == [3]
 
 
-def test_a_shard_older_than_the_outcomes_catches_up(counters: Domain, expire: Expire) -> None:
+def test_a_shard_older_than_the_outcomes_catches_up(counters: TopicHarness, expire: Expire) -> None:
     counters.send(*increments(5))
     quietly(counters.plan(machine="old"))
     counters.send(*increments(5, first=5))
@@ -68,7 +70,7 @@ def test_a_shard_older_than_the_outcomes_catches_up(counters: Domain, expire: Ex
     assert statuses == ["duplicate", "duplicate", "accepted", "accepted", "accepted"]
 
 
-def test_events_have_no_retention(counters: Domain, expire: Expire) -> None:
+def test_events_have_no_retention(counters: TopicHarness, expire: Expire) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
     expire("events", but=2)

@@ -13,9 +13,9 @@ from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
-from cqrs_cli.owner.owner import Tenure
+from cqrs_cli.owner.owner import Owner
 from tests.support.commands import Sent, increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import Process, owned, quietly, running
 from tests.support.waiting import eventually
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def admin(counters: Domain) -> AdminClient:
+def admin(counters: TopicHarness) -> AdminClient:
     return AdminClient(counters.connection.librdkafka())
 
 
@@ -38,7 +38,7 @@ Remake = Callable[..., None]
 
 
 @pytest.fixture
-def remake(counters: Domain, admin: AdminClient) -> Remake:
+def remake(counters: TopicHarness, admin: AdminClient) -> Remake:
     """Deletes topics and makes them again."""
 
     def remake(*kinds: Kind) -> None:
@@ -51,25 +51,25 @@ def remake(counters: Domain, admin: AdminClient) -> Remake:
 
 
 @pytest.fixture
-def decided(counters: Domain) -> Domain:
+def decided(counters: TopicHarness) -> TopicHarness:
     """Five counted commands, decided."""
     counters.send(*increments(5))
     quietly(counters.plan())
     return counters
 
 
-def offsets(domain: Domain) -> list[int]:
+def offsets(domain: TopicHarness) -> list[int]:
     return [outcome.data.offset for outcome in domain.outcomes()]
 
 
-def forget_the_group(admin: AdminClient, domain: Domain) -> None:
+def forget_the_group(admin: AdminClient, domain: TopicHarness) -> None:
     for done in admin.delete_consumer_groups([domain.topics.group]).values():
         done.result(10)
 
 
 @pytest.mark.parametrize("count", [3, 5, 20])
 def test_commands_made_again_stop_it_however_many_there_are(
-    decided: Domain, remake: Remake, count: int
+    decided: TopicHarness, remake: Remake, count: int
 ) -> None:
     remake("commands")
     decided.send(*increments(count, first=5))
@@ -82,7 +82,7 @@ def test_commands_made_again_stop_it_however_many_there_are(
     assert offsets(decided) == [0, 1, 2, 3, 4, *range(count)]
 
 
-def test_all_topics_made_again_are_a_new_beginning(decided: Domain, remake: Remake) -> None:
+def test_all_topics_made_again_are_a_new_beginning(decided: TopicHarness, remake: Remake) -> None:
     remake(*KINDS)
     decided.send(*increments(3))
     quietly(decided.plan())
@@ -90,7 +90,7 @@ def test_all_topics_made_again_are_a_new_beginning(decided: Domain, remake: Rema
     assert len(list(decided.shard_path().parent.glob("0.aside-*-topics-was*"))) == 1
 
 
-def test_commands_made_again_under_an_owner_at_work_stop_it(counters: Domain, remake: Remake) -> None:
+def test_commands_made_again_under_an_owner_at_work_stop_it(counters: TopicHarness, remake: Remake) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(offsets(counters)) == 5)
@@ -103,7 +103,7 @@ def test_commands_made_again_under_an_owner_at_work_stop_it(counters: Domain, re
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
 def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
-    counters: Domain, remake: Remake, kind: Kind, count: int, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, remake: Remake, kind: Kind, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A delivery report is no look that may be stale: it is believed at once.
     monkeypatch.setattr("cqrs_cli.owner.supervisor.CONTRADICTED", 600.0)
@@ -119,7 +119,7 @@ def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
 
 
 def test_an_event_without_its_commands_outcome_stops_it(
-    decided: Domain, admin: AdminClient, remake: Remake
+    decided: TopicHarness, admin: AdminClient, remake: Remake
 ) -> None:
     kept = decided.records("outcomes")[:4]
     remake("outcomes")
@@ -135,7 +135,7 @@ def test_an_event_without_its_commands_outcome_stops_it(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_topic_deleted_under_an_owner_at_work_stops_it_once_it_is_needed(
-    counters: Domain, admin: AdminClient, kind: Kind
+    counters: TopicHarness, admin: AdminClient, kind: Kind
 ) -> None:
     owner = Process(counters.plan(once=False), constants=IMPATIENT)
     counters.send(*increments(5))
@@ -150,7 +150,7 @@ def test_a_topic_deleted_under_an_owner_at_work_stops_it_once_it_is_needed(
 
 
 def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(
-    decided: Domain, admin: AdminClient
+    decided: TopicHarness, admin: AdminClient
 ) -> None:
     decided.send(*increments(30, first=5))
     sleeper = Process(decided.plan(), "decide.before:1:stop", most=10)
@@ -167,7 +167,7 @@ def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(
 
 
 def test_an_offset_that_is_forgotten_under_an_owner_at_work_is_put_back(
-    counters: Domain, admin: AdminClient
+    counters: TopicHarness, admin: AdminClient
 ) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
@@ -182,16 +182,16 @@ def test_an_offset_that_is_forgotten_under_an_owner_at_work_is_put_back(
 
 
 def test_a_topic_that_a_broker_denies_for_a_moment_stops_nothing(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    poll, denied = Tenure.poll, iter([True, True])
+    poll, denied = Owner.poll, iter([True, True])
 
-    def deny_twice(tenure: Tenure) -> list[Record]:
+    def deny_twice(tenure: Owner) -> list[Record]:
         if next(denied, False):
             raise MissingError("counter.commands partition 0 does not exist")
         return poll(tenure)
 
-    monkeypatch.setattr(Tenure, "poll", deny_twice)
+    monkeypatch.setattr(Owner, "poll", deny_twice)
     counters.send(*increments(5))
     quietly(counters.plan())
     assert offsets(counters) == [0, 1, 2, 3, 4]

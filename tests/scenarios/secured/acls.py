@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable
 from typing import Any
 
-from cqrs_cli.kafka.topics.acls import Need, Role
+from cqrs_cli.kafka.topics.acls import RequiredAcl, Role
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.scenarios.secured.broker import Secured
 from tests.support import ROOT
@@ -14,7 +14,7 @@ from tests.support import ROOT
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 
 
-def documented(role: Role) -> list[Need]:
+def documented(role: Role) -> list[RequiredAcl]:
     """What the commands below the role's heading grant."""
     section = re.split(r"^### ", PAGE, flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(f"{role}: "))
@@ -22,7 +22,7 @@ def documented(role: Role) -> list[Need]:
     return [need for line in lines for need in _granted(line)]
 
 
-def _granted(line: str) -> Iterable[Need]:
+def _granted(line: str) -> Iterable[RequiredAcl]:
     parser = argparse.ArgumentParser()
     parser.add_argument("--add", action="store_true", required=True)
     parser.add_argument("--allow-principal", required=True)
@@ -32,18 +32,20 @@ def _granted(line: str) -> Iterable[Need]:
     found = parser.parse_args(shlex.split(line))
     prefixed = found.resource_pattern_type == "prefixed"
     for operation in found.operation:
-        yield from (Need(operation, "topic", name, prefixed) for name in found.topic)
-        yield from (Need(operation, "group", name, prefixed) for name in found.group)
-        yield from (Need(operation, "transactional-id", name, prefixed) for name in found.transactional_id)
+        yield from (RequiredAcl(operation, "topic", name, prefixed) for name in found.topic)
+        yield from (RequiredAcl(operation, "group", name, prefixed) for name in found.group)
+        yield from (
+            RequiredAcl(operation, "transactional-id", name, prefixed) for name in found.transactional_id
+        )
 
 
-def grant(broker: Secured, user: str, needs: Iterable[Need]) -> None:
+def grant(broker: Secured, user: str, needs: Iterable[RequiredAcl]) -> None:
     """Allow it."""
     done = broker.client.create_acls([_acl(user, need) for need in needs])
     assert done["failed"] == []
 
 
-def take_away(broker: Secured, user: str, need: Need) -> None:
+def take_away(broker: Secured, user: str, need: RequiredAcl) -> None:
     """Allow it no longer."""
     from kafka import admin
 
@@ -55,7 +57,7 @@ def take_away(broker: Secured, user: str, need: Need) -> None:
     assert len(matching) == 1
 
 
-def _acl(user: str, need: Need) -> Any:
+def _acl(user: str, need: RequiredAcl) -> Any:
     from kafka import admin
 
     operation = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", need.operation).upper()
@@ -70,7 +72,7 @@ def _acl(user: str, need: Need) -> Any:
     )
 
 
-def renamed(needs: Iterable[Need], topics: Topics) -> list[Need]:
+def renamed(needs: Iterable[RequiredAcl], topics: Topics) -> list[RequiredAcl]:
     """The page's, which are for `bank_account` without a prefix, for other topics."""
     plain = "bank_account."
     return [

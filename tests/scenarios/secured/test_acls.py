@@ -12,14 +12,14 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.verify.driver import plan, verify_here
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import ROLES, Need, Role, needs
+from cqrs_cli.kafka.topics.acls import ROLES, RequiredAcl, Role, needs
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.settings.settings import load
 from tests.cli.conftest import Cqrs
 from tests.scenarios.secured.acls import documented, grant, renamed, take_away
 from tests.scenarios.secured.broker import Secured
 from tests.support.commands import increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, running
 from tests.support.waiting import eventually
 
@@ -46,15 +46,15 @@ class User:
         self.admin = Admin(self.connection)
         eventually(lambda: not self.lacking())
 
-    def lacking(self) -> list[Need]:
+    def lacking(self) -> list[RequiredAcl]:
         """What it is not allowed now; a change takes the broker a moment."""
         return self.admin.missing(self.needs)
 
-    def without(self, need: Need) -> None:
+    def without(self, need: RequiredAcl) -> None:
         take_away(self.broker, self.name, need)
         eventually(self.lacking)
 
-    def again(self, need: Need) -> None:
+    def again(self, need: RequiredAcl) -> None:
         grant(self.broker, self.name, [need])
         eventually(lambda: not self.lacking())
 
@@ -126,7 +126,7 @@ def test_init_may_be_asked_before_there_are_topics(secured: Secured, users: User
 def test_run_names_each_acl_that_it_lacks_before_it_begins(
     secured: Secured, users: Users, tmp_path: Path, prefix: str
 ) -> None:
-    counters = Domain(secured.administrator, prefix, tmp_path)
+    counters = TopicHarness(secured.administrator, prefix, tmp_path)
     runner = users(f"{prefix}runner", counters.topics, "run")
     counters.send(*increments(3))
     counters.connection = runner.connection
@@ -144,13 +144,13 @@ def test_run_names_each_acl_that_it_lacks_before_it_begins(
 def test_a_run_that_loses_an_acl_ends_and_names_it(
     secured: Secured, users: Users, tmp_path: Path, prefix: str
 ) -> None:
-    counters = Domain(secured.administrator, prefix, tmp_path)
+    counters = TopicHarness(secured.administrator, prefix, tmp_path)
     runner = users(f"{prefix}runner", counters.topics, "run")
     counters.connection = runner.connection
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(3))
         eventually(lambda: counters.end("outcomes") > 0)
-        lost = Need("Write", "topic", counters.topics.outcomes)
+        lost = RequiredAcl("Write", "topic", counters.topics.outcomes)
         runner.without(lost)
         counters.send(*increments(1, first=3))
         error = owner.error()
@@ -165,7 +165,7 @@ def test_a_run_that_loses_an_acl_ends_and_names_it(
 def test_a_reader_may_verify_and_is_told_what_it_lacks(
     secured: Secured, users: Users, tmp_path: Path, prefix: str
 ) -> None:
-    counters = Domain(secured.administrator, prefix, tmp_path)
+    counters = TopicHarness(secured.administrator, prefix, tmp_path)
     counters.send(*increments(3))
     quietly(counters.plan())
     reader = users(f"{prefix}auditor", counters.topics, "read")

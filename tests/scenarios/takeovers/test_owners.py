@@ -12,19 +12,21 @@ from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.claim import TERMINAL
 from cqrs_cli.owner.plan import Plan
 from tests.support.commands import increments, mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import Process, running
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
-def decided(domain: Domain, count: int, partition: int = 0) -> None:
+def decided(domain: TopicHarness, count: int, partition: int = 0) -> None:
     eventually(lambda: len(domain.outcomes(partition)) >= count)
 
 
 @pytest.mark.parametrize("elsewhere", ["state", "other"], ids=["one state folder", "two state folders"])
-def test_the_newer_takes_over_under_load_and_no_partition_goes_back(bank: Domain, elsewhere: str) -> None:
+def test_the_newer_takes_over_under_load_and_no_partition_goes_back(
+    bank: TopicHarness, elsewhere: str
+) -> None:
     commands = list(mixture(3000))
     bank.send(*commands[:2500])
     older_plan, newer_plan = bank.plan(once=False), bank.plan(once=False, machine=elsewhere)
@@ -69,7 +71,7 @@ def before_its_terminal_claim(monkeypatch: pytest.MonkeyPatch, rival: Callable[[
 
 @pytest.mark.parametrize("moment", [before_its_fence, before_its_terminal_claim])
 def test_a_run_that_is_being_stopped_does_not_end_the_one_that_takes_over(
-    counters: Domain,
+    counters: TopicHarness,
     monkeypatch: pytest.MonkeyPatch,
     moment: Callable[[pytest.MonkeyPatch, Callable[[], None]], None],
 ) -> None:

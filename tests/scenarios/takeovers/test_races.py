@@ -10,20 +10,20 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import standing
 from cqrs_cli.kafka.readers import read
 from cqrs_cli.kafka.writer import FencedWriter
-from cqrs_cli.owner.owner import Tenure
-from cqrs_cli.owner.plan import Unit
+from cqrs_cli.owner.owner import Owner
+from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.warm_up import warm
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
 from tests.support.commands import increments
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly
 
 pytestmark = pytest.mark.kafka
 
 
 def test_being_fenced_by_nobody_who_claims_is_no_takeover(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(5))
     finish: Any = FencedWriter._finish
@@ -40,36 +40,36 @@ def test_being_fenced_by_nobody_who_claims_is_no_takeover(
 
 
 def test_a_contradiction_seen_while_another_run_makes_the_first_claim_is_a_takeover(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(10))
-    uncommitted, plan = Tenure._uncommitted, counters.plan()
+    uncommitted, plan = Owner._uncommitted, counters.plan()
 
-    def late(tenure: Tenure, topic: str) -> tuple[int, int]:
+    def late(tenure: Owner, topic: str) -> tuple[int, int]:
         found = uncommitted(tenure, topic)
         if topic == counters.topics.outcomes:
-            monkeypatch.setattr(Tenure, "_uncommitted", uncommitted)
+            monkeypatch.setattr(Owner, "_uncommitted", uncommitted)
             quietly(counters.plan(machine="other"))
         return found
 
-    monkeypatch.setattr(Tenure, "_uncommitted", late)
+    monkeypatch.setattr(Owner, "_uncommitted", late)
     assert isinstance(owned(plan), TakenOverError)
     counters.check("other")
 
 
 def test_a_log_that_ends_too_early_for_a_moment_is_no_contradiction(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
     counters.send(*increments(5, first=5))
-    uncommitted, stale = Tenure._uncommitted, iter([True, True])
+    uncommitted, stale = Owner._uncommitted, iter([True, True])
 
-    def shown(tenure: Tenure, topic: str) -> tuple[int, int]:
+    def shown(tenure: Owner, topic: str) -> tuple[int, int]:
         start, end = uncommitted(tenure, topic)
         return start, start if topic == counters.topics.outcomes and next(stale, False) else end
 
-    monkeypatch.setattr(Tenure, "_uncommitted", shown)
+    monkeypatch.setattr(Owner, "_uncommitted", shown)
     monkeypatch.setattr("cqrs_cli.owner.supervisor.CONTRADICTED", 60.0)
     quietly(counters.plan())
     assert next(stale, None) is None
@@ -77,7 +77,7 @@ def test_a_log_that_ends_too_early_for_a_moment_is_no_contradiction(
 
 
 def test_a_log_that_ends_before_what_is_read_for_a_moment_stops_nothing(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
@@ -97,7 +97,7 @@ def test_a_log_that_ends_before_what_is_read_for_a_moment_stops_nothing(
 
 
 def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
-    counters: Domain, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
@@ -110,5 +110,5 @@ def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
         return found
 
     monkeypatch.setattr("cqrs_cli.owner.warm_up.standing", late)
-    warm(plan, Unit("counter", 0), counters.aggregate, store)
+    warm(plan, Partition("counter", 0), counters.aggregate, store)
     assert store.positions() == Positions()

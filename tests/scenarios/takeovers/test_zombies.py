@@ -17,11 +17,11 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
-from cqrs_cli.owner.plan import Unit
-from cqrs_cli.owner.supervisor import STUCK, Owner
+from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.supervisor import STUCK, Supervisor
 from cqrs_cli.state.store import Store
 from tests.support.commands import mixture
-from tests.support.harness import Domain
+from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
 from tests.support.waiting import eventually
 
@@ -36,9 +36,9 @@ TIMEOUT = {"cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT": 2.0}
 
 
 @pytest.fixture
-def bank(connection: Connection, prefix: str, tmp_path: Path) -> Domain:
+def bank(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
     """Bank accounts on one partition: 200 commands decided, and 500 more."""
-    bank = Domain(connection, prefix, tmp_path, "bank_account")
+    bank = TopicHarness(connection, prefix, tmp_path, "bank_account")
     commands = list(mixture(700))
     bank.send(*commands[:200])
     quietly(bank.plan())
@@ -46,7 +46,7 @@ def bank(connection: Connection, prefix: str, tmp_path: Path) -> Domain:
     return bank
 
 
-def paused_until_its_transaction_is_aborted(bank: Domain) -> Process:
+def paused_until_its_transaction_is_aborted(bank: TopicHarness) -> Process:
     sleeper = Process(bank.plan(), IN_A_TRANSACTION, most=50, apply_every=150, constants=TIMEOUT)
     eventually(sleeper.stopped)
     assert bank.transaction() == "Ongoing"
@@ -54,12 +54,14 @@ def paused_until_its_transaction_is_aborted(bank: Domain) -> Process:
     return sleeper
 
 
-def ends(bank: Domain) -> list[int]:
+def ends(bank: TopicHarness) -> list[int]:
     kinds: list[Kind] = ["events", "outcomes", "dead-letters"]
     return [bank.end(kind) for kind in kinds]
 
 
-def test_paused_beyond_the_transactions_timeout_it_writes_nothing_behind_its_successor(bank: Domain) -> None:
+def test_paused_beyond_the_transactions_timeout_it_writes_nothing_behind_its_successor(
+    bank: TopicHarness,
+) -> None:
     sleeper = paused_until_its_transaction_is_aborted(bank)
     quietly(bank.plan())
     before = ends(bank)
@@ -69,7 +71,7 @@ def test_paused_beyond_the_transactions_timeout_it_writes_nothing_behind_its_suc
     bank.check()
 
 
-def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(bank: Domain) -> None:
+def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(bank: TopicHarness) -> None:
     sleeper = paused_until_its_transaction_is_aborted(bank)
     owner = bank.owner()
     sleeper.signal(signal.SIGCONT)
@@ -79,12 +81,12 @@ def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(bank: D
 
 
 def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_that_never_returns(
-    bank: Domain, monkeypatch: pytest.MonkeyPatch
+    bank: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, ends = [1000.0], list[int]()
     monkeypatch.setattr("cqrs_cli.owner.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("os._exit", ends.append)
-    owner = Owner(bank.plan(), Unit("bank_account", 0), bank.aggregate, 0, threading.Event())
+    owner = Supervisor(bank.plan(), Partition("bank_account", 0), bank.aggregate, 0, threading.Event())
     owner.store = cast(Store, SimpleNamespace(waiting=STUCK + 1))
 
     def looks_for(seconds: float) -> None:
@@ -101,7 +103,7 @@ def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_t
 
 
 def test_its_shard_is_set_aside_if_it_was_stopped_in_the_middle_of_a_change(
-    bank: Domain, monkeypatch: pytest.MonkeyPatch
+    bank: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
     sleeper = Process(bank.plan(), IN_A_CHANGE, most=50, apply_every=150)
@@ -132,7 +134,7 @@ def in_a_change(shard: Path) -> Iterator[None]:
 
 
 def test_an_owner_whose_shard_is_never_let_go_ends_its_task_and_the_next_one_sets_it_aside(
-    bank: Domain, monkeypatch: pytest.MonkeyPatch
+    bank: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
     owner = Process(bank.plan(once=False), constants={"cqrs_cli.owner.supervisor:STUCK": 3.0})
