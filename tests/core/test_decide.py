@@ -212,6 +212,7 @@ def records_of(stream: list[tuple[int, dict[str, Any]]]) -> list[Record]:
     ]
 
 
+@pytest.mark.pins("no-lost-update", "decided-once")
 @given(streams)
 def test_every_command_gets_the_outcome_of_the_reference_model(
     stream: list[tuple[int, dict[str, Any]]],
@@ -224,6 +225,7 @@ def test_every_command_gets_the_outcome_of_the_reference_model(
     ]
 
 
+@pytest.mark.pins("no-lost-update")
 @given(streams, st.sets(st.integers(1, 39)))
 def test_the_cuts_between_batches_make_no_difference(stream: list[Any], cuts: set[int]) -> None:
     whole, parts = Partition(), Partition()
@@ -248,6 +250,7 @@ def test_events_of_an_aggregate_are_numbered_without_gap(stream: list[Any]) -> N
         assert [e["aggregateversion"] for e in events] == list(range(1, len(events) + 1))
 
 
+@pytest.mark.pins("bad-input")
 @pytest.mark.parametrize(
     ("value", "key", "expected"),
     [

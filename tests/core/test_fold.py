@@ -118,6 +118,7 @@ def weighed(scale: Scale, event: Weighed) -> Scale:
     return Scale(round(scale.total + event.grams), (*scale.all, event.grams))  # type: ignore[arg-type]
 
 
+@pytest.mark.pins("state-is-events")
 def test_a_state_is_what_is_read_back_of_it_whether_or_not_it_was_stored_in_between() -> None:
     scales = Aggregate.of("scale", cqrs.Decider(weigh, weighed, Scale()))
     one, two = (event(n, type="scale.Weighed", data={"grams": 7}) for n in (1, 2))

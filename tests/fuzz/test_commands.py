@@ -138,11 +138,14 @@ def check_events(done: Decisions, count: int) -> None:
         assert list(done.states.values()) == [folded]
 
 
+@pytest.mark.pins("bad-input")
 @given(records)
 def test_whatever_a_record_holds_it_has_one_outcome(record: Record) -> None:
+    """Generated and damaged records."""
     judged(record)
 
 
+@pytest.mark.pins("bad-input")
 @given(records)
 def test_the_neighbours_of_whatever_comes_do_not_notice(record: Record) -> None:
     if record.key == b"z":

@@ -93,6 +93,7 @@ def test_whatever_the_environment_and_the_flags_say_it_is_used_or_refused(
     settled(folder, **{name: [text] if name == "properties" else text})
 
 
+@pytest.mark.pins("no-foreign-code")
 @given(damaged([PROPERTIES]))
 def test_whatever_a_properties_file_holds_it_is_used_or_refused(folder: Path, text: bytes) -> None:
     file = folder / "client.properties"

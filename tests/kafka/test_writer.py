@@ -77,6 +77,7 @@ def test_the_ends_lie_behind_the_last_record_of_each_log(partition: Partition) -
     assert written.events in (None, 2)  # a report may come late: they are lower bounds
 
 
+@pytest.mark.pins("all-or-none")
 def test_a_record_that_cannot_be_produced_means_that_nothing_is_committed(partition: Partition) -> None:
     writer = partition.writer()
     with pytest.raises(BatchRefusedError):
@@ -86,6 +87,7 @@ def test_a_record_that_cannot_be_produced_means_that_nothing_is_committed(partit
     assert partition.standing() == Committed(1, "two")
 
 
+@pytest.mark.pins("all-or-none")
 @pytest.mark.parametrize("behind", [0, 20, 100])
 def test_a_record_that_the_broker_refuses_means_that_nothing_is_committed(
     partition: Partition, behind: int
@@ -109,6 +111,7 @@ def test_producing_for_too_long_is_the_batchs_own_fault(
         partition.write(writer, "one", letters)
 
 
+@pytest.mark.pins("no-lost-update")
 def test_a_fenced_writer_writes_nothing_and_does_not_blame_the_batch(partition: Partition) -> None:
     first = partition.writer()
     partition.write(first, "one")

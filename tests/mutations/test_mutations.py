@@ -29,8 +29,10 @@ def broker(request: pytest.FixtureRequest) -> str | None:
     return str(request.getfixturevalue("connection").bootstrap_server)
 
 
+@pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize("mutation", [*cases(RULES), *cases(DETAILS, pytest.mark.faults)])
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    """The rules are broken one by one; a test notices each break."""
     root = copy(tmp_path)
     (root / mutation.file).write_text(broken(mutation), encoding="utf-8")
     done = run(root, [mutation.noticed_by], broker(request))

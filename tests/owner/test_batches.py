@@ -52,6 +52,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+@pytest.mark.pins("all-or-none")
 def test_a_batch_that_overfills_the_queue_is_halved_until_it_fits(
     bank: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
@@ -107,6 +108,7 @@ def slowly(bank: TopicHarness) -> Iterator[Plan]:
         broker.limit_writing(bank.topics.prefix, None)
 
 
+@pytest.mark.pins("all-or-none")
 def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_passes(
     bank: TopicHarness, slowly: Plan
 ) -> None:
@@ -116,6 +118,7 @@ def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_p
     bank.check()
 
 
+@pytest.mark.pins("all-or-none")
 def test_a_broker_that_is_away_for_longer_than_the_transaction_may_last_is_not_the_batchs_fault(
     counters: TopicHarness, kafka_root: Path
 ) -> None:

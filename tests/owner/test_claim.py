@@ -61,6 +61,7 @@ def test_my_own_claim_is_mine_whatever_its_n(n: int, other: int) -> None:
     assert judge(replace(MINE, n=n), replace(MINE, n=other)) is Judgement.MINE
 
 
+@pytest.mark.pins("one-owner")
 @given(claims, claims)
 def test_of_two_different_attempts_exactly_one_goes_on(one: Claim, other: Claim) -> None:
     first, second = judge(one, other), judge(other, one)

@@ -56,6 +56,7 @@ def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
     counters.check()
 
 
+@pytest.mark.pins("one-owner")
 def test_a_later_run_takes_over_and_the_first_ends_with_six(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as first:
         counters.send(*increments(5))
@@ -68,6 +69,7 @@ def test_a_later_run_takes_over_and_the_first_ends_with_six(counters: TopicHarne
     counters.check("other")
 
 
+@pytest.mark.pins("one-owner")
 def test_an_older_run_that_comes_later_ends_and_the_later_one_goes_on(counters: TopicHarness) -> None:
     older = counters.plan(once=False, machine="older")
     with running(counters.plan(once=False)) as later:
@@ -80,6 +82,7 @@ def test_an_older_run_that_comes_later_ends_and_the_later_one_goes_on(counters: 
     counters.check()
 
 
+@pytest.mark.pins("one-owner")
 def test_a_straggler_of_a_retried_task_ends_quietly(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     with running(plan) as straggler:
@@ -116,6 +119,7 @@ def test_retiring_a_run_that_was_taken_over_leaves_its_successor_alone(counters:
         assert not later.ended()
 
 
+@pytest.mark.pins("no-lost-update")
 def test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -160,6 +164,7 @@ def test_an_open_transaction_of_the_owner_before_is_settled_at_once(counters: To
     counters.check()
 
 
+@pytest.mark.pins("one-owner")
 def test_a_fence_without_a_claim_ends_nobody(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
@@ -174,6 +179,7 @@ def test_a_fence_without_a_claim_ends_nobody(counters: TopicHarness) -> None:
     counters.check()
 
 
+@pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize("place", ["commit_position", "_finish"])
 def test_a_commit_whose_reply_is_lost_is_not_repeated(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, place: str
@@ -206,6 +212,7 @@ def test_markers_at_the_end_do_not_count_as_lag(counters: TopicHarness) -> None:
     counters.check()
 
 
+@pytest.mark.pins("one-outcome")
 def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
     abort(counters.connection, counters.topics.commands, [b"aborted"])
     counters.send(*increments(2))

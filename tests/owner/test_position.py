@@ -216,6 +216,7 @@ logs = st.builds(
 ).filter(lambda given: given.start <= given.end)
 
 
+@pytest.mark.pins("one-outcome")
 @given(logs)
 def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: LogState) -> None:
     try:
@@ -230,6 +231,7 @@ def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: LogState
     assert at == decided or (given.claim in (claim(), LOST) and at <= (given.committed or 0))
 
 
+@pytest.mark.pins("one-outcome")
 @given(logs, offsets)
 def test_whatever_an_operator_says_nothing_that_lies_there_is_decided_again(
     given: LogState, word: int

@@ -47,6 +47,7 @@ def remembered(read: OutcomeEnvelope) -> dict[tuple[str, str], DedupEntry]:
     return into
 
 
+@pytest.mark.pins("decided-once")
 @pytest.mark.parametrize("status", ["accepted", "unchanged", "rejected"])
 def test_an_outcome_gives_back_what_deciding_remembered(status: str) -> None:
     assert remembered(outcome(status)) == {("a", "c1"): DedupEntry(99, 7, status, 2, 1, 5)}
@@ -105,6 +106,7 @@ def lose(bank: TopicHarness, how: str) -> None:
             path.with_name("copy").rename(path)
 
 
+@pytest.mark.pins("decided-once")
 @pytest.mark.kafka
 @pytest.mark.parametrize("how", ["deleted", "without a mark", "torn", "replaced by a copy"])
 def test_a_lost_shard_is_rebuilt_and_answers_the_same(bank: TopicHarness, how: str) -> None:

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def from_log(log: list[Record]) -> st.SearchStrategy[bytes]:
     return st.one_of(documents([json.loads(value) for value in valid]), damaged(valid))
 
 
+@pytest.mark.pins("verifiable")
 @given(st.lists(st.tuples(values, keys), max_size=6))
 def test_what_is_decided_of_any_commands_is_clean(sent: list[tuple[bytes | None, bytes | None]]) -> None:
     history = History([wish(1)])

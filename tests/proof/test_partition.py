@@ -64,6 +64,7 @@ def test_a_clean_history_is_silent_and_counted(history: History) -> None:
     assert report[-3:] == (0, (), 0)
 
 
+@pytest.mark.pins("verifiable")
 @given(seeds)
 def test_every_clean_history_is_silent(seed: int) -> None:
     assert History(drawn(seed)).violations() == []
@@ -593,6 +594,7 @@ def test_events_are_never_deleted(history: History) -> None:
     assert first == ("events", 2, "is where the log starts: events were deleted")
 
 
+@pytest.mark.pins("verifiable")
 @given(seeds, st.integers(0, 40), st.tuples(*[st.integers(0, 40)] * 3))
 def test_of_what_an_owner_decides_meanwhile_parts_may_be_seen(
     seed: int, decided: int, seen: tuple[int, int, int]
@@ -764,6 +766,7 @@ def empty(history: History, log: list[Record], at: int) -> None:
 MUTATIONS = [drop, double, double_beside, swap, forge_version, forge_count, forge_status, garble, empty]
 
 
+@pytest.mark.pins("verifiable")
 @pytest.mark.parametrize("on_disk", [False, True], ids=["in memory", "on disk"])
 @pytest.mark.parametrize("mutation", MUTATIONS)
 @pytest.mark.parametrize("kind", ["outcomes", "events"])

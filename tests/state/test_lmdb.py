@@ -100,6 +100,7 @@ def test_dropped_generations_give_their_room_back(opening: Opening, tmp_path: Pa
     assert (tmp_path / "0" / "data.mdb").stat().st_size < 1.2 * settled
 
 
+@pytest.mark.pins("state-is-events")
 @pytest.mark.parametrize("step", ["states", "ids"])
 def test_a_process_killed_inside_a_change_leaves_what_was_before(
     opening: Opening, python: Callable[[str], subprocess.Popen[str]], step: str
@@ -167,6 +168,7 @@ def test_another_process_follows_when_the_map_has_grown(
     assert other.stdout.readline() == answer
 
 
+@pytest.mark.pins("one-owner")
 def test_a_paused_owner_that_wakes_up_writes_nothing(
     opening: Opening, python: Callable[[str], subprocess.Popen[str]]
 ) -> None:

@@ -211,6 +211,7 @@ def test_a_clean_shard_outlives_a_restart_and_a_new_device_number(opening: Openi
     assert not opening().fresh
 
 
+@pytest.mark.pins("state-is-events")
 def test_a_copy_is_not_trusted(opening: Opening, path: Path) -> None:
     fill_and_close(opening)
     shutil.copytree(path, path.with_name("copy"))
@@ -232,6 +233,7 @@ def test_without_a_readable_mark_nothing_is_trusted(
     assert "mark.json" in opened.reason
 
 
+@pytest.mark.pins("state-is-events")
 @pytest.mark.parametrize("length", [0, 100, 5000, 20_000])
 def test_a_file_cut_short_is_set_aside(
     opening: Opening, path: Path, python: Callable[[str], subprocess.Popen[str]], length: int
@@ -243,6 +245,7 @@ def test_a_file_cut_short_is_set_aside(
     assert opened.set_aside
 
 
+@pytest.mark.pins("state-is-events")
 @pytest.mark.parametrize(("field", "value"), OTHER_IDENTITIES.items())
 def test_a_shard_of_another_identity_is_set_aside(opening: Opening, field: str, value: object) -> None:
     fill_and_close(opening)

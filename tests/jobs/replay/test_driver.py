@@ -70,6 +70,7 @@ def test_an_empty_topic_replays_to_nothing(fold: Folds) -> None:
     assert fold().total == NOTHING
 
 
+@pytest.mark.pins("state-is-events")
 def test_the_digest_does_not_depend_on_the_partitions(fold: Folds, log: Callable[..., None]) -> None:
     log(0, counted("a", 1), counted("b", 1))
     together = fold().total.digest
@@ -191,6 +192,7 @@ def test_a_shard_that_is_behind_is_compared_where_it_stands(
     assert done.total[:2] == (2, 3)
 
 
+@pytest.mark.pins("state-is-events")
 def test_the_first_difference_ends_it_naming_aggregate_and_version(
     check: Callable[[], Replayed], log: Callable[..., None], shard: Rests
 ) -> None:

@@ -19,6 +19,7 @@ def test_a_listener_on_all_interfaces_would_be_seen() -> None:
     assert server.fileno() == -1
 
 
+@pytest.mark.pins("no-foreign-code")
 def test_the_port_for_metrics_is_open_to_this_machine_only() -> None:
     before = listening(os.getpid())
     metrics = Metrics(0)

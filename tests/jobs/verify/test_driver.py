@@ -89,6 +89,7 @@ def test_topics_without_a_record_are_clean(bank: TopicHarness) -> None:
     assert bank.violations() == []
 
 
+@pytest.mark.pins("verifiable")
 def test_proving_while_an_owner_works_finds_nothing(decided: TopicHarness) -> None:
     with running(decided.plan(once=False)) as owner:
         for seed in range(5):
@@ -163,6 +164,7 @@ CHANGES: Changes = {
 }
 
 
+@pytest.mark.pins("verifiable")
 @pytest.mark.parametrize(
     "fault", sampled(CHANGES, "a dropped event", "a missing outcome", "a forged version")
 )

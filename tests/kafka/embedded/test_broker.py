@@ -148,6 +148,7 @@ def test_a_port_taken_between_choice_and_start_is_tried_again(
     assert next(choices, None) is None
 
 
+@pytest.mark.pins("no-foreign-code")
 def test_it_listens_on_loopback_only(root: Path) -> None:
     held = listening(state(root).pid)
     assert {state(root).port, state(root).controller_port} <= held.keys()

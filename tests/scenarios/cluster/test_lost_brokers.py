@@ -63,10 +63,12 @@ def test_everything_is_kept_three_times_and_written_at_least_twice(
     assert len(found) == 6
 
 
+@pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize(
     "role", sampled([leader, transaction_coordinator, group_coordinator], leader, transaction_coordinator)
 )
 def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
+    """One of three: the leader or a coordinator."""
     with service.flowing():
         victim = role(brokers, service)
         brokers.kill(victim)
@@ -77,6 +79,7 @@ def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, r
     check(brokers, service)
 
 
+@pytest.mark.pins("one-outcome")
 def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, service: Service) -> None:
     topic = service.domain.topics.outcomes
     with service.flowing():
@@ -92,6 +95,7 @@ def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, servic
     check(brokers, service)
 
 
+@pytest.mark.pins("one-outcome")
 def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
     brokers: Brokers, service: Service
 ) -> None:
@@ -104,6 +108,7 @@ def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
     check(brokers, service)
 
 
+@pytest.mark.pins("one-outcome")
 def test_a_broker_is_cut_off_and_joins_again(brokers: Brokers, service: Service) -> None:
     with service.flowing():
         lonely = leader(brokers, service)

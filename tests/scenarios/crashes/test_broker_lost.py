@@ -28,6 +28,7 @@ def bank(mortal: Broker, prefix: str, tmp_path: Path) -> TopicHarness:
     return TopicHarness(mortal.connection, prefix, tmp_path, "bank_account")
 
 
+@pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize(
     "place",
     [
@@ -61,6 +62,7 @@ def test_a_broker_killed_in_the_middle_of_a_transaction_costs_nothing(
     bank.check()
 
 
+@pytest.mark.pins("one-outcome")
 def test_a_broker_killed_while_nothing_is_to_be_done_is_awaited(mortal: Broker, bank: TopicHarness) -> None:
     commands = list(mixture(400))
     bank.send(*commands[:200])

@@ -50,8 +50,10 @@ ALWAYS = (
 )
 
 
+@pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize("place", sampled(DEATHS, *ALWAYS))
 def test_an_owner_killed_anywhere_harms_nothing(bank: TopicHarness, place: str) -> None:
+    """SIGKILL at every arrow of the protocol."""
     commands = list(mixture(800))
     bank.send(*commands[:200])
     quietly(bank.plan())
@@ -65,6 +67,7 @@ def is_beyond(bank: TopicHarness, goal: int) -> bool:
     return bank.end("outcomes") > goal
 
 
+@pytest.mark.pins("one-outcome")
 def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
     connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
@@ -79,6 +82,7 @@ def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
     bank.check()
 
 
+@pytest.mark.pins("one-owner")
 @pytest.mark.parametrize("place", ["position.after:1", "produce.after:4", "commit.sent:4", "apply.before:3"])
 def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(bank: TopicHarness, place: str) -> None:
     commands = list(mixture(800))
@@ -95,6 +99,7 @@ def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(bank: TopicHar
     bank.check()
 
 
+@pytest.mark.pins("one-owner")
 def test_an_owner_that_wakes_up_without_a_successor_goes_on(bank: TopicHarness) -> None:
     bank.send(*mixture(300))
     sleeper = Process(bank.plan(), "produce.after:3:stop", most=50)

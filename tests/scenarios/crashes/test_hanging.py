@@ -77,6 +77,7 @@ def test_what_cannot_be_read_for_a_while_though_no_transaction_hides_it_stops_no
     counters.check()
 
 
+@pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 def test_it_stops_the_next_owner_is_shown_by_doctor_and_gone_once_aborted(
     counters: TopicHarness,

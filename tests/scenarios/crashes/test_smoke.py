@@ -56,7 +56,9 @@ def test_a_thousand_commands_come_out_as_they_should(project: Project) -> None:
     assert project.json("run", "bank_account", "--once")["commands"] == 0
 
 
+@pytest.mark.pins("one-outcome")
 def test_a_run_that_is_killed_in_the_middle_loses_and_repeats_nothing(project: Project) -> None:
+    """The installed program, 1,000 commands, a SIGKILL in the middle."""
     project.cqrs("init", "bank_account")
     first, second = halves()
     project.send(first)

@@ -14,9 +14,11 @@ from tests.support.waiting import eventually
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
+@pytest.mark.pins("one-outcome")
 def test_a_worker_lost_in_the_middle_of_a_commit_costs_no_command_its_one_outcome(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
+    """Another machine goes on, without the state of the first."""
     elsewhere: Path = tmp_path_factory.mktemp("workers")
     struck = elsewhere / "struck"
     project.cqrs("init", "bank_account", "counter")

@@ -167,6 +167,7 @@ def service(connection: Connection, tmp_path_factory: pytest.TempPathFactory) ->
         assert not owner.ended()
 
 
+@pytest.mark.pins("bad-input")
 @pytest.mark.parametrize("what", FAILED)
 def test_what_cannot_be_decided_fails_and_is_kept(service: Service, what: str) -> None:
     sent, reason = FAILED[what]
@@ -192,6 +193,7 @@ def test_what_is_only_unusual_is_decided(service: Service, what: str) -> None:
     assert (outcome["data"]["status"], outcome["data"]["events"]) == ("accepted", events)
 
 
+@pytest.mark.pins("bad-input")
 def test_a_header_whose_name_is_no_text_fails_its_record_alone(service: Service) -> None:
     before = service.end("outcomes", HOME)
     neighbours = [behave(f"header{n}")._replace(partition=HOME) for n in range(2)]
@@ -214,5 +216,6 @@ def test_a_pickle_is_bytes_like_others(service: Service, tmp_path: Path) -> None
     assert not (tmp_path / "went-off").exists()
 
 
+@pytest.mark.pins("bad-input")
 def test_afterwards_everything_is_as_if_decided_in_one_go(service: Service) -> None:
     service.check_log()

@@ -25,6 +25,7 @@ def wear_out(broker: Raw, id: str) -> tuple[Producer, Producer]:
     return last, now
 
 
+@pytest.mark.pins("one-owner")
 def test_whoever_was_fenced_stays_so_when_the_epochs_roll_over_and_owners_go_on(
     counters: TopicHarness,
 ) -> None:

@@ -70,6 +70,7 @@ def unsafe(path: Path) -> Iterator[str]:
             yield node.arg
 
 
+@pytest.mark.pins("no-foreign-code")
 def test_nothing_in_the_package_turns_data_into_code() -> None:
     found = {
         (str(path.relative_to(PACKAGE)), what) for path in PACKAGE.rglob("*.py") for what in unsafe(path)
@@ -77,8 +78,10 @@ def test_nothing_in_the_package_turns_data_into_code() -> None:
     assert found == ALLOWED
 
 
+@pytest.mark.pins("no-foreign-code")
 @pytest.mark.parametrize("protocol", [0, 2, 5])
 def test_a_pickle_in_a_topic_or_a_shard_stays_data(tmp_path: Path, protocol: int) -> None:
+    """Under Python's audit hook."""
     went_off = tmp_path / "went-off"
     command = [sys.executable, "-m", "tests.fuzz.watched", str(tmp_path), bomb(went_off, protocol)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

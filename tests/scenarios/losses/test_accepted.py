@@ -55,6 +55,7 @@ def operator(counters: TopicHarness) -> Operator:
     return Operator(counters)
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_events_made_again_after_an_accepted_loss_are_one_more(
     counters: TopicHarness, operator: Operator
 ) -> None:
@@ -70,6 +71,7 @@ def test_events_made_again_after_an_accepted_loss_are_one_more(
     assert operator.accept(error) is None
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_events_deleted_after_an_accepted_loss_are_one_more(
     counters: TopicHarness, operator: Operator
 ) -> None:
@@ -86,6 +88,7 @@ def test_events_deleted_after_an_accepted_loss_are_one_more(
     )
 
 
+@pytest.mark.pins("one-outcome")
 def test_the_way_out_of_lost_outcomes_decides_nothing_again(
     counters: TopicHarness, operator: Operator
 ) -> None:
@@ -98,6 +101,7 @@ def test_the_way_out_of_lost_outcomes_decides_nothing_again(
     assert ids == [f"0/{offset}/0" for offset in range(7)]
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_commands_and_events_lost_at_once_have_a_way_out(counters: TopicHarness, operator: Operator) -> None:
     operator.decide(10)
     operator.remake("commands", "events")
@@ -106,6 +110,7 @@ def test_commands_and_events_lost_at_once_have_a_way_out(counters: TopicHarness,
     assert [outcome.data.offset for outcome in counters.outcomes()][10:] == [0, 1, 2]
 
 
+@pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("once", [True, False])
 def test_a_loss_is_accepted_though_nothing_is_decided(
     counters: TopicHarness, operator: Operator, once: bool
@@ -132,6 +137,7 @@ def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(
     assert [outcome.data.offset for outcome in counters.outcomes()] == [3, 4, 5]
 
 
+@pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize("kind", ["commands", "outcomes"])
 def test_an_accepted_place_stands_though_the_position_moves_past_control_records(
     counters: TopicHarness, operator: Operator, kind: Kind
@@ -146,6 +152,7 @@ def test_an_accepted_place_stands_though_the_position_moves_past_control_records
     assert [outcome.data.offset for outcome in counters.outcomes()][-2:] == [begin, begin + 1]
 
 
+@pytest.mark.pins("one-outcome")
 def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(
     counters: TopicHarness, operator: Operator
 ) -> None:
@@ -160,6 +167,7 @@ def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(
     assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_commands_deleted_after_an_accepted_loss_are_one_more(
     counters: TopicHarness, operator: Operator
 ) -> None:
@@ -175,6 +183,7 @@ def test_commands_deleted_after_an_accepted_loss_are_one_more(
     assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
 
 
+@pytest.mark.pins("verifiable")
 @pytest.mark.parametrize(("old", "new"), [(5, 8), (1, 3), (5, 3)])
 def test_commands_made_again_are_proved_also_when_some_are_deleted(
     counters: TopicHarness, operator: Operator, old: int, new: int

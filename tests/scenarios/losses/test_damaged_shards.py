@@ -51,6 +51,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 }
 
 
+@pytest.mark.pins("state-is-events")
 @pytest.mark.parametrize(
     "how", sampled(DAMAGE, "both heads zeroed", "all pages behind the heads flipped", "cut in the middle")
 )
@@ -72,6 +73,7 @@ def test_a_killed_owners_shard_that_was_damaged_since_is_set_aside_and_rebuilt(
     bank.check()
 
 
+@pytest.mark.pins("state-is-events")
 @pytest.mark.parametrize("first", sampled(range(2, 30, 3), 2, 11))
 def test_wherever_three_pages_are_flipped_nothing_is_decided_wrongly(bank: TopicHarness, first: int) -> None:
     commands = list(mixture(900))
@@ -112,6 +114,7 @@ def test_another_applications_shard_is_set_aside_and_rebuilt(
     bank.check()
 
 
+@pytest.mark.pins("state-is-events")
 def test_an_old_shard_put_back_in_place_catches_up(bank: TopicHarness) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:300])
@@ -158,6 +161,7 @@ def files_end_at(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
+@pytest.mark.pins("state-is-events")
 def test_a_disk_that_is_full_stops_it_clearly_and_it_goes_on_once_there_is_room(
     counters: TopicHarness,
 ) -> None:

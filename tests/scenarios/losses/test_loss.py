@@ -59,6 +59,7 @@ def limit(domain: TopicHarness, kind: Kind, size: int) -> None:
     domain.configure(kind, "max.message.bytes", str(size))
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_a_lost_offset_of_the_group_does_not_matter(decided: TopicHarness, admin: AdminClient) -> None:
     for done in admin.delete_consumer_groups([decided.topics.group]).values():
         done.result(10)
@@ -66,6 +67,7 @@ def test_a_lost_offset_of_the_group_does_not_matter(decided: TopicHarness, admin
     decided.check()
 
 
+@pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("offset", [3, 8, 10])
 def test_an_offset_moved_by_somebody_stops_it_until_accepted(
     decided: TopicHarness, admin: AdminClient, offset: int
@@ -91,6 +93,7 @@ def test_what_another_client_committed_with_an_offset_is_no_claim(
     decided.check()
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_an_offset_beyond_the_end_stops_it(decided: TopicHarness, admin: AdminClient) -> None:
     move(admin, decided, 99)
     assert "offset 99 is committed but the log ends at 10" in str(owned(decided.plan()))
@@ -127,6 +130,7 @@ def test_an_accepted_place_before_what_was_decided_changes_nothing(
     decided.check()
 
 
+@pytest.mark.pins("one-outcome")
 def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(
     decided: TopicHarness, admin: AdminClient
 ) -> None:
@@ -142,6 +146,7 @@ def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(
     assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9, 10]
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(
     decided: TopicHarness, admin: AdminClient
 ) -> None:
@@ -162,6 +167,7 @@ def test_commands_deleted_after_they_were_decided_do_not_matter(
     assert offsets(decided) == list(range(10))
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_a_topic_created_again_stops_it_until_accepted(
     decided: TopicHarness, admin: AdminClient, remake: Callable[[Kind], None]
 ) -> None:
@@ -175,6 +181,7 @@ def test_a_topic_created_again_stops_it_until_accepted(
     assert len(offsets(decided)) == 7
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_lost_outcomes_stop_it_until_accepted(
     decided: TopicHarness, admin: AdminClient, remake: Callable[[Kind], None]
 ) -> None:
@@ -189,6 +196,7 @@ def test_lost_outcomes_stop_it_until_accepted(
     assert offsets(decided) == [5, 6, 7, 8, 9]
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_lost_events_stop_it_until_accepted(
     decided: TopicHarness, admin: AdminClient, remake: Callable[[Kind], None]
 ) -> None:
@@ -219,6 +227,7 @@ def remake(counters: TopicHarness, admin: AdminClient) -> Iterator[Callable[[Kin
     yield remake
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_a_topic_that_was_grown_is_refused(decided: TopicHarness, admin: AdminClient) -> None:
     for kind in ("commands", "events", "outcomes", "dead-letters"):
         grown = NewPartitions(f"{decided.topics.prefix}counter.{kind}", 2)
@@ -230,6 +239,7 @@ def test_a_topic_that_was_grown_is_refused(decided: TopicHarness, admin: AdminCl
     assert "had 1 partitions and now has 2" in error.message
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_a_foreign_transaction_that_may_hide_an_outcome_stops_it(
     decided: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +266,7 @@ def bulky(size: int) -> str:
     return os.urandom(size // 2).hex()
 
 
+@pytest.mark.pins("all-or-none")
 def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(bank: TopicHarness) -> None:
     accounts = [n for n in range(60) if bank.home(f"a{n}") == 0]
     owners = {accounts[20]: bulky(20_000)}
@@ -277,6 +288,7 @@ def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(bank
     assert {status for status, _ in verdicts} == {"accepted"}
 
 
+@pytest.mark.pins("bad-input")
 def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(counters: TopicHarness) -> None:
     small = [Sent(os.urandom(500), b"a")] * 20
     counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *small, *increments(3, first=3))
@@ -293,6 +305,7 @@ def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(cou
     assert counters.violations() == []
 
 
+@pytest.mark.pins("bad-input")
 @pytest.mark.parametrize(
     ("key", "value"),
     [(b"a", bytes(65 * 1024 * 1024)), (bytes(65 * 1024 * 1024), b"x"), (bulky(1_900_000).encode(), b"x")],

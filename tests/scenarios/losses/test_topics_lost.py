@@ -67,6 +67,7 @@ def forget_the_group(admin: AdminClient, domain: TopicHarness) -> None:
         done.result(10)
 
 
+@pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("count", [3, 5, 20])
 def test_commands_made_again_stop_it_however_many_there_are(
     decided: TopicHarness, remake: Remake, count: int
@@ -90,6 +91,7 @@ def test_all_topics_made_again_are_a_new_beginning(decided: TopicHarness, remake
     assert len(list(decided.shard_path().parent.glob("0.aside-*-topics-was*"))) == 1
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_commands_made_again_under_an_owner_at_work_stop_it(counters: TopicHarness, remake: Remake) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
@@ -100,6 +102,7 @@ def test_commands_made_again_under_an_owner_at_work_stop_it(counters: TopicHarne
     assert offsets(counters) == [0, 1, 2, 3, 4]
 
 
+@pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
 def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
@@ -118,6 +121,7 @@ def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
     assert isinstance(owned(counters.plan()), ContradictionError)
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_an_event_without_its_commands_outcome_stops_it(
     decided: TopicHarness, admin: AdminClient, remake: Remake
 ) -> None:
@@ -149,6 +153,7 @@ def test_a_topic_deleted_under_an_owner_at_work_stops_it_once_it_is_needed(
     assert f"{name} partition 0 does not exist" in error.message
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(
     decided: TopicHarness, admin: AdminClient
 ) -> None:
@@ -166,6 +171,7 @@ def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(
     assert offsets(decided) == list(range(len(offsets(decided))))
 
 
+@pytest.mark.pins("nothing-skipped")
 def test_an_offset_that_is_forgotten_under_an_owner_at_work_is_put_back(
     counters: TopicHarness, admin: AdminClient
 ) -> None:

@@ -101,6 +101,7 @@ def test_who_is_kept_out_is_told_why_and_what_to_do(secured: Secured, cqrs: Cqrs
         assert SECRET not in done.out + done.err
 
 
+@pytest.mark.pins("no-foreign-code")
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "PLAIN"])
 def test_not_even_a_traceback_or_librdkafkas_log_shows_a_secret(
     secured: Secured, cqrs: Cqrs, mechanism: str

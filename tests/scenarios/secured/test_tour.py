@@ -111,9 +111,11 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
             yield path, path.read_bytes()
 
 
+@pytest.mark.pins("no-foreign-code")
 def test_each_role_does_its_work_and_no_secret_is_seen(
     secured: Secured, secured_project: SecuredProject, users: dict[str, Path]
 ) -> None:
+    """Looks at `ps`, environments, Spark's UI, event log and log, and every output of every command."""
     project, port = secured_project, free_port()
     project.by(users["init"], "init", "counter", "--partitions", "2")
     events = project.folder / "spark-events"

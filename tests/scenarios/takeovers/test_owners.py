@@ -23,6 +23,7 @@ def decided(domain: TopicHarness, count: int, partition: int = 0) -> None:
     eventually(lambda: len(domain.outcomes(partition)) >= count)
 
 
+@pytest.mark.pins("one-owner")
 @pytest.mark.parametrize("elsewhere", ["state", "other"], ids=["one state folder", "two state folders"])
 def test_the_newer_takes_over_under_load_and_no_partition_goes_back(
     bank: TopicHarness, elsewhere: str
@@ -69,6 +70,7 @@ def before_its_terminal_claim(monkeypatch: pytest.MonkeyPatch, rival: Callable[[
     monkeypatch.setattr("cqrs_cli.jobs.run.retire.FencedWriter", Late)
 
 
+@pytest.mark.pins("one-owner")
 @pytest.mark.parametrize("moment", [before_its_fence, before_its_terminal_claim])
 def test_a_run_that_is_being_stopped_does_not_end_the_one_that_takes_over(
     counters: TopicHarness,

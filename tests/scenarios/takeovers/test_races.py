@@ -22,6 +22,7 @@ from tests.support.owners import owned, quietly
 pytestmark = pytest.mark.kafka
 
 
+@pytest.mark.pins("one-owner")
 def test_being_fenced_by_nobody_who_claims_is_no_takeover(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,6 +35,7 @@ def taken_over(project: Project, before: set[tuple[str, int]]) -> None:
     eventually(lambda: len(owners(project)) == 1 and owners(project) != before, within=90)
 
 
+@pytest.mark.pins("one-owner")
 def test_with_state_folders_of_their_own_the_newer_takes_over_also_while_the_older_is_being_stopped(
     project: Project, tmp_path: Path
 ) -> None:

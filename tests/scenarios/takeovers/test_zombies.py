@@ -59,6 +59,7 @@ def ends(bank: TopicHarness) -> list[int]:
     return [bank.end(kind) for kind in kinds]
 
 
+@pytest.mark.pins("one-owner")
 def test_paused_beyond_the_transactions_timeout_it_writes_nothing_behind_its_successor(
     bank: TopicHarness,
 ) -> None:
@@ -71,6 +72,7 @@ def test_paused_beyond_the_transactions_timeout_it_writes_nothing_behind_its_suc
     bank.check()
 
 
+@pytest.mark.pins("one-owner")
 def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(bank: TopicHarness) -> None:
     sleeper = paused_until_its_transaction_is_aborted(bank)
     owner = bank.owner()
@@ -102,6 +104,7 @@ def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_t
     assert ends == [os.EX_SOFTWARE]
 
 
+@pytest.mark.pins("state-is-events")
 def test_its_shard_is_set_aside_if_it_was_stopped_in_the_middle_of_a_change(
     bank: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
