@@ -23,9 +23,9 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def decided(domain: TopicHarness, count: int) -> Callable[[], bool]:
+def decided(harness: TopicHarness, count: int) -> Callable[[], bool]:
     """A condition: so many commands of the first partition have their outcome."""
-    return lambda: len(domain.outcomes()) >= count
+    return lambda: len(harness.outcomes()) >= count
 
 
 def test_what_is_there_is_decided_once_and_the_run_ends(bank: TopicHarness) -> None:

@@ -139,9 +139,9 @@ def test_a_shard_on_another_machine_catches_up(bank: TopicHarness) -> None:
         bank.check(machine)
 
 
-def add(domain: TopicHarness, topic: str, value: bytes) -> None:
+def add(harness: TopicHarness, topic: str, value: bytes) -> None:
     """Write where only owners may."""
-    client = producer(domain.connection, enable_idempotence=False)
+    client = producer(harness.connection, enable_idempotence=False)
     client.produce(topic, value, b"a", 0)
     assert client.flush(10) == 0
 

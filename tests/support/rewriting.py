@@ -12,13 +12,13 @@ from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.harness import TopicHarness
 
 
-def append(domain: TopicHarness, kind: Kind, *records: Record, partition: int = 0) -> list[int]:
+def append(harness: TopicHarness, kind: Kind, *records: Record, partition: int = 0) -> list[int]:
     """Write records at the end of a topic, and give their offsets."""
     offsets: list[int] = []
-    producer = clients.producer(domain.connection)
+    producer = clients.producer(harness.connection)
     for record in records:
         producer.produce(
-            domain.topics.name(kind),
+            harness.topics.name(kind),
             record.value,
             record.key,
             partition,
@@ -32,22 +32,22 @@ def append(domain: TopicHarness, kind: Kind, *records: Record, partition: int = 
 
 
 def rewrite(
-    domain: TopicHarness, kind: Kind, change: Callable[[list[Record]], object], partition: int = 0
+    harness: TopicHarness, kind: Kind, change: Callable[[list[Record]], object], partition: int = 0
 ) -> None:
     """Write a topic anew, with a change in one of its partitions. All offsets are others then."""
-    logs = [domain.records(kind, number) for number in range(domain.partitions)]
+    logs = [harness.records(kind, number) for number in range(harness.partitions)]
     change(logs[partition])
-    remake(domain, kind)
+    remake(harness, kind)
     for number, records in enumerate(logs):
-        append(domain, kind, *records, partition=number)
+        append(harness, kind, *records, partition=number)
 
 
-def remake(domain: TopicHarness, kind: Kind) -> None:
+def remake(harness: TopicHarness, kind: Kind) -> None:
     """Delete a topic and make it again."""
-    admin = AdminClient(domain.connection.librdkafka())
-    for done in admin.delete_topics([domain.topics.name(kind)], operation_timeout=10).values():
+    admin = AdminClient(harness.connection.librdkafka())
+    for done in admin.delete_topics([harness.topics.name(kind)], operation_timeout=10).values():
         done.result(10)
-    domain.make_topics()
+    harness.make_topics()
 
 
 def edited(record: Record, data: dict[str, Any] | None = None, **members: Any) -> Record:

@@ -58,16 +58,16 @@ def decided(bank: TopicHarness) -> TopicHarness:
     return bank
 
 
-def verified(domain: TopicHarness, machine: str | None = None) -> Verified:
+def verified(harness: TopicHarness, machine: str | None = None) -> Verified:
     shards = None
     if machine is not None:
-        shards = live_shards(domain.connection, domain.topics, domain.folder / machine)
-    return verify_here(plan(domain.connection, domain.topics, domain.settings, shards))
+        shards = live_shards(harness.connection, harness.topics, harness.folder / machine)
+    return verify_here(plan(harness.connection, harness.topics, harness.settings, shards))
 
 
-def kinds(domain: TopicHarness) -> set[str]:
+def kinds(harness: TopicHarness) -> set[str]:
     """The topics in which something is wrong."""
-    return {violation.kind for violation in verified(domain).violations}
+    return {violation.kind for violation in verified(harness).violations}
 
 
 def test_what_an_owner_decided_is_clean_and_counted(decided: TopicHarness) -> None:
@@ -191,10 +191,10 @@ def test_a_torn_command(connection: Connection, prefix: str, tmp_path: Path) -> 
     ]
 
 
-def delete(domain: TopicHarness, kind: Kind, offset: int) -> None:
+def delete(harness: TopicHarness, kind: Kind, offset: int) -> None:
     """What retention does, in partition 0."""
-    admin = AdminClient(domain.connection.librdkafka())
-    for done in admin.delete_records([TopicPartition(domain.topics.name(kind), 0, offset)]).values():
+    admin = AdminClient(harness.connection.librdkafka())
+    for done in admin.delete_records([TopicPartition(harness.topics.name(kind), 0, offset)]).values():
         done.result(10)
 
 
@@ -269,26 +269,26 @@ def test_what_an_open_transaction_hides_is_waited_for(
 
 
 @contextmanager
-def shard(domain: TopicHarness) -> Iterator[LmdbStore]:
+def shard(harness: TopicHarness) -> Iterator[LmdbStore]:
     """The shard of partition 0, for whoever may write there."""
-    identity = domain.plan().identity(Partition(domain.topics.aggregate, 0), domain.aggregate)
-    opened = open_shard(domain.shard_path(), identity)
+    identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
+    opened = open_shard(harness.shard_path(), identity)
     assert not opened.fresh
     with closing(opened.store) as store:
         yield store
 
 
-def adopt(domain: TopicHarness) -> None:
+def adopt(harness: TopicHarness) -> None:
     """Have the shard of partition 0 believe that the events, which were written anew, are those it has folded."""
-    looked = open_readonly(domain.shard_path())
+    looked = open_readonly(harness.shard_path())
     assert looked is not None
     with closing(looked):
         before = msgspec.json.decode(looked.identity(), type=Identity)
-    now = domain.plan().identity(Partition(domain.topics.aggregate, 0), domain.aggregate)
-    with closing(open_shard(domain.shard_path(), before).store) as store:
+    now = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
+    with closing(open_shard(harness.shard_path(), before).store) as store:
         store.note_identity(encode(now))
         start = store.positions()
-        store.apply(WriteBatch(store.token(), start, start._replace(events=domain.end("events"))))
+        store.apply(WriteBatch(store.token(), start, start._replace(events=harness.end("events"))))
 
 
 class TestState:
@@ -431,17 +431,17 @@ def test_the_benchmark_takes_in_what_is_printed_however_much(
     assert benchmark._measured(Arena(tmp_path, Connection(""), 0), 1)["commands_per_s"] == 1
 
 
-def call(domain: TopicHarness, *arguments: str) -> subprocess.CompletedProcess[str]:
+def call(harness: TopicHarness, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The installed `cqrs verify`, in a project of its own."""
-    folder = domain.folder / "project"
+    folder = harness.folder / "project"
     if not folder.is_dir():
         folder.mkdir()
         (folder / "cqrs.toml").touch()
         (folder / "aggregates").symlink_to(ROOT / "aggregates")
     environment = {
-        "CQRS_BOOTSTRAP_SERVER": domain.connection.bootstrap_server,
-        "CQRS_TOPIC_PREFIX": domain.topics.prefix,
-        "CQRS_STATE_DIR": str(domain.folder / "state"),
+        "CQRS_BOOTSTRAP_SERVER": harness.connection.bootstrap_server,
+        "CQRS_TOPIC_PREFIX": harness.topics.prefix,
+        "CQRS_STATE_DIR": str(harness.folder / "state"),
     }
     return subprocess.run(
         [sys.executable, "-m", "cqrs_cli", "verify", *arguments, "-q", "--master", "local[2]"],

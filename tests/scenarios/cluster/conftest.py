@@ -22,8 +22,8 @@ def serving(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """A run of bank accounts on four partitions, whose topics `cqrs init` has made."""
     project = new_project(tmp_path_factory.mktemp("bank"), brokers.connection, "lost.")
     project.cqrs("init", "bank_account")
-    domain = TopicHarness(brokers.connection, project.prefix, project.folder, "bank_account", partitions=4)
-    service = Service(project, domain)
+    harness = TopicHarness(brokers.connection, project.prefix, project.folder, "bank_account", partitions=4)
+    service = Service(project, harness)
     try:
         yield service
     finally:

@@ -26,11 +26,11 @@ Marks = dict[int, int]
 class Service:
     """`cqrs run bank_account`, watched by what it says, commits and keeps in its shards."""
 
-    def __init__(self, project: Project, domain: TopicHarness) -> None:
-        self.project, self.domain = project, domain
+    def __init__(self, project: Project, harness: TopicHarness) -> None:
+        self.project, self.harness = project, harness
         self._commands = mixture(1_000_000, accounts=200)
         self._log = project.folder / "run.log"
-        state = str(domain.folder / "state")
+        state = str(harness.folder / "state")
         with self._log.open("wb") as log:
             self.process = project.start_logging(
                 log, *("run", "bank_account", "--master", "local[2]", "--state-dir", state)
@@ -80,10 +80,10 @@ class Service:
         commands = list(islice(self._commands, count))
         while not stop.is_set():
             try:
-                self.domain.send(*commands)
+                self.harness.send(*commands)
                 return
             except AssertionError:
-                self.domain.reconnect()
+                self.harness.reconnect()
 
     def goes_on(self) -> None:
         """Wait until commands that arrive from now on, on every partition, are decided."""
@@ -104,26 +104,26 @@ class Service:
 
     def arrived(self) -> Marks:
         """How far the commands reach, if that broker knows them that is asked."""
-        topic, partitions = self.domain.topics.commands, range(self.domain.partitions)
+        topic, partitions = self.harness.topics.commands, range(self.harness.partitions)
         try:
-            found = readers.bounds(self.domain.connection, topic, partitions, "read_uncommitted")
+            found = readers.bounds(self.harness.connection, topic, partitions, "read_uncommitted")
         except (UnavailableError, readers.MissingError, KafkaException):
             return {}
         return {partition: end for partition, (_, end) in found.items()}
 
     def decided(self) -> Marks:
         """How far the run says that it is."""
-        topics, partitions = self.domain.topics, range(self.domain.partitions)
+        topics, partitions = self.harness.topics, range(self.harness.partitions)
         try:
-            found = offsets.standing(self.domain.connection, topics, partitions)
+            found = offsets.standing(self.harness.connection, topics, partitions)
         except (UnavailableError, KafkaException):
             return {}
         return {partition: one.offset for partition, one in found.items() if one.offset is not None}
 
     def _rested(self) -> Marks:
         marks = {}
-        for partition in range(self.domain.partitions):
-            store = open_readonly(self.domain.shard_path(partition=partition))
+        for partition in range(self.harness.partitions):
+            store = open_readonly(self.harness.shard_path(partition=partition))
             if store is not None:
                 marks[partition] = store.positions().commands
                 store.abandon()

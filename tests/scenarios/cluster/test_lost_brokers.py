@@ -21,17 +21,17 @@ Role = Callable[[Brokers, Service], int]
 
 def leader(brokers: Brokers, service: Service) -> int:
     """Of the events on partition 0."""
-    return brokers.leader(service.domain.topics.events, 0)
+    return brokers.leader(service.harness.topics.events, 0)
 
 
 def transaction_coordinator(brokers: Brokers, service: Service) -> int:
     """Of the writer of partition 0."""
-    return brokers.transaction_coordinator(service.domain.topics.transactional_id(0))
+    return brokers.transaction_coordinator(service.harness.topics.transactional_id(0))
 
 
 def group_coordinator(brokers: Brokers, service: Service) -> int:
     """Of the positions and claims."""
-    return brokers.group_coordinator(service.domain.topics.group)
+    return brokers.group_coordinator(service.harness.topics.group)
 
 
 def check(brokers: Brokers, service: Service) -> None:
@@ -44,7 +44,7 @@ def check(brokers: Brokers, service: Service) -> None:
     for last in (False, False, True):
         service.catches_up()
         try:
-            service.domain.check()
+            service.harness.check()
             return
         except AssertionError:
             if last:
@@ -54,7 +54,7 @@ def check(brokers: Brokers, service: Service) -> None:
 def test_everything_is_kept_three_times_and_written_at_least_twice(
     brokers: Brokers, service: Service
 ) -> None:
-    names = [service.domain.topics.name(kind) for kind in KINDS]
+    names = [service.harness.topics.name(kind) for kind in KINDS]
     with Admin(brokers.connection) as admin:
         found = admin.describe([*names, "__consumer_offsets", "__transaction_state"])
     assert {(topic.replication, topic.configs["min.insync.replicas"]) for topic in found.values()} == {
@@ -81,7 +81,7 @@ def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, r
 
 @pytest.mark.pins("one-outcome")
 def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, service: Service) -> None:
-    topic = service.domain.topics.outcomes
+    topic = service.harness.topics.outcomes
     with service.flowing():
         survivor = brokers.leader(topic, 0)
         others = set(NODES) - {survivor}
@@ -123,7 +123,7 @@ def test_a_broker_is_cut_off_and_joins_again(brokers: Brokers, service: Service)
 def test_a_broker_cut_off_from_the_others_alone_may_hold_up_what_it_led_until_it_has_joined_again(
     brokers: Brokers, service: Service
 ) -> None:
-    topic = service.domain.topics.commands
+    topic = service.harness.topics.commands
     with service.flowing():
         lonely = brokers.leader(topic, 0)
         other = min(set(NODES) - {lonely})

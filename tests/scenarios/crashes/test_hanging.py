@@ -39,21 +39,21 @@ def impatience() -> Iterator[None]:
         yield
 
 
-def hang(domain: TopicHarness, broker: Raw, kind: Kind) -> Producer:
+def hang(harness: TopicHarness, broker: Raw, kind: Kind) -> Producer:
     """Leave a transaction open that no coordinator knows."""
-    id = f"{domain.topics.prefix}foreign"
+    id = f"{harness.topics.prefix}foreign"
     producer = broker.init_producer(id)
-    assert broker.produce(domain.topics.name(kind), 0, b"?", producer, id) == 0
+    assert broker.produce(harness.topics.name(kind), 0, b"?", producer, id) == 0
     return producer
 
 
-def doctor(domain: TopicHarness, folder: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def doctor(harness: TopicHarness, folder: Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str]:
     (folder / "cqrs.toml").touch()
     (folder / "aggregates").mkdir(exist_ok=True)
     for name in ("__init__.py", "counter.py"):
         shutil.copy(ROOT / "aggregates" / name, folder / "aggregates")
     capfd.readouterr()
-    server, prefix = domain.connection.bootstrap_server, domain.topics.prefix
+    server, prefix = harness.connection.bootstrap_server, harness.topics.prefix
     status = main(["doctor", "-q", "-o", "json", "-b", server, "--topic-prefix", prefix])
     return status, capfd.readouterr().out
 

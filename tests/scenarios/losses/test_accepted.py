@@ -19,35 +19,35 @@ pytestmark = pytest.mark.kafka
 class Operator:
     """Does to a partition's topics what may happen to them, and what the messages say then."""
 
-    def __init__(self, domain: TopicHarness) -> None:
-        self.domain = domain
-        self.admin = AdminClient(domain.connection.librdkafka())
+    def __init__(self, harness: TopicHarness) -> None:
+        self.harness = harness
+        self.admin = AdminClient(harness.connection.librdkafka())
 
     def decide(self, count: int, first: int = 0, subject: str = "a") -> None:
-        self.domain.send(*increments(count, subject, first=first))
-        quietly(self.domain.plan())
+        self.harness.send(*increments(count, subject, first=first))
+        quietly(self.harness.plan())
 
     def remake(self, *kinds: Kind) -> None:
-        names = [self.domain.topics.name(kind) for kind in kinds]
+        names = [self.harness.topics.name(kind) for kind in kinds]
         for done in self.admin.delete_topics(names, operation_timeout=10).values():
             done.result(10)
-        self.domain.make_topics()
+        self.harness.make_topics()
 
     def delete(self, kind: Kind, below: int) -> None:
         """As retention does."""
-        place = TopicPartition(self.domain.topics.name(kind), 0, below)
+        place = TopicPartition(self.harness.topics.name(kind), 0, below)
         for done in self.admin.delete_records([place]).values():
             done.result(10)
 
     def forget(self) -> None:
         """As the broker does with the offsets of a group that was away for a week."""
-        for done in self.admin.delete_consumer_groups([self.domain.topics.group]).values():
+        for done in self.admin.delete_consumer_groups([self.harness.topics.group]).values():
             done.result(10)
 
     def accept(self, error: CqrsError | None) -> CqrsError | None:
         """Go on as the error says; what that ends with."""
         assert isinstance(error, ContradictionError)
-        return owned(self.domain.plan(accept_loss=[error.hint.rpartition(" ")[2]]))
+        return owned(self.harness.plan(accept_loss=[error.hint.rpartition(" ")[2]]))
 
 
 @pytest.fixture

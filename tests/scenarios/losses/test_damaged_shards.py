@@ -103,9 +103,9 @@ def test_another_applications_shard_is_set_aside_and_rebuilt(
     bank: TopicHarness, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     theirs = TopicHarness(connection, f"{prefix}other.", tmp_path, "bank_account", partitions=2)
-    for domain in (bank, theirs):
-        domain.send(*mixture(300))
-        quietly(domain.plan())
+    for harness in (bank, theirs):
+        harness.send(*mixture(300))
+        quietly(harness.plan())
     shutil.rmtree(bank.shard_path())
     theirs.shard_path().rename(bank.shard_path())
     bank.send(*list(mixture(600))[300:])

@@ -42,21 +42,21 @@ def way_out(error: CqrsError | None) -> str:
     return error.hint.rpartition(" ")[2]
 
 
-def offsets(domain: TopicHarness) -> list[int]:
-    return [outcome.data.offset for outcome in domain.outcomes()]
+def offsets(harness: TopicHarness) -> list[int]:
+    return [outcome.data.offset for outcome in harness.outcomes()]
 
 
-def move(admin: AdminClient, domain: TopicHarness, offset: int) -> None:
+def move(admin: AdminClient, harness: TopicHarness, offset: int) -> None:
     """What `kafka-consumer-groups --reset-offsets` does."""
-    place = TopicPartition(domain.topics.commands, 0, offset)
-    moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(domain.topics.group, [place])])
+    place = TopicPartition(harness.topics.commands, 0, offset)
+    moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(harness.topics.group, [place])])
     for done in moved.values():
         done.result(10)
 
 
-def limit(domain: TopicHarness, kind: Kind, size: int) -> None:
+def limit(harness: TopicHarness, kind: Kind, size: int) -> None:
     """Lower what a topic takes."""
-    domain.configure(kind, "max.message.bytes", str(size))
+    harness.configure(kind, "max.message.bytes", str(size))
 
 
 @pytest.mark.pins("nothing-skipped")

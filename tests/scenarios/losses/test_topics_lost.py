@@ -58,12 +58,12 @@ def decided(counters: TopicHarness) -> TopicHarness:
     return counters
 
 
-def offsets(domain: TopicHarness) -> list[int]:
-    return [outcome.data.offset for outcome in domain.outcomes()]
+def offsets(harness: TopicHarness) -> list[int]:
+    return [outcome.data.offset for outcome in harness.outcomes()]
 
 
-def forget_the_group(admin: AdminClient, domain: TopicHarness) -> None:
-    for done in admin.delete_consumer_groups([domain.topics.group]).values():
+def forget_the_group(admin: AdminClient, harness: TopicHarness) -> None:
+    for done in admin.delete_consumer_groups([harness.topics.group]).values():
         done.result(10)
 
 

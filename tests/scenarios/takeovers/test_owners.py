@@ -19,8 +19,8 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def decided(domain: TopicHarness, count: int, partition: int = 0) -> None:
-    eventually(lambda: len(domain.outcomes(partition)) >= count)
+def decided(harness: TopicHarness, count: int, partition: int = 0) -> None:
+    eventually(lambda: len(harness.outcomes(partition)) >= count)
 
 
 @pytest.mark.pins("one-owner")
