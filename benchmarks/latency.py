@@ -15,7 +15,7 @@ from benchmarks.arena import Arena, arena, command, message, new_id, open_accoun
 from benchmarks.report import report
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients
-from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import Topics
@@ -58,7 +58,7 @@ def _cqrs(here: Arena, topics: Topics, partitions: int) -> Iterator[None]:
         try:
             while not all(
                 (claim := parse_claim(found.metadata)) and claim.attempt < TERMINAL
-                for found in standing(here.connection, topics, range(partitions)).values()
+                for found in committed_now(here.connection, topics, range(partitions)).values()
             ):
                 time.sleep(0.2)
             yield

@@ -51,7 +51,7 @@ def _metadata(place: TopicPartition) -> str:
         return ""
 
 
-def standing(connection: Connection, topics: Topics, partitions: Iterable[int]) -> dict[int, Committed]:
+def committed_now(connection: Connection, topics: Topics, partitions: Iterable[int]) -> dict[int, Committed]:
     """What stands committed now, read without waiting for pending commits."""
     client = consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:

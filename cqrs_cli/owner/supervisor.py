@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.kafka.clients import is_denied
-from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT
 from cqrs_cli.owner.claim import Claim, Judgement, believable, judge, parse_claim
@@ -212,7 +212,7 @@ class Supervisor:
         """6: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
         topics, partition = self.plan.grounds[self.unit.aggregate].topics, self.unit.partition
         try:
-            claim = parse_claim(standing(self.plan.connection, topics, [partition])[partition].metadata)
+            claim = parse_claim(committed_now(self.plan.connection, topics, [partition])[partition].metadata)
         except UnavailableError:
             return  # the next tenure will see
         judgement = judge(self.mine, claim)

@@ -2,7 +2,7 @@
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import bounds, last_record
 from cqrs_cli.owner.claim import may_warm, parse_claim
 from cqrs_cli.owner.plan import Partition, Plan
@@ -18,7 +18,7 @@ def warm(plan: Plan, unit: Partition, aggregate: Aggregate, store: Store) -> Non
     topics, connection = plan.grounds[name].topics, plan.connection
     try:
         token = store.token()  # before the claim: an owner claims first, then takes the shard
-        claim = parse_claim(standing(connection, topics, [partition])[partition].metadata)
+        claim = parse_claim(committed_now(connection, topics, [partition])[partition].metadata)
         if not may_warm(token, claim):
             return
         ledger = StateCache(aggregate, store, token)

@@ -5,7 +5,7 @@ from confluent_kafka import TopicPartition
 
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import Committed, committed, standing
+from cqrs_cli.kafka.offsets import Committed, committed, committed_now
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.kafka.writer import FencedWriter
 from tests.support.stretch import Stretch
@@ -22,7 +22,7 @@ def topics(connection: Connection, prefix: str) -> Topics:
 
 
 def test_a_group_that_committed_nothing_has_no_offset(connection: Connection, topics: Topics) -> None:
-    assert standing(connection, topics, [0]) == {0: Committed(None, "")}
+    assert committed_now(connection, topics, [0]) == {0: Committed(None, "")}
 
 
 def test_offset_and_text_come_back_as_they_were_committed(connection: Connection, topics: Topics) -> None:
@@ -32,7 +32,7 @@ def test_offset_and_text_come_back_as_they_were_committed(connection: Connection
     for offset, text in ((0, '{"é":1}'), (7, "x" * 4000)):
         writer.commit_position(group, offset, text)
         assert committed(group, topics.commands, [0]) == {0: Committed(offset, text)}
-        assert standing(connection, topics, [0]) == {0: Committed(offset, text)}
+        assert committed_now(connection, topics, [0]) == {0: Committed(offset, text)}
     group.close()
 
 
@@ -48,7 +48,7 @@ def test_what_stands_is_read_without_waiting_for_a_commit_under_way(
     client.begin_transaction()
     place = TopicPartition(topics.commands, 0, 9, "under way")
     client.send_offsets_to_transaction([place], group.consumer_group_metadata(), 10)
-    assert standing(connection, topics, [0]) == {0: Committed(3, "before")}
+    assert committed_now(connection, topics, [0]) == {0: Committed(3, "before")}
     client.commit_transaction(10)
     assert committed(group, topics.commands, [0]) == {0: Committed(9, "under way")}
     group.close()

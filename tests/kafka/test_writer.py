@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.kafka import writer as module
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import Committed, committed, standing
+from cqrs_cli.kafka.offsets import Committed, committed, committed_now
 from cqrs_cli.kafka.readers import bounds, read
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
 from cqrs_cli.kafka.writer import BatchRefusedError, FencedWriter, Written, unwrapped
@@ -96,7 +96,9 @@ def test_a_record_that_the_broker_refuses_means_that_nothing_is_committed(
     letters = [letter(os.urandom(3_000_000)), *[letter(os.urandom(5000))] * behind]
     with pytest.raises(BatchRefusedError, match="too large"):
         partition.write(writer, "one", letters)
-    assert standing(partition.connection, partition.topics, [0])[0] == Committed(None, "")  # it is still open
+    assert committed_now(partition.connection, partition.topics, [0])[0] == Committed(
+        None, ""
+    )  # it is still open
     partition.write(partition.writer(), "two")
     assert partition.values(partition.topics.events) == [b"two", b"two"]
 

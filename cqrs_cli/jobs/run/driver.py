@@ -16,7 +16,7 @@ from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.run.progress import Progress, Snapshot
 from cqrs_cli.jobs.run.retire import retire
-from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.owner.claim import parse_claim
 from cqrs_cli.owner.plan import OwnerResult, Plan
 
@@ -217,7 +217,7 @@ def _taken(plan: Plan) -> dict[str, str]:
     taken = {}
     for name, ground in sorted(plan.grounds.items()):
         try:
-            found = standing(plan.connection, ground.topics, range(ground.partitions))
+            found = committed_now(plan.connection, ground.topics, range(ground.partitions))
         except CqrsError:
             continue
         for claim in filter(None, (parse_claim(one.metadata) for one in found.values())):

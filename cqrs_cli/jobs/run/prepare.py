@@ -9,7 +9,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -43,7 +43,7 @@ def prepare(
     seen = {
         Partition(name, partition): parse_claim(found.metadata)
         for name, ground in grounds.items()
-        for partition, found in standing(connection, ground.topics, range(ground.partitions)).items()
+        for partition, found in committed_now(connection, ground.topics, range(ground.partitions)).items()
     }
     _check_offsets(connection, grounds, losses, refused, seen)
     return Plan(

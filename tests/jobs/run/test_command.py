@@ -45,7 +45,7 @@ def decided(project: Project, count: int, names: Iterable[str] = NAMES) -> None:
 
 def attempts(project: Project, name: str) -> set[int]:
     """Of the claims that stand."""
-    found = offsets.standing(project.connection, Topics(name, project.prefix), range(4)).values()
+    found = offsets.committed_now(project.connection, Topics(name, project.prefix), range(4)).values()
     return {claim.attempt for one in found if (claim := parse_claim(one.metadata))}
 
 

@@ -115,7 +115,7 @@ class Service:
         """How far the run says that it is."""
         topics, partitions = self.harness.topics, range(self.harness.partitions)
         try:
-            found = offsets.standing(self.harness.connection, topics, partitions)
+            found = offsets.committed_now(self.harness.connection, topics, partitions)
         except (UnavailableError, KafkaException):
             return {}
         return {partition: one.offset for partition, one in found.items() if one.offset is not None}

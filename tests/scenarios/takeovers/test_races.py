@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import standing
+from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import read
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.owner import Owner
@@ -106,10 +106,10 @@ def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
     store = MemoryStore(plan.window)
 
     def late(*arguments: Any) -> Any:
-        found = standing(*arguments)
+        found = committed_now(*arguments)
         store.take("9.9.other", "")
         return found
 
-    monkeypatch.setattr("cqrs_cli.owner.warm_up.standing", late)
+    monkeypatch.setattr("cqrs_cli.owner.warm_up.committed_now", late)
     warm(plan, Partition("counter", 0), counters.aggregate, store)
     assert store.positions() == Positions()

@@ -21,13 +21,13 @@ COUNTER = ("counter",)
 
 def owners(project: Project) -> set[tuple[str, int]]:
     """Whose claims stand, and of which attempt."""
-    found = offsets.standing(project.connection, Topics("counter", project.prefix), range(4)).values()
+    found = offsets.committed_now(project.connection, Topics("counter", project.prefix), range(4)).values()
     return {(claim.run, claim.attempt) for one in found if (claim := parse_claim(one.metadata))}
 
 
 def claims(project: Project) -> list[int]:
     """How often each partition was claimed."""
-    found = offsets.standing(project.connection, Topics("counter", project.prefix), range(4)).values()
+    found = offsets.committed_now(project.connection, Topics("counter", project.prefix), range(4)).values()
     return [claim.n for one in found if (claim := parse_claim(one.metadata))]
 
 

@@ -1,0 +1,75 @@
+"""One partition of an aggregate's four topics, as a value to ask and to read."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, KafkaError
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka import offsets, readers
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.topics.topics import Kind, Topics
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLog:
+    """Where one partition's logs are. It holds no client, so it travels to a worker.
+
+    A method that is given no client opens one and closes it; one that is given a client raises `KafkaException`.
+    """
+
+    connection: Connection
+    topics: Topics
+    partition: int
+
+    def place(self, kind: Kind) -> str:
+        """The log's name in messages: `bank_account.events partition 3`."""
+        return f"{self.topics.name(kind)} partition {self.partition}"
+
+    def bounds(self, kind: Kind, isolation: Isolation = "read_committed") -> tuple[int, int]:
+        """(log start, end); end: the last stable offset, or, read_uncommitted, the high watermark."""
+        topic = self.topics.name(kind)
+        return readers.bounds(self.connection, topic, [self.partition], isolation)[self.partition]
+
+    def watermarks(self, client: Consumer, kind: Kind) -> tuple[int, int]:
+        """`bounds` as this client's isolation sees them."""
+        return readers.watermarks(client, self.topics.name(kind), self.partition)
+
+    def read(self, kind: Kind, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
+        """All committed records with start ≤ offset < end, in batches; raises `StalledError` if one stays hidden."""
+        return readers.read(self.connection, self.topics.name(kind), self.partition, start, end, batch=batch)
+
+    def read_with(
+        self, client: Consumer, kind: Kind, start: int, end: int, patience: float = REQUEST_TIMEOUT
+    ) -> Iterator[list[Record]]:
+        """`read` with a client at hand. `patience`: seconds without progress before `StalledError`."""
+        topic = self.topics.name(kind)
+        return readers.read_with(
+            self.connection, client, topic, self.partition, start, end, patience=patience
+        )
+
+    def first_record(self, kind: Kind, start: int, end: int) -> Record | None:
+        """The first committed record from `start` and below `end`."""
+        return readers.first_record(self.connection, self.topics.name(kind), self.partition, start, end)
+
+    def last_record(self, kind: Kind, start: int, end: int) -> Record | None:
+        """The last committed record from `start` and below `end`."""
+        return readers.last_record(self.connection, self.topics.name(kind), self.partition, start, end)
+
+    def offset_at(self, kind: Kind, timestamp: int) -> int | None:
+        """The first offset whose record is not older than `timestamp` (ms); None if there is none."""
+        return readers.offset_at(self.connection, self.topics.name(kind), self.partition, timestamp)
+
+    def committed(self) -> Committed:
+        """The position that the owners' group has committed, without waiting for a pending commit."""
+        return offsets.committed_now(self.connection, self.topics, [self.partition])[self.partition]
+
+    def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
+        """`committed` as this client of the group sees it: a read_committed client waits for a pending commit."""
+        return offsets.committed(client, self.topics.commands, [self.partition], timeout)[self.partition]
+
+    def failure(self, kind: Kind, error: KafkaError) -> Exception:
+        """The error to raise for one that came in place of a message."""
+        return readers.failure(self.connection, self.topics.name(kind), self.partition, error)

@@ -1,0 +1,68 @@
+"""One partition's logs answer as the functions do that they stand for."""
+
+import pickle
+
+import pytest
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.kafka.writer import FencedWriter
+from tests.support.stretch import Stretch
+
+
+@pytest.fixture
+def log(connection: Connection, prefix: str) -> PartitionLog:
+    return PartitionLog(connection, Topics("bank", prefix), 0)
+
+
+def test_partition_log_travels_to_workers() -> None:
+    log = PartitionLog(Connection("localhost:1"), Topics("bank", "test."), 3)
+    assert pickle.loads(pickle.dumps(log)) == log  # noqa: S301 - our own bytes
+    assert log.place("dead-letters") == "test.bank.dead-letters partition 3"
+
+
+@pytest.mark.kafka
+def test_partition_log_reads_each_topic(log: PartitionLog) -> None:
+    events = Stretch(log.connection, log.topics.events)
+    for timestamp, value in enumerate((b"a", b"b", b"c"), 1000):
+        events.write([value], timestamp=timestamp)
+    assert log.bounds("events") == (0, 3)
+    assert [r.value for records in log.read("events", 1, 3) for r in records] == [b"b", b"c"]
+    first, last = log.first_record("events", 0, 3), log.last_record("events", 0, 3)
+    assert first is not None and first.value == b"a"
+    assert last is not None and last.value == b"c"
+    assert log.offset_at("events", 1001) == 1
+
+
+@pytest.mark.kafka
+def test_clients_see_their_own_isolation(log: PartitionLog) -> None:
+    Stretch(log.connection, log.topics.events).begin([b"open"])
+    reader = consumer(log.connection)
+    assert log.watermarks(reader, "events") == log.bounds("events") == (0, 0)
+    assert log.bounds("events", "read_uncommitted") == (0, 1)
+    with pytest.raises(readers.StalledError, match=r"bank\.events partition 0: nothing to read at offset 0"):
+        list(log.read_with(reader, "events", 0, 1, patience=0.3))
+    reader.close()
+
+
+@pytest.mark.kafka
+def test_committed_position_is_found(log: PartitionLog) -> None:
+    Stretch(log.connection, log.topics.commands)
+    group = consumer(log.connection, group=log.topics.group)
+    writer = FencedWriter(log.connection, log.topics, log.partition, 1_000_000)
+    writer.fence()
+    writer.commit_position(group, 7, "claim")
+    assert log.committed_by(group) == log.committed() == Committed(7, "claim")
+    group.close()
+
+
+@pytest.mark.kafka
+def test_deleted_start_is_unavailable(log: PartitionLog) -> None:
+    Stretch(log.connection, log.topics.events).write([b"a"])
+    with pytest.raises(UnavailableError, match="out of range"):
+        list(log.read("events", 5, 9))
