@@ -61,7 +61,7 @@ def section(path: str, command: Any) -> str:
     options = [
         param
         for param in command.params
-        if param.param_type_name == "option" and param.rich_help_panel != COMMON
+        if param.param_type_name == "option" and param.rich_help_panel != COMMON and not param.hidden
     ]
     words = [path, *(spelled(param) for param in arguments), *(f"[{spelled(param)}]" for param in options)]
     parts = [f"## {path}\n", f"```\n{' '.join(words)}\n```\n", f"{command.help}\n"]

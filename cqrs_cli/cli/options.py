@@ -2,16 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from cqrs_cli.cli.command import Cli
-from cqrs_cli.errors import ConfigurationError, UsageError
-
-if TYPE_CHECKING:
-    from cqrs_cli.jobs.replay.shards import Shards
-    from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.errors import UsageError
 
 Master = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="Where Spark runs.", show_default="local[*]")
@@ -36,15 +31,3 @@ def properties(conf: Iterable[str]) -> dict[str, str]:
         if not (name and equals):
             raise UsageError(f"--conf {name}: no value", "write --conf KEY=VALUE")
     return {name: value for name, _, value in pairs}
-
-
-def existing_shards(cli: Cli, connection: "Connection", aggregate: str) -> "Shards":
-    """What an owner on this machine keeps, to compare with; raises `ConfigurationError` where there are none."""
-    from cqrs_cli.jobs.replay.shards import live_shards
-
-    shards = live_shards(connection, cli.topics(aggregate), cli.settings.state_dir)
-    if not shards.folder.is_dir():
-        raise ConfigurationError(
-            f"there are no shards of {aggregate} in {shards.folder}", "run cqrs run first, or set state_dir"
-        )
-    return shards

@@ -137,7 +137,7 @@ class Supervisor:
             self.notes.append(
                 f"the code of {self.unit.aggregate} changed but not its revision: if `evolve` means something else "
                 f"now, raise it, Decider(…, revision={self.aggregate.decider.revision + 1}); check with: "
-                f"cqrs replay {self.unit.aggregate} --check"
+                f"cqrs verify {self.unit.aggregate} --state"
             )
         return self._hold(store)
 

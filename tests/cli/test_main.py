@@ -88,6 +88,10 @@ def test_sigterm_is_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> 
         (["status", "-o", "yaml"], "error: invalid value for '-o' / '--output': 'yaml' is not one of"),
         (["status", "-X", "nonsense"], "error: -X"),
         (["replay", "counter", "--format", "json"], "error: --format is of what --out writes; name a folder"),
+        (
+            ["replay", "counter", "--check"],
+            "error: replay has no --check; compare with the live shards: cqrs verify counter --state\n",
+        ),
         (["status", "nope"], "error: no aggregate 'nope'; known: bank_account, counter, order, sensor\n"),
     ],
 )

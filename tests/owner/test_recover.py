@@ -222,4 +222,4 @@ def test_code_that_changed_under_the_same_revision_is_told(
     later = TopicHarness(counters.connection, prefix, tmp_path, root=root)
     (verdict,) = own(later.plan(), 0, 1, 0)
     assert verdict.error is None
-    assert any("cqrs replay counter --check" in note for note in verdict.notes) is warned
+    assert any("cqrs verify counter --state" in note for note in verdict.notes) is warned

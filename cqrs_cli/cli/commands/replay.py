@@ -9,9 +9,9 @@ import typer
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import AggregateName, Cli, command
-from cqrs_cli.cli.options import Conf, Master, existing_shards, properties
+from cqrs_cli.cli.options import Conf, Master, properties
 from cqrs_cli.cli.output import counted
-from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.replay.driver import Replayed
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         "cqrs replay bank_account",
         "cqrs replay bank_account --until 2026-11-21T01:02:03Z",
         "cqrs replay bank_account --out accounts --format json",
-        "cqrs replay bank_account --check",
     ],
 )
 def replay(
@@ -40,15 +39,14 @@ def replay(
         Literal["parquet", "json"] | None,
         typer.Option("--format", metavar="parquet|json", help="Of what --out writes. Default: parquet."),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Compare with the live shards.")] = False,
+    check: Annotated[bool, typer.Option("--check", hidden=True, help="Now verify --state.")] = False,
     master: Master = None,
     conf: Conf = None,
 ) -> None:
     """Rebuild all aggregates of a type from their events, on Spark.
 
     The digest sums up ids, versions and states; equal digests mean equal aggregates. At a time each aggregate is
-    everything up to its last version whose time is not later. --check compares with the shards of `cqrs run` on this
-    machine, each at its own position, and ends with 5 at the first difference.
+    everything up to its last version whose time is not later.
 
     --out writes one row for each: JSON Lines with the state as an object, or Parquet, where it is a string of
     canonical JSON.
@@ -57,6 +55,10 @@ def replay(
     from cqrs_cli.jobs.replay.driver import plan
     from cqrs_cli.jobs.replay.driver import replay as drive
 
+    if check:
+        raise UsageError(
+            "replay has no --check", f"compare with the live shards: cqrs verify {aggregate} --state"
+        )
     spark = properties(conf or ())
     cli.flags.update(master=master)
     settings = cli.settings
@@ -65,14 +67,12 @@ def replay(
     cli.aggregate(aggregate)
     topics = cli.topics(aggregate)
     connection = cli.connection()
-    shards = existing_shards(cli, connection, aggregate) if check else None
-    wanted = plan(connection, topics, settings.aggregates, settings.root, moment, shards)
+    wanted = plan(connection, topics, settings.aggregates, settings.root, moment)
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "replay", aggregate, spark))
         slots(context)  # else a cluster without workers would let the job wait for ever
         done = drive(context, wanted, target, _watcher(say, aggregate))
-    _say_what_was_compared(cli, done)
     cli.result(_document(aggregate, moment, done, target), _sentence(aggregate, done, target))
 
 
@@ -107,14 +107,6 @@ def _watcher(say: Callable[[str], None], aggregate: str) -> Callable[[float], No
     return lambda part: say(f"folding {aggregate}: {part:.0%}")
 
 
-def _say_what_was_compared(cli: Cli, done: "Replayed") -> None:
-    for partition, compared in done.compared.items():
-        if compared.skipped:
-            cli.note(f"partition {partition} was not compared: {compared.skipped}")
-    if done.compared and all(compared.skipped for compared in done.compared.values()):
-        raise ConfigurationError("no shard could be compared", "let cqrs run rebuild them, then check again")
-
-
 def _document(aggregate: str, until: str | None, done: "Replayed", target: "Target | None") -> dict[str, Any]:
     from cqrs_cli.core.digest import show
 
@@ -128,11 +120,6 @@ def _document(aggregate: str, until: str | None, done: "Replayed", target: "Targ
     }
     if target is not None:
         document["out"] = target.folder
-    if done.compared:
-        document["compared"] = {
-            str(partition): {"skipped": found.skipped} if found.skipped else {"aggregates": found.aggregates}
-            for partition, found in done.compared.items()
-        }
     return document
 
 
@@ -148,10 +135,4 @@ def _sentence(aggregate: str, done: "Replayed", target: "Target | None") -> str:
     ]
     if target is not None:
         lines.append(f"written to {target.folder}")
-    if done.compared:
-        agree = [found for found in done.compared.values() if not found.skipped]
-        count = sum(found.aggregates for found in agree)
-        lines.append(
-            f"{len(agree)} of {len(done.compared)} shards compared: {counted(count, 'aggregate')}, no difference"
-        )
     return "\n".join(lines)

@@ -7,12 +7,14 @@ import typer
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import AggregateName, Cli, command, duration
-from cqrs_cli.cli.options import Conf, Master, existing_shards, properties
+from cqrs_cli.cli.options import Conf, Master, properties
 from cqrs_cli.cli.render.verify import document, lines, nothing_compared, violations
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 
 if TYPE_CHECKING:
+    from cqrs_cli.jobs.replay.shards import Shards
     from cqrs_cli.jobs.verify.driver import Verified
+    from cqrs_cli.kafka.connection.connection import Connection
 
 
 @command(
@@ -56,7 +58,7 @@ def verify(
     settings = cli.settings
     cli.aggregate(aggregate)
     connection = cli.connection()
-    shards = existing_shards(cli, connection, aggregate) if state else None
+    shards = _existing_shards(cli, connection, aggregate) if state else None
     wanted = plan(connection, cli.topics(aggregate), settings, shards, longest)
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
@@ -67,6 +69,18 @@ def verify(
     cli.result(document(aggregate, done), "\n".join(lines(aggregate, done)))
     cli.flush()
     _judge(aggregate, done)
+
+
+def _existing_shards(cli: Cli, connection: "Connection", aggregate: str) -> "Shards":
+    """What an owner on this machine keeps, to compare with; raises `ConfigurationError` where there are none."""
+    from cqrs_cli.jobs.replay.shards import live_shards
+
+    shards = live_shards(connection, cli.topics(aggregate), cli.settings.state_dir)
+    if not shards.folder.is_dir():
+        raise ConfigurationError(
+            f"there are no shards of {aggregate} in {shards.folder}", "run cqrs run first, or set state_dir"
+        )
+    return shards
 
 
 def _judge(aggregate: str, done: "Verified") -> None:

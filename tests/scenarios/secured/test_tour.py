@@ -165,6 +165,7 @@ def test_with_certificates_it_works_alike(
     project.by(config, "send", "counter", "a", "Increment")
     assert project.by(config, "run", "counter", "--once", *LOCAL)["accepted"] == 1
     assert project.by(config, "show", "counter", "a")["version"] == 1
-    assert project.by(config, "replay", "counter", "--check", *LOCAL)["events"] == 1
+    assert project.by(config, "replay", "counter", *LOCAL)["events"] == 1
+    assert project.by(config, "verify", "counter", "--state", *LOCAL)["violation_count"] == 0
     assert project.by(config, "status", "counter")["lag"] == 0
     assert project.by(config, "doctor")["ok"]
