@@ -7,9 +7,8 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import first_record, last_record, read
-from cqrs_cli.kafka.topics.topics import Kind, Topics
+from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind, Topics
 from cqrs_cli.owner.claim import Claim
-from cqrs_cli.owner.plan import AggregateTopics
 from cqrs_cli.owner.position import LogState, contradiction, gap
 from cqrs_cli.owner.recover import outcome_of
 

@@ -8,7 +8,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
-from cqrs_cli.kafka.topics.topics import Kind, Topics
+from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.owner.claim import Claim, Counts
 from cqrs_cli.state.shard import Identity
 
@@ -18,17 +18,6 @@ class Partition(NamedTuple):
 
     aggregate: str
     partition: int
-
-
-@dataclass(frozen=True, slots=True)
-class AggregateTopics:
-    """One aggregate's topics as the driver found them."""
-
-    topics: Topics
-    cluster_id: str
-    ids: dict[Kind, str]  # kind → topic id
-    partitions: int
-    max_bytes: dict[Kind, int]  # kind → max.message.bytes
 
 
 @dataclass(frozen=True, slots=True)

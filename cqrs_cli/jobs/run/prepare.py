@@ -12,9 +12,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
-from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.owner.claim import Claim, next_run_epoch, parse_claim
-from cqrs_cli.owner.plan import AggregateTopics, Partition, Plan
+from cqrs_cli.owner.plan import Partition, Plan
 from cqrs_cli.owner.position import check_place
 from cqrs_cli.settings.durations import milliseconds
 
@@ -71,10 +71,7 @@ def _grounds(
             topics = Topics(name, settings.topic_prefix)
             if missing := admin.missing(needs("run", topics)):
                 raise refusal(missing, "run")
-            found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
-            grounds[name] = AggregateTopics(
-                topics, found.cluster_id, dict(found.ids), found.partitions, dict(found.max_bytes)
-            )
+            grounds[name] = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return grounds
 
 

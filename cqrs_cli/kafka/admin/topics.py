@@ -10,8 +10,8 @@ from cqrs_cli.kafka.admin import authorized, client, transactions
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.checks import TopicInfo, TopicSet, missing, mistakes, topic_set
-from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, Kind, TopicPlan, Topics
+from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing, mistakes
+from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, AggregateTopics, Kind, TopicPlan, Topics
 
 _UNKNOWN_TOPIC = 3
 _TOPIC_NOT_ALLOWED = 29
@@ -173,14 +173,14 @@ def _once_known(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
     return found
 
 
-def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) -> TopicSet:  # noqa: B008  (frozen)
+def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) -> AggregateTopics:  # noqa: B008  (frozen)
     """The aggregate's four topics, all there and set up right; raises `ConfigurationError` saying what is not.
 
     Of `plan` only the dedup window counts.
     """
     found = find_topics(admin, topics)
     _refuse_unsound(topics, found, plan)
-    return topic_set(admin.cluster_id(), found)
+    return aggregate_topics(topics, admin.cluster_id(), found)
 
 
 def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.topics.topics import ENVELOPE_ROOM, KINDS, Kind, TopicPlan, Topics
+from cqrs_cli.kafka.topics.topics import ENVELOPE_ROOM, KINDS, AggregateTopics, Kind, TopicPlan, Topics
 from cqrs_cli.settings.durations import milliseconds, show_duration
 
 UNLIMITED = -1
@@ -27,19 +27,10 @@ class TopicInfo:
         return int(self.configs.get(name) or default)
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSet:
-    """The four topics of an aggregate, found sound: what identifies them and what they take."""
-
-    cluster_id: str
-    partitions: int
-    ids: Mapping[Kind, str]
-    max_bytes: Mapping[Kind, int]
-
-
-def topic_set(cluster_id: str, found: Mapping[Kind, TopicInfo]) -> TopicSet:
-    """The set that `found`, complete and sound, makes."""
-    return TopicSet(
+def aggregate_topics(topics: Topics, cluster_id: str, found: Mapping[Kind, TopicInfo]) -> AggregateTopics:
+    """The four topics as one value; `found` is complete and sound."""
+    return AggregateTopics(
+        topics,
         cluster_id,
         found["commands"].partitions,
         {kind: info.topic_id for kind, info in found.items()},

@@ -1,5 +1,6 @@
 """The four topics of an aggregate, as values; names of the group and the transactions that guard them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -91,3 +92,14 @@ class Topics:
     def transactional_id(self, partition: int) -> str:
         """One writer per partition of the events topic, whoever runs it: exclusivity belongs to the topic."""
         return f"{self.transactional_ids}{partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateTopics:
+    """One aggregate's topics as the cluster has them: what identifies them, and what they take."""
+
+    topics: Topics
+    cluster_id: str
+    partitions: int
+    ids: Mapping[Kind, str]
+    max_bytes: Mapping[Kind, int]

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from cqrs_cli.kafka.topics.checks import TopicInfo, missing, mistakes, topic_set
+from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing, mistakes
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, TopicPlan, Topics
 
 TOPICS = Topics("bank", "p.")
@@ -121,8 +121,8 @@ def test_what_is_missing_is_named() -> None:
     assert str(error) == "topic p.bank.events does not exist; create what is missing: cqrs init bank"
 
 
-def test_a_sound_set_has_identities_and_sizes() -> None:
-    made = topic_set("cluster", sound())
+def test_sound_topics_have_identities_and_sizes() -> None:
+    made = aggregate_topics(TOPICS, "cluster", sound())
     assert (made.cluster_id, made.partitions, made.ids["dead-letters"]) == ("cluster", 4, "id-dead-letters")
     assert made.max_bytes == {
         "commands": 1_048_588,
