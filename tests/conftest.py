@@ -112,6 +112,14 @@ def bank(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHarness
 
 
 @pytest.fixture
+def single_bank(connection: "Connection", prefix: str, tmp_path: Path) -> "TopicHarness":
+    """Bank accounts on one partition."""
+    from tests.support.harness import TopicHarness
+
+    return TopicHarness(connection, prefix, tmp_path, "bank_account")
+
+
+@pytest.fixture
 def project(tmp_path: Path, connection: "Connection", prefix: str) -> "Project":
     """A project with all aggregates in a folder of its own; its topics are not made yet."""
     from tests.support.project import new_project

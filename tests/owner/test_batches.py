@@ -33,12 +33,6 @@ HASTE = {
 
 
 @pytest.fixture
-def bank(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Bank accounts on one partition."""
-    return TopicHarness(connection, prefix, tmp_path, "bank_account")
-
-
-@pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many commands were in each batch that was decided."""
     seen: list[int] = []
@@ -54,26 +48,26 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.pins("all-or-none")
 def test_a_batch_that_overfills_the_queue_is_halved_until_it_fits(
-    bank: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+    single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
-    bank.send(*mixture(1000))
+    single_bank.send(*mixture(1000))
 
     def producer(connection: Connection, **settings: Any) -> Any:
         return clients.producer(connection, **{**settings, "queue_buffering_max_messages": 600})
 
     monkeypatch.setattr(writer, "producer", producer)
     monkeypatch.setattr(writer, "PRODUCE_TIMEOUT", -1.0)
-    quietly(bank.plan())
+    quietly(single_bank.plan())
     assert min(sizes) < 600 < max(sizes)
     assert len(sizes) < 100
-    bank.check()
+    single_bank.check()
 
 
-def test_finding_the_one_record_takes_few_tries(bank: TopicHarness, sizes: list[int]) -> None:
+def test_finding_the_one_record_takes_few_tries(single_bank: TopicHarness, sizes: list[int]) -> None:
     commands = list(mixture(150))
-    bank.send(*commands[:77], commands[0]._replace(value=os.urandom(9000)), *commands[77:])
-    plan = bank.plan()
-    bank.configure("dead-letters", "max.message.bytes", "3000")
+    single_bank.send(*commands[:77], commands[0]._replace(value=os.urandom(9000)), *commands[77:])
+    plan = single_bank.plan()
+    single_bank.configure("dead-letters", "max.message.bytes", "3000")
     quietly(plan)
     assert sizes.count(1) >= 2 and len(sizes) < 40
 
@@ -96,26 +90,26 @@ def test_a_single_record_that_is_late_is_not_blamed_but_tried_again(
 
 
 @pytest.fixture
-def slowly(bank: TopicHarness) -> Iterator[Plan]:
+def slowly(single_bank: TopicHarness) -> Iterator[Plan]:
     """The plan of a run whose writes trickle."""
-    plan = bank.plan()
+    plan = single_bank.plan()
     slow = replace(
-        plan.connection, properties={**plan.connection.properties, "client.id": bank.topics.prefix}
+        plan.connection, properties={**plan.connection.properties, "client.id": single_bank.topics.prefix}
     )
-    with raw(bank.connection) as broker:
-        broker.limit_writing(bank.topics.prefix, 60_000)
+    with raw(single_bank.connection) as broker:
+        broker.limit_writing(single_bank.topics.prefix, 60_000)
         yield replace(plan, connection=slow)
-        broker.limit_writing(bank.topics.prefix, None)
+        broker.limit_writing(single_bank.topics.prefix, None)
 
 
 @pytest.mark.pins("all-or-none")
 def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_passes(
-    bank: TopicHarness, slowly: Plan
+    single_bank: TopicHarness, slowly: Plan
 ) -> None:
-    bank.send(*mixture(2000))
-    plan = replace(slowly, targets={Partition("bank_account", 0): bank.end("commands")})
+    single_bank.send(*mixture(2000))
+    plan = replace(slowly, targets={Partition("bank_account", 0): single_bank.end("commands")})
     assert Process(plan, most=2000, apply_every=1000, constants=HASTE).error() is None
-    bank.check()
+    single_bank.check()
 
 
 @pytest.mark.pins("all-or-none")

@@ -15,6 +15,7 @@ from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import ROOT
+from tests.support.harness import TopicHarness
 
 
 class Project:
@@ -69,6 +70,10 @@ class Project:
     def json(self, *arguments: str) -> dict[str, Any]:
         """The one document that a call prints."""
         return dict(json.loads(self.cqrs(*arguments, "-o", "json")))
+
+    def harness(self, name: str = "bank_account", partitions: int = 2) -> TopicHarness:
+        """The topics of an aggregate, made if they are missing: read and written without `cqrs`."""
+        return TopicHarness(self.connection, self.prefix, self.folder, name, partitions, root=self.folder)
 
     def send(self, lines: list[dict[str, Any]]) -> None:
         """Commands by file, as a user would."""

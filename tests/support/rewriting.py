@@ -4,12 +4,11 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka.admin import AdminClient
-
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.harness import TopicHarness
+from tests.support.topic_loss import remake
 
 
 def append(harness: TopicHarness, kind: Kind, *records: Record, partition: int = 0) -> list[int]:
@@ -40,14 +39,6 @@ def rewrite(
     remake(harness, kind)
     for number, records in enumerate(logs):
         append(harness, kind, *records, partition=number)
-
-
-def remake(harness: TopicHarness, kind: Kind) -> None:
-    """Delete a topic and make it again."""
-    admin = AdminClient(harness.connection.librdkafka())
-    for done in admin.delete_topics([harness.topics.name(kind)], operation_timeout=10).values():
-        done.result(10)
-    harness.make_topics()
 
 
 def edited(record: Record, data: dict[str, Any] | None = None, **members: Any) -> Record:

@@ -22,7 +22,6 @@ from cqrs_cli.failpoints import POINTS, VARIABLE
 from tests.support import ROOT
 from tests.support.brokers import Broker, broker
 from tests.support.commands import endless
-from tests.support.harness import TopicHarness
 from tests.support.processes import family, jvm, living, python_workers
 from tests.support.project import Project
 from tests.support.waiting import eventually
@@ -43,7 +42,7 @@ class Soak:
     def __init__(self, project: Project, mortal: Broker, seed: int, say: Callable[[str], None]) -> None:
         self.project, self.mortal, self.seed, self.say = project, mortal, seed, say
         self.choice = random.Random(seed)
-        self.bank = self._bank()
+        self.bank = self.project.harness(partitions=4)
         self.began = time.monotonic()
         self.sent = [0] * SENDERS
         self.resting = threading.Event()
@@ -142,12 +141,6 @@ class Soak:
         self.current = self._start(**{VARIABLE: f"{place}:kill@{self.project.folder / uuid.uuid4().hex}"})
         return f"stopped, started again with {place}"
 
-    def _bank(self) -> TopicHarness:
-        folder = self.project.folder
-        return TopicHarness(
-            self.mortal.connection, self.project.prefix, folder, "bank_account", 4, root=folder
-        )
-
     def _start(self, **variables: str) -> Run:
         return self.project.start(*RUN, **variables)
 
@@ -164,7 +157,7 @@ class Soak:
         return self.choice.choice(sorted(workers))
 
     def _send(self, number: int) -> None:
-        bank, pause = self._bank(), random.Random(number)
+        bank, pause = self.project.harness(partitions=4), random.Random(number)
         commands = endless(f"{self.seed}.{number}")
         while not self.resting.wait(pause.uniform(0, 0.2)):
             batch = [next(commands) for _ in range(pause.randrange(1, 40))]

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from benchmarks import verify as benchmark
 from benchmarks.arena import Arena
@@ -39,8 +37,9 @@ from tests.support import ROOT
 from tests.support.commands import command, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
-from tests.support.rewriting import append, edited, remake, rewrite
+from tests.support.rewriting import append, edited, rewrite
 from tests.support.sampling import sampled
+from tests.support.topic_loss import forget_group, remake, shorten
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -191,28 +190,21 @@ def test_a_torn_command(connection: Connection, prefix: str, tmp_path: Path) -> 
     ]
 
 
-def delete(harness: TopicHarness, kind: Kind, offset: int) -> None:
-    """What retention does, in partition 0."""
-    admin = AdminClient(harness.connection.librdkafka())
-    for done in admin.delete_records([TopicPartition(harness.topics.name(kind), 0, offset)]).values():
-        done.result(10)
-
-
 def test_commands_deleted_by_retention_are_counted(decided: TopicHarness) -> None:
-    delete(decided, "commands", 20)
+    shorten(decided, "commands", 20)
     done = verified(decided)
     assert (done.deleted("commands"), done.violations) == (20, [])
 
 
 def test_outcomes_deleted_by_retention_are_counted(decided: TopicHarness) -> None:
-    delete(decided, "outcomes", decided.records("outcomes")[30].offset)
+    shorten(decided, "outcomes", decided.records("outcomes")[30].offset)
     done = verified(decided)
     assert (done.deleted("outcomes"), done.violations) == (30, [])
 
 
 def test_events_that_were_deleted_are_a_violation(decided: TopicHarness) -> None:
     at = decided.records("events")[3].offset
-    delete(decided, "events", at)
+    shorten(decided, "events", at)
     first = next(violation for violation in verified(decided).violations if violation.kind == "events")
     assert str(first) == (
         f"{decided.topics.events} partition 0 offset {at} is where the log starts: events were deleted"
@@ -220,9 +212,7 @@ def test_events_that_were_deleted_are_a_violation(decided: TopicHarness) -> None
 
 
 def test_a_lost_offset_of_the_group_is_no_violation(decided: TopicHarness) -> None:
-    admin = AdminClient(decided.connection.librdkafka())
-    for done in admin.delete_consumer_groups([decided.topics.group]).values():
-        done.result(10)
+    forget_group(decided)
     assert decided.violations() == []
 
 

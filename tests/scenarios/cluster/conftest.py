@@ -6,7 +6,6 @@ import pytest
 
 from tests.scenarios.cluster.brokers import Brokers, three_brokers
 from tests.scenarios.cluster.service import Service
-from tests.support.harness import TopicHarness
 from tests.support.project import new_project
 
 
@@ -22,8 +21,7 @@ def serving(brokers: Brokers, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """A run of bank accounts on four partitions, whose topics `cqrs init` has made."""
     project = new_project(tmp_path_factory.mktemp("bank"), brokers.connection, "lost.")
     project.cqrs("init", "bank_account")
-    harness = TopicHarness(brokers.connection, project.prefix, project.folder, "bank_account", partitions=4)
-    service = Service(project, harness)
+    service = Service(project, project.harness(partitions=4))
     try:
         yield service
     finally:

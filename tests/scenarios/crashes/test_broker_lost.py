@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.brokers import Broker, broker
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
@@ -23,9 +24,9 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def bank(mortal: Broker, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Bank accounts on one partition."""
-    return TopicHarness(mortal.connection, prefix, tmp_path, "bank_account")
+def connection(mortal: Broker) -> Connection:
+    """To the broker that may be killed: `single_bank` is there."""
+    return mortal.connection
 
 
 @pytest.mark.pins("one-outcome")
@@ -42,14 +43,14 @@ def bank(mortal: Broker, prefix: str, tmp_path: Path) -> TopicHarness:
     ],
 )
 def test_a_broker_killed_in_the_middle_of_a_transaction_costs_nothing(
-    mortal: Broker, bank: TopicHarness, tmp_path: Path, place: str
+    mortal: Broker, single_bank: TopicHarness, tmp_path: Path, place: str
 ) -> None:
     commands = list(mixture(800))
-    bank.send(*commands[:200])
-    quietly(bank.plan())
-    bank.send(*commands[200:])
+    single_bank.send(*commands[:200])
+    quietly(single_bank.plan())
+    single_bank.send(*commands[200:])
     there = tmp_path / "there"
-    plan = bank.plan()
+    plan = single_bank.plan()
     owner = Process(plan, f"{place}:wait@{there}", most=50, apply_every=150)
     eventually(there.exists)
     mortal.kill()
@@ -59,18 +60,20 @@ def test_a_broker_killed_in_the_middle_of_a_transaction_costs_nothing(
         quietly(replace(plan, submission=1))
     else:
         assert owner.error() is None
-    bank.check()
+    single_bank.check()
 
 
 @pytest.mark.pins("one-outcome")
-def test_a_broker_killed_while_nothing_is_to_be_done_is_awaited(mortal: Broker, bank: TopicHarness) -> None:
+def test_a_broker_killed_while_nothing_is_to_be_done_is_awaited(
+    mortal: Broker, single_bank: TopicHarness
+) -> None:
     commands = list(mixture(400))
-    bank.send(*commands[:200])
-    with running(bank.plan(once=False)) as owner:
-        eventually(lambda: len(bank.outcomes()) == 200)
+    single_bank.send(*commands[:200])
+    with running(single_bank.plan(once=False)) as owner:
+        eventually(lambda: len(single_bank.outcomes()) == 200)
         mortal.kill()
         mortal.start()
-        bank.send(*commands[200:])
-        eventually(lambda: len(bank.outcomes()) == 400, within=60)
+        single_bank.send(*commands[200:])
+        eventually(lambda: len(single_bank.outcomes()) == 400, within=60)
         assert not owner.ended()
-    bank.check()
+    single_bank.check()

@@ -2,13 +2,11 @@
 
 import signal
 from functools import partial
-from pathlib import Path
 
 import pytest
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.failpoints import POINTS
-from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
@@ -29,12 +27,6 @@ DEATHS = [
 ]
 
 
-@pytest.fixture
-def bank(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
-    """Bank accounts on one partition."""
-    return TopicHarness(connection, prefix, tmp_path, "bank_account")
-
-
 #: One for each kind of harm: fenced and not claimed, a shard half folded, a batch written in part, a commit whose reply
 #: nobody read, Kafka ahead of LMDB.
 ALWAYS = (
@@ -52,15 +44,15 @@ ALWAYS = (
 
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize("place", sampled(DEATHS, *ALWAYS))
-def test_an_owner_killed_anywhere_harms_nothing(bank: TopicHarness, place: str) -> None:
+def test_an_owner_killed_anywhere_harms_nothing(single_bank: TopicHarness, place: str) -> None:
     """SIGKILL at every arrow of the protocol."""
     commands = list(mixture(800))
-    bank.send(*commands[:200])
-    quietly(bank.plan())
-    bank.send(*commands[200:])
-    assert Process(bank.plan(), f"{place}:kill", most=50, apply_every=150).killed()
-    quietly(bank.plan())
-    bank.check()
+    single_bank.send(*commands[:200])
+    quietly(single_bank.plan())
+    single_bank.send(*commands[200:])
+    assert Process(single_bank.plan(), f"{place}:kill", most=50, apply_every=150).killed()
+    quietly(single_bank.plan())
+    single_bank.check()
 
 
 def is_beyond(bank: TopicHarness, goal: int) -> bool:
@@ -69,9 +61,8 @@ def is_beyond(bank: TopicHarness, goal: int) -> bool:
 
 @pytest.mark.pins("one-outcome")
 def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
-    connection: Connection, prefix: str, tmp_path: Path
+    bank: TopicHarness,
 ) -> None:
-    bank = TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2)
     bank.send(*mixture(20_000, accounts=500))
     for goal in (500, 2000, 4000, 6500):
         owner = Process(bank.plan(once=False), most=200, apply_every=1000)
@@ -84,26 +75,28 @@ def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
 
 @pytest.mark.pins("one-owner")
 @pytest.mark.parametrize("place", ["position.after:1", "produce.after:4", "commit.sent:4", "apply.before:3"])
-def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(bank: TopicHarness, place: str) -> None:
+def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(
+    single_bank: TopicHarness, place: str
+) -> None:
     commands = list(mixture(800))
-    bank.send(*commands[:200])
-    quietly(bank.plan())
-    bank.send(*commands[200:700])
-    sleeper = Process(bank.plan(), f"{place}:stop", most=50, apply_every=150)
+    single_bank.send(*commands[:200])
+    quietly(single_bank.plan())
+    single_bank.send(*commands[200:700])
+    sleeper = Process(single_bank.plan(), f"{place}:stop", most=50, apply_every=150)
     eventually(sleeper.stopped)
-    quietly(bank.plan())
-    bank.send(*commands[700:])
-    quietly(bank.plan())
+    quietly(single_bank.plan())
+    single_bank.send(*commands[700:])
+    quietly(single_bank.plan())
     sleeper.signal(signal.SIGCONT)
     assert isinstance(sleeper.error(), TakenOverError)
-    bank.check()
+    single_bank.check()
 
 
 @pytest.mark.pins("one-owner")
-def test_an_owner_that_wakes_up_without_a_successor_goes_on(bank: TopicHarness) -> None:
-    bank.send(*mixture(300))
-    sleeper = Process(bank.plan(), "produce.after:3:stop", most=50)
+def test_an_owner_that_wakes_up_without_a_successor_goes_on(single_bank: TopicHarness) -> None:
+    single_bank.send(*mixture(300))
+    sleeper = Process(single_bank.plan(), "produce.after:3:stop", most=50)
     eventually(sleeper.stopped)
     sleeper.signal(signal.SIGCONT)
     assert sleeper.error() is None
-    bank.check()
+    single_bank.check()

@@ -62,11 +62,9 @@ def undisturbed(connection: Connection, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def bank(project: Project) -> TopicHarness:
+def project_bank(project: Project) -> TopicHarness:
     """The project's accounts, read and written without `cqrs`."""
-    return TopicHarness(
-        project.connection, project.prefix, project.folder, "bank_account", 2, root=project.folder
-    )
+    return project.harness()
 
 
 def send_all(bank: TopicHarness) -> None:
@@ -114,25 +112,27 @@ def check(project: Project, bank: TopicHarness, undisturbed: Undisturbed) -> Non
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize(("point", "victim"), MATRIX)
 def test_whoever_is_killed_wherever_the_next_run_puts_it_right(
-    project: Project, bank: TopicHarness, undisturbed: Undisturbed, point: str, victim: str
+    project: Project, project_bank: TopicHarness, undisturbed: Undisturbed, point: str, victim: str
 ) -> None:
     """Its worker, executor or driver dies at a failpoint: a sample here, all of them in `make faults`."""
-    send_all(bank)
+    send_all(project_bank)
     strike(project, f"{point}:{LATER.get(point, 1)}", victim)
     project.cqrs(*ONCE)
-    check(project, bank, undisturbed)
+    check(project, project_bank, undisturbed)
 
 
 @pytest.mark.faults
 def test_a_worker_paused_until_its_transaction_has_timed_out_goes_on_by_itself(
-    project: Project, bank: TopicHarness, undisturbed: Undisturbed
+    project: Project, project_bank: TopicHarness, undisturbed: Undisturbed
 ) -> None:
-    send_all(bank)
+    send_all(project_bank)
     struck = project.folder / "struck"
     with project.running(*ONCE, **{VARIABLE: f"flush.after:3:stop@{struck}"}) as run:
         eventually(struck.exists, within=120)
-        eventually(lambda: "CompleteAbort" in {bank.transaction(number) for number in range(2)}, within=120)
+        eventually(
+            lambda: "CompleteAbort" in {project_bank.transaction(number) for number in range(2)}, within=120
+        )
         os.kill(int(struck.read_text()), signal.SIGCONT)
         _, said = run.communicate(timeout=120)
     assert run.returncode == 0 and "lost" not in said, said
-    check(project, bank, undisturbed)
+    check(project, project_bank, undisturbed)

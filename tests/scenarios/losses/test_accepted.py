@@ -1,8 +1,6 @@
 """What an operator accepted as lost: nothing is decided twice for it, and the next loss is told all the same."""
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.errors import ContradictionError, CqrsError
@@ -11,76 +9,46 @@ from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
 from tests.support.stretch import abort
+from tests.support.topic_loss import forget_group, remake, shorten
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
 
-class Operator:
-    """Does to a partition's topics what may happen to them, and what the messages say then."""
-
-    def __init__(self, harness: TopicHarness) -> None:
-        self.harness = harness
-        self.admin = AdminClient(harness.connection.librdkafka())
-
-    def decide(self, count: int, first: int = 0, subject: str = "a") -> None:
-        self.harness.send(*increments(count, subject, first=first))
-        quietly(self.harness.plan())
-
-    def remake(self, *kinds: Kind) -> None:
-        names = [self.harness.topics.name(kind) for kind in kinds]
-        for done in self.admin.delete_topics(names, operation_timeout=10).values():
-            done.result(10)
-        self.harness.make_topics()
-
-    def delete(self, kind: Kind, below: int) -> None:
-        """As retention does."""
-        place = TopicPartition(self.harness.topics.name(kind), 0, below)
-        for done in self.admin.delete_records([place]).values():
-            done.result(10)
-
-    def forget(self) -> None:
-        """As the broker does with the offsets of a group that was away for a week."""
-        for done in self.admin.delete_consumer_groups([self.harness.topics.group]).values():
-            done.result(10)
-
-    def accept(self, error: CqrsError | None) -> CqrsError | None:
-        """Go on as the error says; what that ends with."""
-        assert isinstance(error, ContradictionError)
-        return owned(self.harness.plan(accept_loss=[error.hint.rpartition(" ")[2]]))
+def decide(counters: TopicHarness, count: int, first: int = 0, subject: str = "a") -> None:
+    """Send increments and own until they are decided."""
+    counters.send(*increments(count, subject, first=first))
+    quietly(counters.plan())
 
 
-@pytest.fixture
-def operator(counters: TopicHarness) -> Operator:
-    return Operator(counters)
+def accept(counters: TopicHarness, error: CqrsError | None) -> CqrsError | None:
+    """Accept the loss that the error names; gives what that run ends with."""
+    assert isinstance(error, ContradictionError)
+    return owned(counters.plan(accept_loss=[error.hint.rpartition(" ")[2]]))
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_events_made_again_after_an_accepted_loss_are_one_more(
-    counters: TopicHarness, operator: Operator
-) -> None:
-    operator.decide(5)
+def test_events_made_again_after_an_accepted_loss_are_one_more(counters: TopicHarness) -> None:
+    decide(counters, 5)
     counters.send(*increments(2, "b"))
-    operator.delete("commands", 7)
-    assert operator.accept(owned(counters.plan())) is None
-    operator.remake("events")
+    shorten(counters, "commands", 7)
+    assert accept(counters, owned(counters.plan())) is None
+    remake(counters, "events")
     error = owned(counters.plan())
     assert (
         isinstance(error, ContradictionError) and "its events was deleted and created again" in error.message
     )
-    assert operator.accept(error) is None
+    assert accept(counters, error) is None
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_events_deleted_after_an_accepted_loss_are_one_more(
-    counters: TopicHarness, operator: Operator
-) -> None:
-    operator.decide(5)
-    operator.decide(3, subject="b")
+def test_events_deleted_after_an_accepted_loss_are_one_more(counters: TopicHarness) -> None:
+    decide(counters, 5)
+    decide(counters, 3, subject="b")
     counters.send(*increments(2, "c"))
-    operator.delete("commands", 10)
-    assert operator.accept(owned(counters.plan())) is None
-    operator.delete("events", 5)
+    shorten(counters, "commands", 10)
+    assert accept(counters, owned(counters.plan())) is None
+    shorten(counters, "events", 5)
     error = owned(counters.plan(machine="another"))
     assert (
         isinstance(error, ContradictionError)
@@ -89,49 +57,43 @@ def test_events_deleted_after_an_accepted_loss_are_one_more(
 
 
 @pytest.mark.pins("one-outcome")
-def test_the_way_out_of_lost_outcomes_decides_nothing_again(
-    counters: TopicHarness, operator: Operator
-) -> None:
-    operator.decide(5)
-    operator.remake("outcomes")
-    operator.forget()
-    assert operator.accept(owned(counters.plan())) is None
-    operator.decide(2, first=5)
+def test_the_way_out_of_lost_outcomes_decides_nothing_again(counters: TopicHarness) -> None:
+    decide(counters, 5)
+    remake(counters, "outcomes")
+    forget_group(counters)
+    assert accept(counters, owned(counters.plan())) is None
+    decide(counters, 2, first=5)
     ids = [read_event(record.value).id for record in counters.records("events")]
     assert ids == [f"0/{offset}/0" for offset in range(7)]
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_and_events_lost_at_once_have_a_way_out(counters: TopicHarness, operator: Operator) -> None:
-    operator.decide(10)
-    operator.remake("commands", "events")
+def test_commands_and_events_lost_at_once_have_a_way_out(counters: TopicHarness) -> None:
+    decide(counters, 10)
+    remake(counters, "commands", "events")
     counters.send(*increments(3, first=10))
-    assert operator.accept(owned(counters.plan())) is None
+    assert accept(counters, owned(counters.plan())) is None
     assert [outcome.data.offset for outcome in counters.outcomes()][10:] == [0, 1, 2]
 
 
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("once", [True, False])
-def test_a_loss_is_accepted_though_nothing_is_decided(
-    counters: TopicHarness, operator: Operator, once: bool
-) -> None:
-    operator.decide(5)
-    operator.remake("outcomes")
+def test_a_loss_is_accepted_though_nothing_is_decided(counters: TopicHarness, once: bool) -> None:
+    decide(counters, 5)
+    remake(counters, "outcomes")
     error = owned(counters.plan())
     if once:
-        assert operator.accept(error) is None
+        assert accept(counters, error) is None
     else:
         with running(counters.plan(once=False, accept_loss=["counter:0@5"])):
             eventually(lambda: (claim := counters.standing()[1]) and claim.accepted)
     assert owned(counters.plan()) is None
 
 
-def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(
-    counters: TopicHarness, operator: Operator
-) -> None:
+def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
-    operator.delete("commands", 4)
+    shorten(counters, "commands", 4)
     counters.send(*increments(1, first=5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
     assert [outcome.data.offset for outcome in counters.outcomes()] == [3, 4, 5]
@@ -140,26 +102,24 @@ def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize("kind", ["commands", "outcomes"])
 def test_an_accepted_place_stands_though_the_position_moves_past_control_records(
-    counters: TopicHarness, operator: Operator, kind: Kind
+    counters: TopicHarness, kind: Kind
 ) -> None:
-    operator.decide(5)
-    operator.remake(kind)
-    assert operator.accept(owned(counters.plan())) is None
+    decide(counters, 5)
+    remake(counters, kind)
+    assert accept(counters, owned(counters.plan())) is None
     abort(counters.connection, counters.topics.commands, [b"?"])  # leaves nothing but control records
     quietly(counters.plan())
-    operator.decide(2, first=5)
+    decide(counters, 2, first=5)
     begin = 2 if kind == "commands" else 7
     assert [outcome.data.offset for outcome in counters.outcomes()][-2:] == [begin, begin + 1]
 
 
 @pytest.mark.pins("one-outcome")
-def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(
-    counters: TopicHarness, operator: Operator
-) -> None:
+def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
-    operator.decide(3, first=5)
-    operator.remake("outcomes")
+    decide(counters, 3, first=5)
+    remake(counters, "outcomes")
     assert owned(counters.plan(accept_loss=["counter:0@3"])) is not None
     quietly(counters.plan(accept_loss=["counter:0@8"]))
     counters.send(*increments(1, first=8))
@@ -168,32 +128,30 @@ def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_deleted_after_an_accepted_loss_are_one_more(
-    counters: TopicHarness, operator: Operator
-) -> None:
-    operator.decide(5)
-    operator.remake("outcomes")
-    assert operator.accept(owned(counters.plan())) is None
+def test_commands_deleted_after_an_accepted_loss_are_one_more(counters: TopicHarness) -> None:
+    decide(counters, 5)
+    remake(counters, "outcomes")
+    assert accept(counters, owned(counters.plan())) is None
     counters.send(*increments(3, first=5))
-    operator.delete("commands", 8)
+    shorten(counters, "commands", 8)
     counters.send(*increments(1, first=8))
     error = owned(counters.plan())
     assert isinstance(error, ContradictionError) and "5 to 7 were deleted before they were" in error.message
-    assert operator.accept(error) is None
+    assert accept(counters, error) is None
     assert [outcome.data.offset for outcome in counters.outcomes()] == [8]
 
 
 @pytest.mark.pins("verifiable")
 @pytest.mark.parametrize(("old", "new"), [(5, 8), (1, 3), (5, 3)])
 def test_commands_made_again_are_proved_also_when_some_are_deleted(
-    counters: TopicHarness, operator: Operator, old: int, new: int
+    counters: TopicHarness, old: int, new: int
 ) -> None:
-    operator.decide(old)
-    operator.remake("commands")
+    decide(counters, old)
+    remake(counters, "commands")
     counters.send(*increments(new, first=old))
-    assert operator.accept(owned(counters.plan())) is None
+    assert accept(counters, owned(counters.plan())) is None
     assert [outcome.data.offset for outcome in counters.outcomes()][old:] == list(range(new))
     assert counters.violations() == []
-    operator.delete("commands", 2)
-    operator.decide(1, first=old + new)
+    shorten(counters, "commands", 2)
+    decide(counters, 1, first=old + new)
     assert counters.violations() == []

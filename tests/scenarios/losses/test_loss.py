@@ -1,29 +1,23 @@
 """What the owner does not put right by itself: it stops, names the way out, and takes it when told to."""
 
 import os
-from collections.abc import Callable, Iterator
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its public names
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import producer
-from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from tests.support.commands import Sent, command, increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
 from tests.support.raw import raw
 from tests.support.stretch import settled
+from tests.support.topic_loss import forget_group, move_group, remake, shorten
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def admin(counters: TopicHarness) -> AdminClient:
-    return AdminClient(counters.connection.librdkafka())
 
 
 @pytest.fixture
@@ -46,33 +40,22 @@ def offsets(harness: TopicHarness) -> list[int]:
     return [outcome.data.offset for outcome in harness.outcomes()]
 
 
-def move(admin: AdminClient, harness: TopicHarness, offset: int) -> None:
-    """What `kafka-consumer-groups --reset-offsets` does."""
-    place = TopicPartition(harness.topics.commands, 0, offset)
-    moved = admin.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(harness.topics.group, [place])])
-    for done in moved.values():
-        done.result(10)
-
-
 def limit(harness: TopicHarness, kind: Kind, size: int) -> None:
     """Lower what a topic takes."""
     harness.configure(kind, "max.message.bytes", str(size))
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_a_lost_offset_of_the_group_does_not_matter(decided: TopicHarness, admin: AdminClient) -> None:
-    for done in admin.delete_consumer_groups([decided.topics.group]).values():
-        done.result(10)
+def test_a_lost_offset_of_the_group_does_not_matter(decided: TopicHarness) -> None:
+    forget_group(decided)
     quietly(decided.plan())
     decided.check()
 
 
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("offset", [3, 8, 10])
-def test_an_offset_moved_by_somebody_stops_it_until_accepted(
-    decided: TopicHarness, admin: AdminClient, offset: int
-) -> None:
-    move(admin, decided, offset)
+def test_an_offset_moved_by_somebody_stops_it_until_accepted(decided: TopicHarness, offset: int) -> None:
+    move_group(decided, offset)
     place = way_out(owned(decided.plan()))
     assert way_out(owned(decided.plan())) == place == "counter:0@5"
     assert offsets(decided) == [0, 1, 2, 3, 4]
@@ -94,52 +77,41 @@ def test_what_another_client_committed_with_an_offset_is_no_claim(
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_an_offset_beyond_the_end_stops_it(decided: TopicHarness, admin: AdminClient) -> None:
-    move(admin, decided, 99)
+def test_an_offset_beyond_the_end_stops_it(decided: TopicHarness) -> None:
+    move_group(decided, 99)
     assert "offset 99 is committed but the log ends at 10" in str(owned(decided.plan()))
 
 
-def test_an_operator_may_skip_commands_and_is_believed_once(
-    decided: TopicHarness, admin: AdminClient
-) -> None:
-    move(admin, decided, 8)
+def test_an_operator_may_skip_commands_and_is_believed_once(decided: TopicHarness) -> None:
+    move_group(decided, 8)
     quietly(decided.plan(accept_loss=["counter:0@8"]))
     assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
     quietly(decided.plan(accept_loss=["counter:0@8"]))
     assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
 
 
-def test_an_accepted_place_that_is_no_more_in_the_log_is_refused(
-    decided: TopicHarness, admin: AdminClient
-) -> None:
+def test_an_accepted_place_that_is_no_more_in_the_log_is_refused(decided: TopicHarness) -> None:
     plan = decided.plan(accept_loss=["counter:0@6"])
-    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 7)]).values():
-        done.result(10)
+    shorten(decided, "commands", 7)
     error = owned(plan)
     assert error and error.exit_code == 2 and "7 to 10" in error.hint
 
 
-def test_an_accepted_place_before_what_was_decided_changes_nothing(
-    decided: TopicHarness, admin: AdminClient
-) -> None:
+def test_an_accepted_place_before_what_was_decided_changes_nothing(decided: TopicHarness) -> None:
     quietly(decided.plan(accept_loss=["counter:0@3"]))
     decided.check()
-    for done in admin.delete_consumer_groups([decided.topics.group]).values():
-        done.result(10)
+    forget_group(decided)
     quietly(decided.plan(accept_loss=["counter:0@3"]))
     decided.check()
 
 
 @pytest.mark.pins("one-outcome")
-def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(
-    decided: TopicHarness, admin: AdminClient
-) -> None:
-    move(admin, decided, 8)
+def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(decided: TopicHarness) -> None:
+    move_group(decided, 8)
     plan = decided.plan(once=False, accept_loss=["counter:0@8"])
     with running(plan):
         eventually(lambda: len(offsets(decided)) == 7)
-        for done in admin.delete_consumer_groups([decided.topics.group]).values():
-            done.result(10)
+        forget_group(decided)
         eventually(lambda: decided.standing()[0] == 10)
         decided.send(*increments(1, first=10))
         eventually(lambda: len(offsets(decided)) == 8)
@@ -147,31 +119,23 @@ def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(
-    decided: TopicHarness, admin: AdminClient
-) -> None:
-    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 7)]).values():
-        done.result(10)
+def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(decided: TopicHarness) -> None:
+    shorten(decided, "commands", 7)
     place = way_out(owned(decided.plan()))
     assert place == "counter:0@7"
     quietly(decided.plan(accept_loss=[place]))
     assert offsets(decided) == [0, 1, 2, 3, 4, 7, 8, 9]
 
 
-def test_commands_deleted_after_they_were_decided_do_not_matter(
-    decided: TopicHarness, admin: AdminClient
-) -> None:
-    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 5)]).values():
-        done.result(10)
+def test_commands_deleted_after_they_were_decided_do_not_matter(decided: TopicHarness) -> None:
+    shorten(decided, "commands", 5)
     quietly(decided.plan())
     assert offsets(decided) == list(range(10))
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_a_topic_created_again_stops_it_until_accepted(
-    decided: TopicHarness, admin: AdminClient, remake: Callable[[Kind], None]
-) -> None:
-    remake("commands")
+def test_a_topic_created_again_stops_it_until_accepted(decided: TopicHarness) -> None:
+    remake(decided, "commands")
     decided.send(*increments(2, first=10))
     place = way_out(owned(decided.plan()))
     quietly(decided.plan(accept_loss=["counter:0@0"]))
@@ -182,30 +146,24 @@ def test_a_topic_created_again_stops_it_until_accepted(
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_lost_outcomes_stop_it_until_accepted(
-    decided: TopicHarness, admin: AdminClient, remake: Callable[[Kind], None]
-) -> None:
-    remake("outcomes")
+def test_lost_outcomes_stop_it_until_accepted(decided: TopicHarness) -> None:
+    remake(decided, "outcomes")
     error = owned(decided.plan())
     assert "the topic of its outcomes was deleted and created again" in str(error)
     assert way_out(error) == "counter:0@5"
-    for done in admin.delete_consumer_groups([decided.topics.group]).values():
-        done.result(10)
+    forget_group(decided)
     assert "events but no outcome" in str(owned(decided.plan()))
     quietly(decided.plan(accept_loss=["counter:0@5"]))
     assert offsets(decided) == [5, 6, 7, 8, 9]
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_lost_events_stop_it_until_accepted(
-    decided: TopicHarness, admin: AdminClient, remake: Callable[[Kind], None]
-) -> None:
-    remake("events")
+def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
+    remake(decided, "events")
     error = owned(decided.plan())
     assert "the topic of its events was deleted and created again" in str(error)
     assert way_out(error) == "counter:0@5"
-    for done in admin.delete_consumer_groups([decided.topics.group]).values():
-        done.result(10)
+    forget_group(decided)
     error = owned(decided.plan())
     assert "leaves 'a' at version 0, though command 4 left it at 5: events were lost" in str(error)
     assert way_out(error) == "counter:0@5"
@@ -215,22 +173,11 @@ def test_lost_events_stop_it_until_accepted(
     assert [outcome.data.version for outcome in decided.outcomes()] == [1, 2, 3, 4, 5, 1, 2, 3, 4, 5]
 
 
-@pytest.fixture
-def remake(counters: TopicHarness, admin: AdminClient) -> Iterator[Callable[[Kind], None]]:
-    """Deletes a topic and makes it again."""
-
-    def remake(kind: Kind) -> None:
-        for done in admin.delete_topics([counters.topics.name(kind)], operation_timeout=10).values():
-            done.result(10)
-        counters.make_topics()
-
-    yield remake
-
-
 @pytest.mark.pins("nothing-skipped")
-def test_a_topic_that_was_grown_is_refused(decided: TopicHarness, admin: AdminClient) -> None:
-    for kind in ("commands", "events", "outcomes", "dead-letters"):
-        grown = NewPartitions(f"{decided.topics.prefix}counter.{kind}", 2)
+def test_a_topic_that_was_grown_is_refused(decided: TopicHarness) -> None:
+    admin = AdminClient(decided.connection.librdkafka())
+    for kind in KINDS:
+        grown = NewPartitions(decided.topics.name(kind), 2)
         for done in admin.create_partitions([grown]).values():
             done.result(10)
     plan = decided.plan(once=False)

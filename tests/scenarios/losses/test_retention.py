@@ -3,14 +3,13 @@
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.commands import command, increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly
+from tests.support.topic_loss import shorten
 
 pytestmark = pytest.mark.kafka
 
@@ -20,13 +19,10 @@ Expire = Callable[..., None]
 @pytest.fixture
 def expire(counters: TopicHarness) -> Expire:
     """Deletes what topics hold, but for the last few offsets."""
-    admin = AdminClient(counters.connection.librdkafka())
 
     def expire(*kinds: Kind, but: int = 0) -> None:
         for kind in kinds:
-            place = TopicPartition(counters.topics.name(kind), 0, counters.end(kind) - but)
-            for done in admin.delete_records([place]).values():
-                done.result(10)
+            shorten(counters, kind, counters.end(kind) - but)
 
     return expire
 

@@ -1,12 +1,9 @@
 """Topics, records and offsets that vanish, also under an owner at work: it stops or goes on, and never skips."""
 
 import signal
-from collections.abc import Callable
 from functools import partial
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
@@ -17,14 +14,10 @@ from cqrs_cli.owner.owner import Owner
 from tests.support.commands import Sent, increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, owned, quietly, running
+from tests.support.topic_loss import delete, forget_group, remake, shorten
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture
-def admin(counters: TopicHarness) -> AdminClient:
-    return AdminClient(counters.connection.librdkafka())
 
 
 #: What is awaited for 10 or 20 s, in seconds.
@@ -33,21 +26,6 @@ IMPATIENT = {
     "cqrs_cli.kafka.readers:REQUEST_TIMEOUT": 1.0,
     "cqrs_cli.owner.supervisor:MISSING": 2.0,
 }
-
-Remake = Callable[..., None]
-
-
-@pytest.fixture
-def remake(counters: TopicHarness, admin: AdminClient) -> Remake:
-    """Deletes topics and makes them again."""
-
-    def remake(*kinds: Kind) -> None:
-        names = [counters.topics.name(kind) for kind in kinds]
-        for done in admin.delete_topics(names, operation_timeout=10).values():
-            done.result(10)
-        counters.make_topics()
-
-    return remake
 
 
 @pytest.fixture
@@ -62,17 +40,10 @@ def offsets(harness: TopicHarness) -> list[int]:
     return [outcome.data.offset for outcome in harness.outcomes()]
 
 
-def forget_the_group(admin: AdminClient, harness: TopicHarness) -> None:
-    for done in admin.delete_consumer_groups([harness.topics.group]).values():
-        done.result(10)
-
-
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("count", [3, 5, 20])
-def test_commands_made_again_stop_it_however_many_there_are(
-    decided: TopicHarness, remake: Remake, count: int
-) -> None:
-    remake("commands")
+def test_commands_made_again_stop_it_however_many_there_are(decided: TopicHarness, count: int) -> None:
+    remake(decided, "commands")
     decided.send(*increments(count, first=5))
     error = owned(decided.plan())
     assert isinstance(error, ContradictionError) and error.exit_code == 5
@@ -83,8 +54,8 @@ def test_commands_made_again_stop_it_however_many_there_are(
     assert offsets(decided) == [0, 1, 2, 3, 4, *range(count)]
 
 
-def test_all_topics_made_again_are_a_new_beginning(decided: TopicHarness, remake: Remake) -> None:
-    remake(*KINDS)
+def test_all_topics_made_again_are_a_new_beginning(decided: TopicHarness) -> None:
+    remake(decided, *KINDS)
     decided.send(*increments(3))
     quietly(decided.plan())
     decided.check()
@@ -92,11 +63,11 @@ def test_all_topics_made_again_are_a_new_beginning(decided: TopicHarness, remake
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_made_again_under_an_owner_at_work_stop_it(counters: TopicHarness, remake: Remake) -> None:
+def test_commands_made_again_under_an_owner_at_work_stop_it(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(offsets(counters)) == 5)
-        remake("commands")
+        remake(counters, "commands")
         counters.send(*increments(20, first=5))
         assert isinstance(owner.error(), ContradictionError)
     assert offsets(counters) == [0, 1, 2, 3, 4]
@@ -106,14 +77,14 @@ def test_commands_made_again_under_an_owner_at_work_stop_it(counters: TopicHarne
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
 def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
-    counters: TopicHarness, remake: Remake, kind: Kind, count: int, monkeypatch: pytest.MonkeyPatch
+    counters: TopicHarness, kind: Kind, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A delivery report is no look that may be stale: it is believed at once.
     monkeypatch.setattr("cqrs_cli.owner.supervisor.CONTRADICTED", 600.0)
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(offsets(counters)) == 5)
-        remake(kind)
+        remake(counters, kind)
         counters.send(*increments(count, first=5))
         assert isinstance(owner.error(), ContradictionError)
     assert counters.records(kind) == []
@@ -122,12 +93,10 @@ def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_an_event_without_its_commands_outcome_stops_it(
-    decided: TopicHarness, admin: AdminClient, remake: Remake
-) -> None:
+def test_an_event_without_its_commands_outcome_stops_it(decided: TopicHarness) -> None:
     kept = decided.records("outcomes")[:4]
-    remake("outcomes")
-    forget_the_group(admin, decided)
+    remake(decided, "outcomes")
+    forget_group(decided)
     again = producer(decided.connection)
     for record in kept:
         again.produce(decided.topics.outcomes, record.value, record.key, 0, timestamp=record.timestamp)
@@ -139,29 +108,25 @@ def test_an_event_without_its_commands_outcome_stops_it(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_topic_deleted_under_an_owner_at_work_stops_it_once_it_is_needed(
-    counters: TopicHarness, admin: AdminClient, kind: Kind
+    counters: TopicHarness, kind: Kind
 ) -> None:
     owner = Process(counters.plan(once=False), constants=IMPATIENT)
     counters.send(*increments(5))
     eventually(lambda: len(offsets(counters)) == 5)
-    name = counters.topics.name(kind)
-    admin.delete_topics([name], operation_timeout=10)[name].result(10)
+    delete(counters, kind)
     if kind != "commands":
         counters.send(*increments(5, first=5), Sent(b"?", b"a"))
     error: CqrsError | None = owner.error()
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
-    assert f"{name} partition 0 does not exist" in error.message
+    assert f"{counters.topics.name(kind)} partition 0 does not exist" in error.message
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(
-    decided: TopicHarness, admin: AdminClient
-) -> None:
+def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(decided: TopicHarness) -> None:
     decided.send(*increments(30, first=5))
     sleeper = Process(decided.plan(), "decide.before:1:stop", most=10)
     eventually(sleeper.stopped)
-    for done in admin.delete_records([TopicPartition(decided.topics.commands, 0, 30)]).values():
-        done.result(10)
+    shorten(decided, "commands", 30)
     sleeper.signal(signal.SIGCONT)
     error = sleeper.error()
     if error is not None:  # else they lay in its memory already
@@ -172,14 +137,12 @@ def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_an_offset_that_is_forgotten_under_an_owner_at_work_is_put_back(
-    counters: TopicHarness, admin: AdminClient
-) -> None:
+def test_an_offset_that_is_forgotten_under_an_owner_at_work_is_put_back(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(lambda: counters.standing()[0] == 5)
         run = counters.owner()
-        forget_the_group(admin, counters)
+        forget_group(counters)
         eventually(partial(lambda: counters.owner() == run))
         counters.send(*increments(5, first=5))
         eventually(lambda: len(offsets(counters)) == 10)

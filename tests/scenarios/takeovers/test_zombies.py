@@ -15,7 +15,6 @@ import pytest
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.jobs.run.task import own
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.supervisor import STUCK, Supervisor
@@ -36,59 +35,58 @@ TIMEOUT = {"cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT": 2.0}
 
 
 @pytest.fixture
-def bank(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+def behind(single_bank: TopicHarness) -> TopicHarness:
     """Bank accounts on one partition: 200 commands decided, and 500 more."""
-    bank = TopicHarness(connection, prefix, tmp_path, "bank_account")
     commands = list(mixture(700))
-    bank.send(*commands[:200])
-    quietly(bank.plan())
-    bank.send(*commands[200:])
-    return bank
+    single_bank.send(*commands[:200])
+    quietly(single_bank.plan())
+    single_bank.send(*commands[200:])
+    return single_bank
 
 
-def paused_until_its_transaction_is_aborted(bank: TopicHarness) -> Process:
-    sleeper = Process(bank.plan(), IN_A_TRANSACTION, most=50, apply_every=150, constants=TIMEOUT)
+def paused_until_its_transaction_is_aborted(behind: TopicHarness) -> Process:
+    sleeper = Process(behind.plan(), IN_A_TRANSACTION, most=50, apply_every=150, constants=TIMEOUT)
     eventually(sleeper.stopped)
-    assert bank.transaction() == "Ongoing"
-    eventually(lambda: bank.transaction() == "CompleteAbort")
+    assert behind.transaction() == "Ongoing"
+    eventually(lambda: behind.transaction() == "CompleteAbort")
     return sleeper
 
 
-def ends(bank: TopicHarness) -> list[int]:
+def ends(behind: TopicHarness) -> list[int]:
     kinds: list[Kind] = ["events", "outcomes", "dead-letters"]
-    return [bank.end(kind) for kind in kinds]
+    return [behind.end(kind) for kind in kinds]
 
 
 @pytest.mark.pins("one-owner")
 def test_paused_beyond_the_transactions_timeout_it_writes_nothing_behind_its_successor(
-    bank: TopicHarness,
+    behind: TopicHarness,
 ) -> None:
-    sleeper = paused_until_its_transaction_is_aborted(bank)
-    quietly(bank.plan())
-    before = ends(bank)
+    sleeper = paused_until_its_transaction_is_aborted(behind)
+    quietly(behind.plan())
+    before = ends(behind)
     sleeper.signal(signal.SIGCONT)
     assert isinstance(sleeper.error(), TakenOverError)
-    assert ends(bank) == before  # no marker either
-    bank.check()
+    assert ends(behind) == before  # no marker either
+    behind.check()
 
 
 @pytest.mark.pins("one-owner")
-def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(bank: TopicHarness) -> None:
-    sleeper = paused_until_its_transaction_is_aborted(bank)
-    owner = bank.owner()
+def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(behind: TopicHarness) -> None:
+    sleeper = paused_until_its_transaction_is_aborted(behind)
+    owner = behind.owner()
     sleeper.signal(signal.SIGCONT)
     assert sleeper.error() is None
-    assert bank.owner() == owner
-    bank.check()
+    assert behind.owner() == owner
+    behind.check()
 
 
 def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_that_never_returns(
-    bank: TopicHarness, monkeypatch: pytest.MonkeyPatch
+    behind: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock, ends = [1000.0], list[int]()
     monkeypatch.setattr("cqrs_cli.owner.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("os._exit", ends.append)
-    owner = Supervisor(bank.plan(), Partition("bank_account", 0), bank.aggregate, 0, threading.Event())
+    owner = Supervisor(behind.plan(), Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
     owner.store = cast(Store, SimpleNamespace(waiting=STUCK + 1))
 
     def looks_for(seconds: float) -> None:
@@ -106,20 +104,20 @@ def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_t
 
 @pytest.mark.pins("state-is-events")
 def test_its_shard_is_set_aside_if_it_was_stopped_in_the_middle_of_a_change(
-    bank: TopicHarness, monkeypatch: pytest.MonkeyPatch
+    behind: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
-    sleeper = Process(bank.plan(), IN_A_CHANGE, most=50, apply_every=150)
+    sleeper = Process(behind.plan(), IN_A_CHANGE, most=50, apply_every=150)
     eventually(sleeper.stopped)
-    (verdict,) = own(bank.plan(), 0, 1, 0)
+    (verdict,) = own(behind.plan(), 0, 1, 0)
     assert verdict.error is None
     assert "a stopped process holds it in the middle of a change" in verdict.notes[0]
-    bank.check()
+    behind.check()
     sleeper.signal(signal.SIGCONT)
     assert isinstance(sleeper.error(), TakenOverError)
-    bank.check()
-    assert [path.name.split(".")[1] for path in bank.shard_path().parent.glob("0.*")] == [
-        aside.name.split(".")[1] for aside in bank.shard_path().parent.glob("0.aside-*-a-stopped-process*")
+    behind.check()
+    assert [path.name.split(".")[1] for path in behind.shard_path().parent.glob("0.*")] == [
+        aside.name.split(".")[1] for aside in behind.shard_path().parent.glob("0.aside-*-a-stopped-process*")
     ]
 
 
@@ -137,13 +135,13 @@ def in_a_change(shard: Path) -> Iterator[None]:
 
 
 def test_an_owner_whose_shard_is_never_let_go_ends_its_task_and_the_next_one_sets_it_aside(
-    bank: TopicHarness, monkeypatch: pytest.MonkeyPatch
+    behind: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
-    owner = Process(bank.plan(once=False), constants={"cqrs_cli.owner.supervisor:STUCK": 3.0})
-    eventually(lambda: len(bank.outcomes()) == 700)
-    with in_a_change(bank.shard_path()):
-        bank.send(*list(mixture(800))[700:])
+    owner = Process(behind.plan(once=False), constants={"cqrs_cli.owner.supervisor:STUCK": 3.0})
+    eventually(lambda: len(behind.outcomes()) == 700)
+    with in_a_change(behind.shard_path()):
+        behind.send(*list(mixture(800))[700:])
         assert owner.lost()
-        quietly(bank.plan())
-        bank.check()
+        quietly(behind.plan())
+        behind.check()

@@ -1,0 +1,54 @@
+"""What operators, retention and brokers do to an aggregate's topics: deleted, made again, shortened, forgotten."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from cqrs_cli.kafka.topics.topics import Kind
+from tests.support.harness import TopicHarness
+
+
+def delete(harness: TopicHarness, *kinds: Kind) -> None:
+    """Delete topics and wait until the broker has."""
+    names = [harness.topics.name(kind) for kind in kinds]
+    with _admin(harness) as admin:
+        for done in admin.delete_topics(names, operation_timeout=10).values():
+            done.result(10)
+
+
+def remake(harness: TopicHarness, *kinds: Kind) -> None:
+    """Delete topics and make them again: empty, with other ids."""
+    delete(harness, *kinds)
+    harness.make_topics()
+
+
+def shorten(harness: TopicHarness, kind: Kind, below: int) -> None:
+    """Delete the records of partition 0 below an offset, as retention does."""
+    place = TopicPartition(harness.topics.name(kind), 0, below)
+    with _admin(harness) as admin:
+        for done in admin.delete_records([place]).values():
+            done.result(10)
+
+
+def forget_group(harness: TopicHarness) -> None:
+    """Delete the committed offsets, as a broker does for a group that was away for a week."""
+    with _admin(harness) as admin:
+        for done in admin.delete_consumer_groups([harness.topics.group]).values():
+            done.result(10)
+
+
+def move_group(harness: TopicHarness, offset: int) -> None:
+    """Commit another offset for partition 0, as `kafka-consumer-groups --reset-offsets` does."""
+    place = TopicPartition(harness.topics.commands, 0, offset)
+    moved = ConsumerGroupTopicPartitions(harness.topics.group, [place])
+    with _admin(harness) as admin:
+        for done in admin.alter_consumer_group_offsets([moved]).values():
+            done.result(10)
+
+
+@contextmanager
+def _admin(harness: TopicHarness) -> Iterator[AdminClient]:
+    """Lives while the block lasts: a client that is collected never answers what it was asked."""
+    yield AdminClient(harness.connection.librdkafka())
