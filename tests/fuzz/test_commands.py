@@ -140,14 +140,14 @@ def check_events(done: Decisions, count: int) -> None:
 
 @pytest.mark.pins("bad-input")
 @given(records)
-def test_whatever_a_record_holds_it_has_one_outcome(record: Record) -> None:
+def test_any_record_has_one_outcome(record: Record) -> None:
     """Generated and damaged records."""
     judged(record)
 
 
 @pytest.mark.pins("bad-input")
 @given(records)
-def test_the_neighbours_of_whatever_comes_do_not_notice(record: Record) -> None:
+def test_neighbours_of_bad_records_are_unharmed(record: Record) -> None:
     if record.key == b"z":
         return
     between = decided(neighbour(6, "n1"), record, neighbour(8, "n2"))
@@ -157,7 +157,7 @@ def test_the_neighbours_of_whatever_comes_do_not_notice(record: Record) -> None:
 
 
 @given(texts([b"7", b">=7", b"any", b"none", b"exists", b"0", b">=9007199254740992"]))
-def test_an_expected_version_is_one_of_five_forms_or_refused(text: str) -> None:
+def test_expected_versions_have_five_forms(text: str) -> None:
     try:
         expected = parse_expected(text)
     except ValueError as error:
@@ -210,21 +210,21 @@ DEEP = 100_000
         (b'{"owner":1}, "data": {"owner":"ann"}', OPENED),
     ],
 )
-def test_json_at_its_edges_has_the_outcome_written_down(data: bytes, outcome: tuple[str, str | None]) -> None:
+def test_json_edge_cases_have_known_outcomes(data: bytes, outcome: tuple[str, str | None]) -> None:
     assert structured(with_data(data)) == outcome
 
 
 @pytest.mark.parametrize(
     "number", [b"1" + b"0" * 400, b"1e400", b"9" * 10_000, b"NaN", b"Infinity", b"-0", b"1.0", b"[0]"]
 )
-def test_an_expected_version_that_is_no_version_never_means_any(number: bytes) -> None:
+def test_bad_expected_versions_never_mean_any(number: bytes) -> None:
     status, reason = structured(
         with_data(b'{"owner":"ann"}', expectedversion=0).replace(b'version": 0', b'version": ' + number)
     )
     assert (status, reason) in [ENVELOPE, ("failed", "INVALID_EXPECTED_VERSION")]
 
 
-def test_of_duplicate_members_the_last_counts() -> None:
+def test_the_last_duplicate_member_counts() -> None:
     for data in (b'{"owner":"bob","owner":"ann"}', b'{"owner":"bob","\\u006fwner":"ann"}'):
         state = decided(Record(7, NOW, b"a", with_data(data), STRUCTURED)).states["a"].state
         assert isinstance(state, bank_account.Account) and state.owner == "ann"
@@ -238,7 +238,7 @@ def test_of_duplicate_members_the_last_counts() -> None:
 
 
 @pytest.mark.parametrize("what", FOREIGN)
-def test_records_of_other_serialisers_are_no_envelopes(what: str) -> None:
+def test_other_serialisers_records_are_refused(what: str) -> None:
     avro: Headers = [("content-type", b"application/avro")]
     for sent in (STRUCTURED, avro, None):
         assert judged(Record(7, NOW, b"a", FOREIGN[what], sent)).data.reason == "INVALID_ENVELOPE"
@@ -255,7 +255,7 @@ def test_ten_thousand_headers_change_nothing() -> None:
     assert judged(Record(7, NOW, b"a", b'{"owner":"ann"}', [*BINARY, *repeated])).causationid == "9999"
 
 
-def test_a_key_of_a_megabyte_is_answered_with_its_bytes() -> None:
+def test_a_huge_key_keeps_its_bytes() -> None:
     key = b"k" * 1_000_000
     value = VALID[0].replace(b'"a"', b'"%b"' % key)
     assert structured(value, key) == ENVELOPE

@@ -76,7 +76,7 @@ def record(value: bytes | None, offset: int = 0) -> Record:
 
 
 @given(st.none() | events)
-def test_whatever_an_event_is_it_is_folded_or_named(value: bytes | None) -> None:
+def test_any_event_is_folded_or_refused(value: bytes | None) -> None:
     try:
         folded = fold_event(ACCOUNT, None, read_event(value))
         saved_entry("acc-42", pack(ACCOUNT, folded))
@@ -93,7 +93,7 @@ def test_whatever_an_event_is_it_is_folded_or_named(value: bytes | None) -> None
 
 
 @given(st.none() | outcomes)
-def test_whatever_an_outcome_is_it_is_remembered_or_named(value: bytes | None) -> None:
+def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
     try:
         read = outcome_of(Topics("bank_account"), 3, record(value))
     except CqrsError as error:
@@ -113,7 +113,7 @@ def test_whatever_an_outcome_is_it_is_remembered_or_named(value: bytes | None) -
     st.none() | st.lists(st.tuples(st.text(max_size=6), st.none() | st.binary(max_size=6)), max_size=4),
     st.integers(-(2**63), 2**63 - 1),
 )
-def test_whatever_a_record_is_it_can_be_shown(
+def test_any_record_can_be_shown(
     value: bytes | None, key: bytes | None, headers: Headers | None, timestamp: int
 ) -> None:
     shown = Record(0, timestamp, key, value, headers)
@@ -127,7 +127,7 @@ CLAIM = Claim(1_795_221_000_000, "0123456789ab", 0, 1, 7, "topic-id", 4).metadat
 
 
 @given(texts([CLAIM]) | documents([json.loads(CLAIM)]).map(bytes.decode))
-def test_whatever_rides_with_an_offset_is_a_claim_or_none(text: str) -> None:
+def test_any_metadata_is_claim_or_none(text: str) -> None:
     claim = parse_claim(text)
     assert claim is None or isinstance(claim.token, str)
 
@@ -135,7 +135,7 @@ def test_whatever_rides_with_an_offset_is_a_claim_or_none(text: str) -> None:
 @given(
     st.lists(damaged([json.dumps(LINE).encode()]) | documents([LINE, {**LINE, "id": "1", "source": "/s"}]))
 )
-def test_whatever_lines_are_sent_the_first_bad_one_is_named(lines: list[bytes]) -> None:
+def test_the_first_bad_line_is_named(lines: list[bytes]) -> None:
     lines = [line.replace(b"\n", b" ") + b"\n" for line in lines]
     read = []
     try:
@@ -153,7 +153,7 @@ def test_whatever_lines_are_sent_the_first_bad_one_is_named(lines: list[bytes]) 
     texts([b"1h30m", b"7d", b"500ms"]),
     texts([b"2026-11-21T01:02:03.5Z", b"beginning", b"25", b"9999-12-31T23:59:60+14:00"]),
 )
-def test_whatever_is_said_of_times_is_understood_or_refused(duration: str, origin: str) -> None:
+def test_any_time_is_understood_or_refused(duration: str, origin: str) -> None:
     try:
         assert parse_duration(show_duration(parse_duration(duration))) == parse_duration(duration)
     except ValueError as error:
@@ -171,9 +171,7 @@ def test_whatever_is_said_of_times_is_understood_or_refused(duration: str, origi
         ]
     )
 )
-def test_whatever_the_embedded_brokers_state_file_holds_it_is_a_state_or_none(
-    tmp_path_factory: pytest.TempPathFactory, text: bytes
-) -> None:
+def test_any_broker_state_file_is_read(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
     folder = tmp_path_factory.getbasetemp() / "broker-state"
     folder.mkdir(exist_ok=True)
     (folder / files.STATE).write_bytes(text)
@@ -181,7 +179,7 @@ def test_whatever_the_embedded_brokers_state_file_holds_it_is_a_state_or_none(
     assert found is None or isinstance(found, files.State)
 
 
-def test_what_is_nested_without_end_is_refused_everywhere() -> None:
+def test_endless_nesting_is_refused_everywhere() -> None:
     for read in (read_event, read_outcome):
         with pytest.raises(ValueError, match="nested too deeply"):
             read(DEEP)

@@ -66,14 +66,14 @@ def settled(folder: Path, **flags: object) -> Settings | None:
 
 
 @given(damaged([TOML, *LINES]))
-def test_whatever_a_settings_file_holds_it_is_used_or_refused(folder: Path, text: bytes) -> None:
+def test_any_settings_file_is_judged(folder: Path, text: bytes) -> None:
     (folder / "cqrs.toml").write_bytes(text)
     settled(folder)
     (folder / "cqrs.toml").unlink()
 
 
 @given(damaged([b"[tool.cqrs]\n" + TOML, b"[tool.other]\na = 1\n"]))
-def test_whatever_a_pyproject_holds_it_is_used_passed_by_or_refused(folder: Path, text: bytes) -> None:
+def test_any_pyproject_is_judged(folder: Path, text: bytes) -> None:
     (folder / "pyproject.toml").write_bytes(text)
     settled(folder)
     (folder / "pyproject.toml").unlink()
@@ -83,9 +83,7 @@ def test_whatever_a_pyproject_holds_it_is_used_passed_by_or_refused(folder: Path
     st.sampled_from([name for name in Settings.model_fields if name != "root"]),
     texts([line.partition(b" = ")[2].strip(b'"\\n') for line in LINES]),
 )
-def test_whatever_the_environment_and_the_flags_say_it_is_used_or_refused(
-    folder: Path, name: str, text: str
-) -> None:
+def test_any_flag_is_judged(folder: Path, name: str, text: str) -> None:
     text = text.replace("\0", "")  # no environment holds one
     with pytest.MonkeyPatch.context() as patched:
         patched.setitem(os.environ, f"CQRS_{name.upper()}", text)
@@ -95,7 +93,7 @@ def test_whatever_the_environment_and_the_flags_say_it_is_used_or_refused(
 
 @pytest.mark.pins("no-foreign-code")
 @given(damaged([PROPERTIES]))
-def test_whatever_a_properties_file_holds_it_is_used_or_refused(folder: Path, text: bytes) -> None:
+def test_any_properties_file_is_judged(folder: Path, text: bytes) -> None:
     file = folder / "client.properties"
     file.write_bytes(text)
     settings = settled(folder, command_config=file)
@@ -106,7 +104,7 @@ def test_whatever_a_properties_file_holds_it_is_used_or_refused(folder: Path, te
 
 
 @given(texts([PROPERTIES, *PROPERTIES.splitlines()]))
-def test_properties_are_text_or_an_error_that_names_a_line(text: str) -> None:
+def test_bad_properties_name_a_line(text: str) -> None:
     try:
         entries = parse_properties(text)
     except ValueError as error:
@@ -148,13 +146,13 @@ def test_settings_at_their_edges_are_refused(folder: Path, text: str) -> None:
     (folder / "cqrs.toml").unlink()
 
 
-def test_java_escapes_are_read_as_utf_16() -> None:
+def test_java_escapes_are_utf_16() -> None:
     assert parse_properties("a=\\ud83d\\ude00") == {"a": "\N{GRINNING FACE}"}
     with pytest.raises(ValueError, match=r"^line 2 holds half a surrogate pair$"):
         parse_properties("a=1\nb=\\ud83d")
 
 
-def test_only_javas_line_ends_end_a_line() -> None:
+def test_only_javas_line_ends_count() -> None:
     assert parse_properties("a=x\x85y\u2028z\x0b\r\nb=1\rc=2") == {
         "a": "x\x85y\u2028z\x0b",
         "b": "1",

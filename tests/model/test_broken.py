@@ -17,5 +17,5 @@ def test_a_broken_rule_has_a_counterexample(broken: str) -> None:
 
 
 @pytest.mark.parametrize("broken", BREAKS)
-def test_what_shows_it_shows_nothing_while_the_rule_is_kept(broken: str) -> None:
+def test_a_kept_rule_has_no_counterexample(broken: str) -> None:
     assert explore(BREAKS[broken].scenario, Rules()).counterexample is None

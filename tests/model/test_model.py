@@ -62,5 +62,5 @@ def test_nothing_goes_wrong(scenario: Scenario) -> None:
 
 @pytest.mark.faults
 @pytest.mark.parametrize("scenario", DEEPER, ids=lambda scenario: scenario.name)
-def test_nothing_goes_wrong_where_more_does(scenario: Scenario) -> None:
+def test_nothing_goes_wrong_in_larger_worlds(scenario: Scenario) -> None:
     nothing_goes_wrong(scenario, 1_500_000)

@@ -69,7 +69,7 @@ RULES = [
         "logs are read to the last stable offset",
         "cqrs_cli/owner/owner.py",
         (('isolation="read_uncommitted"', 'isolation="read_committed"'),),
-        "tests/scenarios/losses/test_loss.py::test_a_foreign_transaction_that_may_hide_an_outcome_stops_it",
+        "tests/scenarios/losses/test_loss.py::test_a_foreign_open_transaction_stops_it",
     ),
     Mutation(
         "the shard is written without looking at its token and positions",
@@ -98,7 +98,7 @@ RULES = [
                 "                        return TakenOverError('fenced', '')\n",
             ),
         ),
-        "tests/scenarios/takeovers/test_races.py::test_being_fenced_by_nobody_who_claims_is_no_takeover",
+        "tests/scenarios/takeovers/test_races.py::test_a_fence_without_claim_is_harmless",
     ),
 ]
 
@@ -174,7 +174,7 @@ DETAILS = [
         "a moved offset is not looked into",
         "cqrs_cli/owner/log_state.py",
         (("        raise contradiction(log, what, at)\n", "        continue\n"),),
-        "tests/scenarios/losses/test_loss.py::test_an_offset_moved_by_somebody_stops_it_until_accepted[8]",
+        "tests/scenarios/losses/test_loss.py::test_moved_offset_stops_it_until_accepted[8]",
     ),
     Mutation(
         "an operator's word goes back behind what is decided",
@@ -186,7 +186,7 @@ DETAILS = [
         "where records come to lie is not looked at",
         "cqrs_cli/kafka/writer.py",
         (("        if end < least:\n", "        if end < 0:\n"),),
-        "tests/scenarios/losses/test_topics_lost.py::test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it[50-events]",
+        "tests/scenarios/losses/test_topics_lost.py::test_logs_remade_meanwhile_stop_it[50-events]",
     ),
     Mutation(
         "a state is decided on as evolve left it",

@@ -41,19 +41,19 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
 
 
 @pytest.mark.parametrize("mutation", DETAILS, ids=lambda mutation: mutation.name)
-def test_what_a_mutation_breaks_is_still_there(mutation: Mutation) -> None:
+def test_each_detail_is_still_there(mutation: Mutation) -> None:
     assert broken(mutation)
 
 
 @pytest.mark.kafka
 @pytest.mark.faults
-def test_nothing_is_noticed_where_nothing_is_broken(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
     tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS]]
     done = run(copy(tmp_path), tests, broker(request))
     assert done.passed, done.output
 
 
-def test_a_mutation_that_nobody_could_notice_is_not_taken_for_noticed(tmp_path: Path) -> None:
+def test_an_unimportable_mutation_is_not_noticed(tmp_path: Path) -> None:
     root = copy(tmp_path)
     claim = root / "cqrs_cli/owner/claim.py"
     claim.write_text("import nothing_of_that_name\n")

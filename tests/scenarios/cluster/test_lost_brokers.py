@@ -51,9 +51,7 @@ def check(brokers: Brokers, service: Service) -> None:
                 raise
 
 
-def test_everything_is_kept_three_times_and_written_at_least_twice(
-    brokers: Brokers, service: Service
-) -> None:
+def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> None:
     names = [service.harness.topics.name(kind) for kind in KINDS]
     with Admin(brokers.connection) as admin:
         found = admin.describe([*names, "__consumer_offsets", "__transaction_state"])
@@ -67,7 +65,7 @@ def test_everything_is_kept_three_times_and_written_at_least_twice(
 @pytest.mark.parametrize(
     "role", sampled([leader, transaction_coordinator, group_coordinator], leader, transaction_coordinator)
 )
-def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
+def test_a_killed_broker_comes_back(brokers: Brokers, service: Service, role: Role) -> None:
     """One of three: the leader or a coordinator."""
     with service.flowing():
         victim = role(brokers, service)
@@ -80,7 +78,7 @@ def test_a_broker_is_killed_and_comes_back(brokers: Brokers, service: Service, r
 
 
 @pytest.mark.pins("one-outcome")
-def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, service: Service) -> None:
+def test_it_stalls_without_two_brokers(brokers: Brokers, service: Service) -> None:
     topic = service.harness.topics.outcomes
     with service.flowing():
         survivor = brokers.leader(topic, 0)
@@ -96,9 +94,7 @@ def test_without_two_brokers_it_stalls_and_then_goes_on(brokers: Brokers, servic
 
 
 @pytest.mark.pins("one-outcome")
-def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
-    brokers: Brokers, service: Service
-) -> None:
+def test_a_paused_broker_wakes_up_replaced(brokers: Brokers, service: Service) -> None:
     with service.flowing():
         sleeper = leader(brokers, service)
         brokers.pause(sleeper)
@@ -109,7 +105,7 @@ def test_a_broker_is_paused_and_wakes_up_when_others_have_taken_its_place(
 
 
 @pytest.mark.pins("one-outcome")
-def test_a_broker_is_cut_off_and_joins_again(brokers: Brokers, service: Service) -> None:
+def test_an_isolated_broker_joins_again(brokers: Brokers, service: Service) -> None:
     with service.flowing():
         lonely = leader(brokers, service)
         brokers.cut_off(lonely, *EVERYTHING)
@@ -120,9 +116,7 @@ def test_a_broker_is_cut_off_and_joins_again(brokers: Brokers, service: Service)
 
 
 @pytest.mark.faults
-def test_a_broker_cut_off_from_the_others_alone_may_hold_up_what_it_led_until_it_has_joined_again(
-    brokers: Brokers, service: Service
-) -> None:
+def test_a_half_isolated_broker_only_delays(brokers: Brokers, service: Service) -> None:
     topic = service.harness.topics.commands
     with service.flowing():
         lonely = brokers.leader(topic, 0)
@@ -135,6 +129,6 @@ def test_a_broker_cut_off_from_the_others_alone_may_hold_up_what_it_led_until_it
     check(brokers, service)
 
 
-def test_after_all_that_verify_finds_nothing_wrong(service: Service) -> None:
+def test_verify_then_finds_nothing_wrong(service: Service) -> None:
     service.catches_up()
     service.project.cqrs("verify", "bank_account")

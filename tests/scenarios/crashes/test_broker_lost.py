@@ -42,7 +42,7 @@ def connection(mortal: Broker) -> Connection:
         pytest.param("commit.after:4", marks=pytest.mark.faults),
     ],
 )
-def test_a_broker_killed_in_the_middle_of_a_transaction_costs_nothing(
+def test_broker_killed_mid_transaction_costs_nothing(
     mortal: Broker, single_bank: TopicHarness, tmp_path: Path, place: str
 ) -> None:
     commands = list(mixture(800))
@@ -64,9 +64,7 @@ def test_a_broker_killed_in_the_middle_of_a_transaction_costs_nothing(
 
 
 @pytest.mark.pins("one-outcome")
-def test_a_broker_killed_while_nothing_is_to_be_done_is_awaited(
-    mortal: Broker, single_bank: TopicHarness
-) -> None:
+def test_broker_killed_while_idle_is_awaited(mortal: Broker, single_bank: TopicHarness) -> None:
     commands = list(mixture(400))
     single_bank.send(*commands[:200])
     with running(single_bank.plan(once=False)) as owner:

@@ -60,7 +60,7 @@ def is_beyond(bank: TopicHarness, goal: int) -> bool:
 
 
 @pytest.mark.pins("one-outcome")
-def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
+def test_repeated_kills_repeat_no_command(
     bank: TopicHarness,
 ) -> None:
     bank.send(*mixture(20_000, accounts=500))
@@ -75,9 +75,7 @@ def test_an_owner_killed_again_and_again_decides_each_of_20000_commands_once(
 
 @pytest.mark.pins("one-owner")
 @pytest.mark.parametrize("place", ["position.after:1", "produce.after:4", "commit.sent:4", "apply.before:3"])
-def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(
-    single_bank: TopicHarness, place: str
-) -> None:
+def test_an_owner_waking_late_harms_nothing(single_bank: TopicHarness, place: str) -> None:
     commands = list(mixture(800))
     single_bank.send(*commands[:200])
     quietly(single_bank.plan())
@@ -93,7 +91,7 @@ def test_an_owner_that_wakes_up_after_its_successor_harms_nothing(
 
 
 @pytest.mark.pins("one-owner")
-def test_an_owner_that_wakes_up_without_a_successor_goes_on(single_bank: TopicHarness) -> None:
+def test_an_owner_without_successor_goes_on(single_bank: TopicHarness) -> None:
     single_bank.send(*mixture(300))
     sleeper = Process(single_bank.plan(), "produce.after:3:stop", most=50)
     eventually(sleeper.stopped)

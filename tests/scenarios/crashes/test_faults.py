@@ -111,7 +111,7 @@ def check(project: Project, bank: TopicHarness, undisturbed: Undisturbed) -> Non
 
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize(("point", "victim"), MATRIX)
-def test_whoever_is_killed_wherever_the_next_run_puts_it_right(
+def test_the_next_run_repairs_any_kill(
     project: Project, project_bank: TopicHarness, undisturbed: Undisturbed, point: str, victim: str
 ) -> None:
     """Its worker, executor or driver dies at a failpoint: a sample here, all of them in `make faults`."""
@@ -122,7 +122,7 @@ def test_whoever_is_killed_wherever_the_next_run_puts_it_right(
 
 
 @pytest.mark.faults
-def test_a_worker_paused_until_its_transaction_has_timed_out_goes_on_by_itself(
+def test_worker_paused_past_timeout_goes_on(
     project: Project, project_bank: TopicHarness, undisturbed: Undisturbed
 ) -> None:
     send_all(project_bank)

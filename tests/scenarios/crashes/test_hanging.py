@@ -58,9 +58,7 @@ def doctor(harness: TopicHarness, folder: Path, capfd: pytest.CaptureFixture[str
     return status, capfd.readouterr().out
 
 
-def test_what_cannot_be_read_for_a_while_though_no_transaction_hides_it_stops_nobody(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_brief_stall_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
     counters.send(*increments(5, first=5))
@@ -79,7 +77,7 @@ def test_what_cannot_be_read_for_a_while_though_no_transaction_hides_it_stops_no
 
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
-def test_it_stops_the_next_owner_is_shown_by_doctor_and_gone_once_aborted(
+def test_a_hanging_transaction_blocks_until_aborted(
     counters: TopicHarness,
     broker: Raw,
     kind: Kind,

@@ -44,7 +44,7 @@ def check_the_end(project: Project) -> None:
     assert project.json("show", "bank_account", "a-7")["state"]["balance"] == 5
 
 
-def test_a_thousand_commands_come_out_as_they_should(project: Project) -> None:
+def test_a_thousand_commands_have_expected_outcomes(project: Project) -> None:
     assert {topic["result"] for topic in project.json("init", "bank_account")["topics"]} == {"created"}
     for half in halves():
         project.send(half)
@@ -57,7 +57,7 @@ def test_a_thousand_commands_come_out_as_they_should(project: Project) -> None:
 
 
 @pytest.mark.pins("one-outcome")
-def test_a_run_that_is_killed_in_the_middle_loses_and_repeats_nothing(project: Project) -> None:
+def test_a_killed_run_loses_nothing(project: Project) -> None:
     """The installed program, 1,000 commands, a SIGKILL in the middle."""
     project.cqrs("init", "bank_account")
     first, second = halves()

@@ -11,6 +11,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 @pytest.mark.pins("one-outcome")
-def test_whatever_is_killed_at_random_each_command_is_decided_once(tmp_path: Path) -> None:
+def test_random_kills_repeat_no_command(tmp_path: Path) -> None:
     """A short soak; `make soak` runs a longer one."""
     soak(tmp_path, minutes=0.2, seed=random.randrange(10**6), say=print)

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
 @pytest.mark.pins("one-outcome")
-def test_a_worker_lost_in_the_middle_of_a_commit_costs_no_command_its_one_outcome(
+def test_worker_lost_mid_commit_costs_nothing(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Another machine goes on, without the state of the first."""
@@ -42,7 +42,7 @@ def test_a_worker_lost_in_the_middle_of_a_commit_costs_no_command_its_one_outcom
     assert project.json("replay", "bank_account")["events"] == 1200
 
 
-def test_several_aggregates_are_decided_in_one_run_whose_code_is_shipped(
+def test_a_cluster_run_ships_its_aggregates(
     project: Project, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     elsewhere: Path = tmp_path_factory.mktemp("workers")

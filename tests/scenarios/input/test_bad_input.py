@@ -169,7 +169,7 @@ def service(connection: Connection, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.mark.pins("bad-input")
 @pytest.mark.parametrize("what", FAILED)
-def test_what_cannot_be_decided_fails_and_is_kept(service: Service, what: str) -> None:
+def test_undecidable_records_fail_and_are_kept(service: Service, what: str) -> None:
     sent, reason = FAILED[what]
     partition = HOME if sent.partition is None else sent.partition
     outcome = service.outcome(sent, partition)
@@ -187,14 +187,14 @@ def test_what_cannot_be_decided_fails_and_is_kept(service: Service, what: str) -
 
 
 @pytest.mark.parametrize("what", ACCEPTED)
-def test_what_is_only_unusual_is_decided(service: Service, what: str) -> None:
+def test_unusual_commands_are_decided(service: Service, what: str) -> None:
     sent, events = ACCEPTED[what]
     outcome = service.outcome(sent, HOME)
     assert (outcome["data"]["status"], outcome["data"]["events"]) == ("accepted", events)
 
 
 @pytest.mark.pins("bad-input")
-def test_a_header_whose_name_is_no_text_fails_its_record_alone(service: Service) -> None:
+def test_an_undecodable_header_name_fails_alone(service: Service) -> None:
     before = service.end("outcomes", HOME)
     neighbours = [behave(f"header{n}")._replace(partition=HOME) for n in range(2)]
     service.send(neighbours[0])
@@ -209,7 +209,7 @@ def test_a_header_whose_name_is_no_text_fails_its_record_alone(service: Service)
     assert (letter.headers or [])[:-5] == UNREADABLE, "no client can read them, or write them again"
 
 
-def test_a_pickle_is_bytes_like_others(service: Service, tmp_path: Path) -> None:
+def test_a_pickle_is_only_bytes(service: Service, tmp_path: Path) -> None:
     loaded = base64.b64decode(bomb(tmp_path / "went-off"))
     for sent in (Sent(loaded, b"a"), Sent(loaded, b"a", binary()), Sent(raw(), loaded), Sent(loaded, loaded)):
         service.outcome(sent, HOME)
@@ -217,5 +217,5 @@ def test_a_pickle_is_bytes_like_others(service: Service, tmp_path: Path) -> None
 
 
 @pytest.mark.pins("bad-input")
-def test_afterwards_everything_is_as_if_decided_in_one_go(service: Service) -> None:
+def test_everything_is_as_decided_at_once(service: Service) -> None:
     service.check_log()

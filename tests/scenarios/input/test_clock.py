@@ -53,7 +53,7 @@ def plan(counters: TopicHarness) -> Plan:
 
 @pytest.mark.pins("decided-once")
 @pytest.mark.parametrize("how", ["in one run", "in a run each", "in a run each, the shard lost before it"])
-def test_a_repeated_id_gets_the_same_answer(counters: TopicHarness, plan: Plan, how: str) -> None:
+def test_a_repeated_id_repeats_its_answer(counters: TopicHarness, plan: Plan, how: str) -> None:
     """At the window's edge, after a rebuild, with a clock that jumps."""
     first = time.time_ns() // 1_000_000 - 6 * WINDOW
     client, topic = producer(counters.connection), counters.topics.commands

@@ -26,7 +26,7 @@ def wear_out(broker: Raw, id: str) -> tuple[Producer, Producer]:
 
 
 @pytest.mark.pins("one-owner")
-def test_whoever_was_fenced_stays_so_when_the_epochs_roll_over_and_owners_go_on(
+def test_fences_survive_an_epoch_rollover(
     counters: TopicHarness,
 ) -> None:
     owner = Process(counters.plan(once=False))

@@ -71,7 +71,7 @@ def unsafe(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.pins("no-foreign-code")
-def test_nothing_in_the_package_turns_data_into_code() -> None:
+def test_package_never_executes_data() -> None:
     found = {
         (str(path.relative_to(PACKAGE)), what) for path in PACKAGE.rglob("*.py") for what in unsafe(path)
     }
@@ -80,7 +80,7 @@ def test_nothing_in_the_package_turns_data_into_code() -> None:
 
 @pytest.mark.pins("no-foreign-code")
 @pytest.mark.parametrize("protocol", [0, 2, 5])
-def test_a_pickle_in_a_topic_or_a_shard_stays_data(tmp_path: Path, protocol: int) -> None:
+def test_pickles_on_disk_stay_data(tmp_path: Path, protocol: int) -> None:
     """Under Python's audit hook."""
     went_off = tmp_path / "went-off"
     command = [sys.executable, "-m", "tests.fuzz.watched", str(tmp_path), bomb(went_off, protocol)]
@@ -90,13 +90,13 @@ def test_a_pickle_in_a_topic_or_a_shard_stays_data(tmp_path: Path, protocol: int
     assert not went_off.exists()
 
 
-def test_the_bomb_of_these_tests_goes_off_when_it_is_unpickled(tmp_path: Path) -> None:
+def test_unpickling_the_bomb_sets_it_off(tmp_path: Path) -> None:
     program = f"import base64, pickle; pickle.loads(base64.b64decode({bomb(tmp_path / 'went-off', 2)!r}))"
     subprocess.run([sys.executable, "-c", program], check=True)
     assert (tmp_path / "went-off").exists()
 
 
-def test_a_module_in_the_current_folder_is_not_taken_for_the_standard_librarys(tmp_path: Path) -> None:
+def test_local_modules_never_shadow_the_library(tmp_path: Path) -> None:
     (tmp_path / "cqrs.toml").touch()
     (tmp_path / "aggregates").mkdir()
     (tmp_path / "aggregates" / "counter.py").write_text((AGGREGATES / "counter.py").read_text())

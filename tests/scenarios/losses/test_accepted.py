@@ -28,7 +28,7 @@ def accept(counters: TopicHarness, error: CqrsError | None) -> CqrsError | None:
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_events_made_again_after_an_accepted_loss_are_one_more(counters: TopicHarness) -> None:
+def test_remade_events_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
     counters.send(*increments(2, "b"))
     shorten(counters, "commands", 7)
@@ -42,7 +42,7 @@ def test_events_made_again_after_an_accepted_loss_are_one_more(counters: TopicHa
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_events_deleted_after_an_accepted_loss_are_one_more(counters: TopicHarness) -> None:
+def test_deleted_events_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
     decide(counters, 3, subject="b")
     counters.send(*increments(2, "c"))
@@ -57,7 +57,7 @@ def test_events_deleted_after_an_accepted_loss_are_one_more(counters: TopicHarne
 
 
 @pytest.mark.pins("one-outcome")
-def test_the_way_out_of_lost_outcomes_decides_nothing_again(counters: TopicHarness) -> None:
+def test_accepting_lost_outcomes_repeats_nothing(counters: TopicHarness) -> None:
     decide(counters, 5)
     remake(counters, "outcomes")
     forget_group(counters)
@@ -68,7 +68,7 @@ def test_the_way_out_of_lost_outcomes_decides_nothing_again(counters: TopicHarne
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_and_events_lost_at_once_have_a_way_out(counters: TopicHarness) -> None:
+def test_two_losses_at_once_are_accepted(counters: TopicHarness) -> None:
     decide(counters, 10)
     remake(counters, "commands", "events")
     counters.send(*increments(3, first=10))
@@ -78,7 +78,7 @@ def test_commands_and_events_lost_at_once_have_a_way_out(counters: TopicHarness)
 
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("once", [True, False])
-def test_a_loss_is_accepted_though_nothing_is_decided(counters: TopicHarness, once: bool) -> None:
+def test_a_loss_is_accepted_without_commands(counters: TopicHarness, once: bool) -> None:
     decide(counters, 5)
     remake(counters, "outcomes")
     error = owned(counters.plan())
@@ -90,7 +90,7 @@ def test_a_loss_is_accepted_though_nothing_is_decided(counters: TopicHarness, on
     assert owned(counters.plan()) is None
 
 
-def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(counters: TopicHarness) -> None:
+def test_an_old_acceptance_skips_deleted_offset(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
     shorten(counters, "commands", 4)
@@ -101,9 +101,7 @@ def test_a_loss_accepted_before_is_passed_over_where_its_offset_is_deleted(count
 
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize("kind", ["commands", "outcomes"])
-def test_an_accepted_place_stands_though_the_position_moves_past_control_records(
-    counters: TopicHarness, kind: Kind
-) -> None:
+def test_acceptance_stands_across_control_records(counters: TopicHarness, kind: Kind) -> None:
     decide(counters, 5)
     remake(counters, kind)
     assert accept(counters, owned(counters.plan())) is None
@@ -115,7 +113,7 @@ def test_an_accepted_place_stands_though_the_position_moves_past_control_records
 
 
 @pytest.mark.pins("one-outcome")
-def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(counters: TopicHarness) -> None:
+def test_old_acceptance_covers_no_new_loss(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     quietly(counters.plan(accept_loss=["counter:0@3"]))
     decide(counters, 3, first=5)
@@ -128,7 +126,7 @@ def test_a_word_of_an_earlier_loss_changes_nothing_after_the_next_one(counters: 
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_deleted_after_an_accepted_loss_are_one_more(counters: TopicHarness) -> None:
+def test_deleted_commands_are_a_second_loss(counters: TopicHarness) -> None:
     decide(counters, 5)
     remake(counters, "outcomes")
     assert accept(counters, owned(counters.plan())) is None
@@ -143,9 +141,7 @@ def test_commands_deleted_after_an_accepted_loss_are_one_more(counters: TopicHar
 
 @pytest.mark.pins("verifiable")
 @pytest.mark.parametrize(("old", "new"), [(5, 8), (1, 3), (5, 3)])
-def test_commands_made_again_are_proved_also_when_some_are_deleted(
-    counters: TopicHarness, old: int, new: int
-) -> None:
+def test_verify_proves_remade_and_shortened_commands(counters: TopicHarness, old: int, new: int) -> None:
     decide(counters, old)
     remake(counters, "commands")
     counters.send(*increments(new, first=old))

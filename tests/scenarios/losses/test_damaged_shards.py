@@ -55,9 +55,7 @@ DAMAGE: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize(
     "how", sampled(DAMAGE, "both heads zeroed", "all pages behind the heads flipped", "cut in the middle")
 )
-def test_a_killed_owners_shard_that_was_damaged_since_is_set_aside_and_rebuilt(
-    bank: TopicHarness, how: str
-) -> None:
+def test_killed_owners_damaged_shard_is_rebuilt(bank: TopicHarness, how: str) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:600])
     assert Process(bank.plan(), KILLED).killed()
@@ -75,7 +73,7 @@ def test_a_killed_owners_shard_that_was_damaged_since_is_set_aside_and_rebuilt(
 
 @pytest.mark.pins("state-is-events")
 @pytest.mark.parametrize("first", sampled(range(2, 30, 3), 2, 11))
-def test_wherever_three_pages_are_flipped_nothing_is_decided_wrongly(bank: TopicHarness, first: int) -> None:
+def test_flipped_pages_change_no_decision(bank: TopicHarness, first: int) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:600])
     assert Process(bank.plan(), KILLED).killed()
@@ -85,7 +83,7 @@ def test_wherever_three_pages_are_flipped_nothing_is_decided_wrongly(bank: Topic
     bank.check()
 
 
-def test_shards_that_were_exchanged_are_set_aside_and_rebuilt(bank: TopicHarness) -> None:
+def test_exchanged_shards_are_rebuilt(bank: TopicHarness) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:600])
     quietly(bank.plan())
@@ -99,7 +97,7 @@ def test_shards_that_were_exchanged_are_set_aside_and_rebuilt(bank: TopicHarness
     bank.check()
 
 
-def test_another_applications_shard_is_set_aside_and_rebuilt(
+def test_another_applications_shard_is_rebuilt(
     bank: TopicHarness, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     theirs = TopicHarness(connection, f"{prefix}other.", tmp_path, "bank_account", partitions=2)
@@ -115,7 +113,7 @@ def test_another_applications_shard_is_set_aside_and_rebuilt(
 
 
 @pytest.mark.pins("state-is-events")
-def test_an_old_shard_put_back_in_place_catches_up(bank: TopicHarness) -> None:
+def test_an_old_shard_catches_up(bank: TopicHarness) -> None:
     commands = list(mixture(900))
     bank.send(*commands[:300])
     quietly(bank.plan())
@@ -131,7 +129,7 @@ def test_an_old_shard_put_back_in_place_catches_up(bank: TopicHarness) -> None:
     bank.check()
 
 
-def test_a_state_folder_deleted_under_an_owner_at_work_costs_a_rebuild(counters: TopicHarness) -> None:
+def test_deleted_state_folder_costs_a_rebuild(counters: TopicHarness) -> None:
     owner = Process(counters.plan(once=False))
     counters.send(*increments(5))
     eventually(lambda: len(counters.outcomes()) == 5)
@@ -143,7 +141,7 @@ def test_a_state_folder_deleted_under_an_owner_at_work_costs_a_rebuild(counters:
     counters.check()
 
 
-def test_a_map_that_is_full_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_map_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LmdbStore.__init__, "__kwdefaults__", {"readonly": False, "map_size": 128 << 10})
     bank.send(*(command("bank_account.Open", f"a{n}", "o", {"owner": "x" * 1000}) for n in range(1000)))
     quietly(bank.plan())
@@ -162,7 +160,7 @@ def files_end_at(size: int) -> Iterator[None]:
 
 
 @pytest.mark.pins("state-is-events")
-def test_a_disk_that_is_full_stops_it_clearly_and_it_goes_on_once_there_is_room(
+def test_a_full_disk_stops_it_clearly(
     counters: TopicHarness,
 ) -> None:
     counters.send(*increments(3), *(s for n in range(1500) for s in increments(1, "s" * 400 + str(n))))
@@ -188,9 +186,7 @@ def disk(counters: TopicHarness) -> Iterator[Path]:
     subprocess.run(["umount", "--lazy", place], check=True)
 
 
-def test_a_small_disk_that_fills_up_stops_it_clearly_and_it_goes_on_once_grown(
-    counters: TopicHarness, disk: Path
-) -> None:
+def test_a_grown_disk_lets_it_continue(counters: TopicHarness, disk: Path) -> None:
     counters.send(*(s for n in range(1500) for s in increments(1, "s" * 400 + str(n))))
     error = owned(counters.plan())
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
@@ -200,9 +196,7 @@ def test_a_small_disk_that_fills_up_stops_it_clearly_and_it_goes_on_once_grown(
     counters.check()
 
 
-def test_a_shard_that_became_read_only_stops_it_before_anything_is_decided(
-    counters: TopicHarness, disk: Path
-) -> None:
+def test_read_only_shard_stops_it_first(counters: TopicHarness, disk: Path) -> None:
     counters.send(*increments(3))
     quietly(counters.plan())
     counters.send(*increments(3, first=3))

@@ -46,7 +46,7 @@ def limit(harness: TopicHarness, kind: Kind, size: int) -> None:
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_a_lost_offset_of_the_group_does_not_matter(decided: TopicHarness) -> None:
+def test_lost_group_offsets_do_not_matter(decided: TopicHarness) -> None:
     forget_group(decided)
     quietly(decided.plan())
     decided.check()
@@ -54,7 +54,7 @@ def test_a_lost_offset_of_the_group_does_not_matter(decided: TopicHarness) -> No
 
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("offset", [3, 8, 10])
-def test_an_offset_moved_by_somebody_stops_it_until_accepted(decided: TopicHarness, offset: int) -> None:
+def test_moved_offset_stops_it_until_accepted(decided: TopicHarness, offset: int) -> None:
     move_group(decided, offset)
     place = way_out(owned(decided.plan()))
     assert way_out(owned(decided.plan())) == place == "counter:0@5"
@@ -64,9 +64,7 @@ def test_an_offset_moved_by_somebody_stops_it_until_accepted(decided: TopicHarne
 
 
 @pytest.mark.parametrize("metadata", [b"\xff\xfe", b"x", b"{}", b"[" * 5000])
-def test_what_another_client_committed_with_an_offset_is_no_claim(
-    decided: TopicHarness, metadata: bytes
-) -> None:
+def test_foreign_metadata_is_not_a_claim(decided: TopicHarness, metadata: bytes) -> None:
     with raw(decided.connection) as requests:
         requests.commit(decided.topics.group, decided.topics.commands, 0, 3, metadata[:4096])
     assert way_out(owned(decided.plan())) == "counter:0@5"
@@ -77,12 +75,12 @@ def test_what_another_client_committed_with_an_offset_is_no_claim(
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_an_offset_beyond_the_end_stops_it(decided: TopicHarness) -> None:
+def test_offset_beyond_the_end_stops_it(decided: TopicHarness) -> None:
     move_group(decided, 99)
     assert "offset 99 is committed but the log ends at 10" in str(owned(decided.plan()))
 
 
-def test_an_operator_may_skip_commands_and_is_believed_once(decided: TopicHarness) -> None:
+def test_an_accepted_skip_counts_once(decided: TopicHarness) -> None:
     move_group(decided, 8)
     quietly(decided.plan(accept_loss=["counter:0@8"]))
     assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
@@ -90,14 +88,14 @@ def test_an_operator_may_skip_commands_and_is_believed_once(decided: TopicHarnes
     assert offsets(decided) == [0, 1, 2, 3, 4, 8, 9]
 
 
-def test_an_accepted_place_that_is_no_more_in_the_log_is_refused(decided: TopicHarness) -> None:
+def test_accepting_a_deleted_place_is_refused(decided: TopicHarness) -> None:
     plan = decided.plan(accept_loss=["counter:0@6"])
     shorten(decided, "commands", 7)
     error = owned(plan)
     assert error and error.exit_code == 2 and "7 to 10" in error.hint
 
 
-def test_an_accepted_place_before_what_was_decided_changes_nothing(decided: TopicHarness) -> None:
+def test_accepting_an_earlier_place_changes_nothing(decided: TopicHarness) -> None:
     quietly(decided.plan(accept_loss=["counter:0@3"]))
     decided.check()
     forget_group(decided)
@@ -106,7 +104,7 @@ def test_an_accepted_place_before_what_was_decided_changes_nothing(decided: Topi
 
 
 @pytest.mark.pins("one-outcome")
-def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(decided: TopicHarness) -> None:
+def test_lost_offset_never_revives_an_acceptance(decided: TopicHarness) -> None:
     move_group(decided, 8)
     plan = decided.plan(once=False, accept_loss=["counter:0@8"])
     with running(plan):
@@ -119,7 +117,7 @@ def test_an_accepted_place_is_not_gone_back_to_when_the_offset_is_lost(decided: 
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(decided: TopicHarness) -> None:
+def test_deleted_undecided_commands_stop_it(decided: TopicHarness) -> None:
     shorten(decided, "commands", 7)
     place = way_out(owned(decided.plan()))
     assert place == "counter:0@7"
@@ -127,14 +125,14 @@ def test_commands_deleted_before_they_were_decided_stop_it_until_accepted(decide
     assert offsets(decided) == [0, 1, 2, 3, 4, 7, 8, 9]
 
 
-def test_commands_deleted_after_they_were_decided_do_not_matter(decided: TopicHarness) -> None:
+def test_deleted_decided_commands_do_not_matter(decided: TopicHarness) -> None:
     shorten(decided, "commands", 5)
     quietly(decided.plan())
     assert offsets(decided) == list(range(10))
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_a_topic_created_again_stops_it_until_accepted(decided: TopicHarness) -> None:
+def test_remade_commands_stop_it_until_accepted(decided: TopicHarness) -> None:
     remake(decided, "commands")
     decided.send(*increments(2, first=10))
     place = way_out(owned(decided.plan()))
@@ -174,7 +172,7 @@ def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_a_topic_that_was_grown_is_refused(decided: TopicHarness) -> None:
+def test_a_grown_topic_is_refused(decided: TopicHarness) -> None:
     admin = AdminClient(decided.connection.librdkafka())
     for kind in KINDS:
         grown = NewPartitions(decided.topics.name(kind), 2)
@@ -187,9 +185,7 @@ def test_a_topic_that_was_grown_is_refused(decided: TopicHarness) -> None:
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_a_foreign_transaction_that_may_hide_an_outcome_stops_it(
-    decided: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_foreign_open_transaction_stops_it(decided: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
     foreign.init_transactions(10)
     foreign.begin_transaction()
@@ -214,7 +210,7 @@ def bulky(size: int) -> str:
 
 
 @pytest.mark.pins("all-or-none")
-def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(bank: TopicHarness) -> None:
+def test_refused_record_ends_the_run(bank: TopicHarness) -> None:
     accounts = [n for n in range(60) if bank.home(f"a{n}") == 0]
     owners = {accounts[20]: bulky(20_000)}
     bank.send(
@@ -236,7 +232,7 @@ def test_a_record_that_the_broker_refuses_ends_the_run_after_its_neighbours(bank
 
 
 @pytest.mark.pins("bad-input")
-def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(counters: TopicHarness) -> None:
+def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
     small = [Sent(os.urandom(500), b"a")] * 20
     counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *small, *increments(3, first=3))
     plan = counters.plan()
@@ -258,9 +254,7 @@ def test_a_dead_letter_that_the_broker_refuses_is_given_up_without_its_bytes(cou
     [(b"a", bytes(65 * 1024 * 1024)), (bytes(65 * 1024 * 1024), b"x"), (bulky(1_900_000).encode(), b"x")],
     ids=["value", "key", "key that packs badly"],
 )
-def test_a_record_that_unpacks_to_more_than_any_broker_takes_fails_alone(
-    counters: TopicHarness, key: bytes, value: bytes
-) -> None:
+def test_a_decompression_bomb_fails_alone(counters: TopicHarness, key: bytes, value: bytes) -> None:
     counters.send(*increments(2))
     packing = producer(
         counters.connection,

@@ -29,7 +29,7 @@ def expire(counters: TopicHarness) -> Expire:
 
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("machine", ["state", "another"])
-def test_an_idle_partition_without_outcomes_goes_on(
+def test_idle_partition_without_outcomes_goes_on(
     counters: TopicHarness, expire: Expire, machine: str
 ) -> None:
     """Retention of records that were decided long ago is not a loss."""
@@ -44,7 +44,7 @@ def test_an_idle_partition_without_outcomes_goes_on(
 
 
 @pytest.mark.parametrize("machine", ["state", "another"])
-def test_so_does_one_that_never_had_an_event(counters: TopicHarness, expire: Expire, machine: str) -> None:
+def test_partition_without_events_goes_on(counters: TopicHarness, expire: Expire, machine: str) -> None:
     counters.send(*(command("counter.Reset", "a", f"r{n}") for n in range(3)))
     quietly(counters.plan())
     assert counters.records("events") == []
@@ -56,7 +56,7 @@ def test_so_does_one_that_never_had_an_event(counters: TopicHarness, expire: Exp
     assert [o.data.offset for o in counters.outcomes()] == [3]
 
 
-def test_a_shard_older_than_the_outcomes_catches_up(counters: TopicHarness, expire: Expire) -> None:
+def test_shard_older_than_outcomes_catches_up(counters: TopicHarness, expire: Expire) -> None:
     counters.send(*increments(5))
     quietly(counters.plan(machine="old"))
     counters.send(*increments(5, first=5))

@@ -42,7 +42,7 @@ def offsets(harness: TopicHarness) -> list[int]:
 
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("count", [3, 5, 20])
-def test_commands_made_again_stop_it_however_many_there_are(decided: TopicHarness, count: int) -> None:
+def test_remade_commands_always_stop_it(decided: TopicHarness, count: int) -> None:
     remake(decided, "commands")
     decided.send(*increments(count, first=5))
     error = owned(decided.plan())
@@ -54,7 +54,7 @@ def test_commands_made_again_stop_it_however_many_there_are(decided: TopicHarnes
     assert offsets(decided) == [0, 1, 2, 3, 4, *range(count)]
 
 
-def test_all_topics_made_again_are_a_new_beginning(decided: TopicHarness) -> None:
+def test_remade_topics_are_a_new_beginning(decided: TopicHarness) -> None:
     remake(decided, *KINDS)
     decided.send(*increments(3))
     quietly(decided.plan())
@@ -63,7 +63,7 @@ def test_all_topics_made_again_are_a_new_beginning(decided: TopicHarness) -> Non
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_made_again_under_an_owner_at_work_stop_it(counters: TopicHarness) -> None:
+def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(offsets(counters)) == 5)
@@ -76,7 +76,7 @@ def test_commands_made_again_under_an_owner_at_work_stop_it(counters: TopicHarne
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
-def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
+def test_logs_remade_meanwhile_stop_it(
     counters: TopicHarness, kind: Kind, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A delivery report is no look that may be stale: it is believed at once.
@@ -93,7 +93,7 @@ def test_what_it_writes_to_made_again_under_an_owner_at_work_stops_it(
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_an_event_without_its_commands_outcome_stops_it(decided: TopicHarness) -> None:
+def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
     kept = decided.records("outcomes")[:4]
     remake(decided, "outcomes")
     forget_group(decided)
@@ -107,9 +107,7 @@ def test_an_event_without_its_commands_outcome_stops_it(decided: TopicHarness) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_topic_deleted_under_an_owner_at_work_stops_it_once_it_is_needed(
-    counters: TopicHarness, kind: Kind
-) -> None:
+def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> None:
     owner = Process(counters.plan(once=False), constants=IMPATIENT)
     counters.send(*increments(5))
     eventually(lambda: len(offsets(counters)) == 5)
@@ -122,7 +120,7 @@ def test_a_topic_deleted_under_an_owner_at_work_stops_it_once_it_is_needed(
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(decided: TopicHarness) -> None:
+def test_commands_deleted_unread_stop_it(decided: TopicHarness) -> None:
     decided.send(*increments(30, first=5))
     sleeper = Process(decided.plan(), "decide.before:1:stop", most=10)
     eventually(sleeper.stopped)
@@ -137,7 +135,7 @@ def test_commands_deleted_before_a_slow_owner_came_to_them_stop_it(decided: Topi
 
 
 @pytest.mark.pins("nothing-skipped")
-def test_an_offset_that_is_forgotten_under_an_owner_at_work_is_put_back(counters: TopicHarness) -> None:
+def test_forgotten_offset_is_committed_again(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(lambda: counters.standing()[0] == 5)
@@ -150,9 +148,7 @@ def test_an_offset_that_is_forgotten_under_an_owner_at_work_is_put_back(counters
     counters.check()
 
 
-def test_a_topic_that_a_broker_denies_for_a_moment_stops_nothing(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_topic_denied_briefly_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     poll, denied = Owner.poll, iter([True, True])
 
     def deny_twice(tenure: Owner) -> list[Record]:

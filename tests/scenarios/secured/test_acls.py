@@ -27,7 +27,7 @@ WINDOW = timedelta(hours=24)
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_the_page_says_what_each_role_needs(role: Role) -> None:
+def test_the_page_lists_each_roles_needs(role: Role) -> None:
     assert sorted(documented(role)) == sorted(needs(role, Topics("bank_account")))
     prefixed = Topics("bank_account", "shop.")
     assert sorted(renamed(documented(role), prefixed)) == sorted(needs(role, prefixed))
@@ -99,13 +99,13 @@ def user(request: pytest.FixtureRequest, users: Users, topics: Topics) -> User:
 
 
 @pytest.mark.kafka
-def test_doctor_is_content_with_what_the_page_grants(user: User) -> None:
+def test_doctor_accepts_the_documented_acls(user: User) -> None:
     assert user.missing() == set()
     assert {check.status for check in user.checks()} == {"ok"}
 
 
 @pytest.mark.kafka
-def test_doctor_names_each_acl_that_is_taken_away(user: User) -> None:
+def test_doctor_names_each_missing_acl(user: User) -> None:
     for need in user.needs:
         user.without(need)
         found = user.missing()
@@ -115,7 +115,7 @@ def test_doctor_names_each_acl_that_is_taken_away(user: User) -> None:
 
 
 @pytest.mark.kafka
-def test_init_may_be_asked_before_there_are_topics(secured: Secured, users: Users) -> None:
+def test_init_needs_no_earlier_topics(secured: Secured, users: Users) -> None:
     topics = Topics("counter", f"{secured.folder.name}.new.")
     operator = users("operator", topics, "init")
     with Admin(operator.connection) as admin:
@@ -123,9 +123,7 @@ def test_init_may_be_asked_before_there_are_topics(secured: Secured, users: User
 
 
 @pytest.mark.kafka
-def test_run_names_each_acl_that_it_lacks_before_it_begins(
-    secured: Secured, users: Users, tmp_path: Path, prefix: str
-) -> None:
+def test_run_names_missing_acls_first(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
     counters = TopicHarness(secured.administrator, prefix, tmp_path)
     runner = users(f"{prefix}runner", counters.topics, "run")
     counters.send(*increments(3))
@@ -141,9 +139,7 @@ def test_run_names_each_acl_that_it_lacks_before_it_begins(
 
 
 @pytest.mark.kafka
-def test_a_run_that_loses_an_acl_ends_and_names_it(
-    secured: Secured, users: Users, tmp_path: Path, prefix: str
-) -> None:
+def test_losing_an_acl_ends_the_run(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
     counters = TopicHarness(secured.administrator, prefix, tmp_path)
     runner = users(f"{prefix}runner", counters.topics, "run")
     counters.connection = runner.connection
@@ -162,9 +158,7 @@ def test_a_run_that_loses_an_acl_ends_and_names_it(
 
 
 @pytest.mark.kafka
-def test_a_reader_may_verify_and_is_told_what_it_lacks(
-    secured: Secured, users: Users, tmp_path: Path, prefix: str
-) -> None:
+def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
     counters = TopicHarness(secured.administrator, prefix, tmp_path)
     counters.send(*increments(3))
     quietly(counters.plan())
@@ -192,7 +186,7 @@ def test_a_reader_may_verify_and_is_told_what_it_lacks(
         ("init", ("init", "counter"), "DescribeConfigs on topic {}events"),
     ],
 )
-def test_other_commands_name_the_acl_that_they_lack(
+def test_other_commands_name_missing_acls(
     secured: Secured,
     users: Users,
     topics: Topics,

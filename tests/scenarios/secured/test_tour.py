@@ -112,7 +112,7 @@ def files(folder: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 @pytest.mark.pins("no-foreign-code")
-def test_each_role_does_its_work_and_no_secret_is_seen(
+def test_each_role_works_without_leaking_secrets(
     secured: Secured, secured_project: SecuredProject, users: dict[str, Path]
 ) -> None:
     """Looks at `ps`, environments, Spark's UI, event log and log, and every output of every command."""
@@ -155,7 +155,7 @@ def test_each_role_does_its_work_and_no_secret_is_seen(
     assert [path for path, content in kept.items() if SECRET.encode() in content] == []
 
 
-def test_with_certificates_it_works_alike(
+def test_certificates_work_like_passwords(
     secured: Secured, secured_project: SecuredProject, prefix: str
 ) -> None:
     user, topics = f"{prefix}certified", Topics("counter", prefix)

@@ -25,9 +25,7 @@ def decided(harness: TopicHarness, count: int, partition: int = 0) -> None:
 
 @pytest.mark.pins("one-owner")
 @pytest.mark.parametrize("elsewhere", ["state", "other"], ids=["one state folder", "two state folders"])
-def test_the_newer_takes_over_under_load_and_no_partition_goes_back(
-    bank: TopicHarness, elsewhere: str
-) -> None:
+def test_the_newer_run_takes_every_partition(bank: TopicHarness, elsewhere: str) -> None:
     commands = list(mixture(3000))
     bank.send(*commands[:2500])
     older_plan, newer_plan = bank.plan(once=False), bank.plan(once=False, machine=elsewhere)
@@ -72,7 +70,7 @@ def before_its_terminal_claim(monkeypatch: pytest.MonkeyPatch, rival: Callable[[
 
 @pytest.mark.pins("one-owner")
 @pytest.mark.parametrize("moment", [before_its_fence, before_its_terminal_claim])
-def test_a_run_that_is_being_stopped_does_not_end_the_one_that_takes_over(
+def test_a_stopping_run_spares_its_successor(
     counters: TopicHarness,
     monkeypatch: pytest.MonkeyPatch,
     moment: Callable[[pytest.MonkeyPatch, Callable[[], None]], None],

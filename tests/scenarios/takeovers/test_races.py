@@ -23,9 +23,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.pins("one-owner")
-def test_being_fenced_by_nobody_who_claims_is_no_takeover(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fence_without_claim_is_harmless(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     counters.send(*increments(5))
     finish: Any = FencedWriter._finish
 
@@ -40,7 +38,7 @@ def test_being_fenced_by_nobody_who_claims_is_no_takeover(
     counters.check()
 
 
-def test_a_contradiction_seen_while_another_run_makes_the_first_claim_is_a_takeover(
+def test_a_contradiction_during_takeover_is_takeover(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(10))
@@ -58,7 +56,7 @@ def test_a_contradiction_seen_while_another_run_makes_the_first_claim_is_a_takeo
     counters.check("other")
 
 
-def test_a_log_that_ends_too_early_for_a_moment_is_no_contradiction(
+def test_briefly_short_log_contradicts_nothing(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(5))
@@ -77,9 +75,7 @@ def test_a_log_that_ends_too_early_for_a_moment_is_no_contradiction(
     counters.check()
 
 
-def test_a_log_that_ends_before_what_is_read_for_a_moment_stops_nothing(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
     counters.send(*increments(5, first=5))
@@ -97,9 +93,7 @@ def test_a_log_that_ends_before_what_is_read_for_a_moment_stops_nothing(
     counters.check("other")
 
 
-def test_a_shard_that_is_taken_while_the_claims_are_read_is_not_warmed(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     counters.send(*increments(5))
     quietly(counters.plan())
     plan = counters.plan()

@@ -36,9 +36,7 @@ def taken_over(project: Project, before: set[tuple[str, int]]) -> None:
 
 
 @pytest.mark.pins("one-owner")
-def test_with_state_folders_of_their_own_the_newer_takes_over_also_while_the_older_is_being_stopped(
-    project: Project, tmp_path: Path
-) -> None:
+def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Path) -> None:
     project.cqrs("init", "counter")
 
     def run(folder: str) -> "AbstractContextManager[subprocess.Popen[str]]":

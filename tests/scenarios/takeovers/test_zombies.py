@@ -58,7 +58,7 @@ def ends(behind: TopicHarness) -> list[int]:
 
 
 @pytest.mark.pins("one-owner")
-def test_paused_beyond_the_transactions_timeout_it_writes_nothing_behind_its_successor(
+def test_a_paused_owner_writes_nothing_late(
     behind: TopicHarness,
 ) -> None:
     sleeper = paused_until_its_transaction_is_aborted(behind)
@@ -71,7 +71,7 @@ def test_paused_beyond_the_transactions_timeout_it_writes_nothing_behind_its_suc
 
 
 @pytest.mark.pins("one-owner")
-def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(behind: TopicHarness) -> None:
+def test_a_paused_owner_without_rival_continues(behind: TopicHarness) -> None:
     sleeper = paused_until_its_transaction_is_aborted(behind)
     owner = behind.owner()
     sleeper.signal(signal.SIGCONT)
@@ -80,9 +80,7 @@ def test_paused_beyond_the_transactions_timeout_with_no_rival_it_goes_on(behind:
     behind.check()
 
 
-def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_that_never_returns(
-    behind: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pause_is_not_a_stuck_call(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, ends = [1000.0], list[int]()
     monkeypatch.setattr("cqrs_cli.owner.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("os._exit", ends.append)
@@ -103,9 +101,7 @@ def test_what_its_calls_waited_for_while_it_was_paused_is_not_taken_for_a_call_t
 
 
 @pytest.mark.pins("state-is-events")
-def test_its_shard_is_set_aside_if_it_was_stopped_in_the_middle_of_a_change(
-    behind: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shard_stopped_mid_change_is_replaced(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
     sleeper = Process(behind.plan(), IN_A_CHANGE, most=50, apply_every=150)
     eventually(sleeper.stopped)
@@ -134,9 +130,7 @@ def in_a_change(shard: Path) -> Iterator[None]:
         process.kill()
 
 
-def test_an_owner_whose_shard_is_never_let_go_ends_its_task_and_the_next_one_sets_it_aside(
-    behind: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stuck_shard_ends_its_owner(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
     owner = Process(behind.plan(once=False), constants={"cqrs_cli.owner.supervisor:STUCK": 3.0})
     eventually(lambda: len(behind.outcomes()) == 700)
