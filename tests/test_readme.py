@@ -15,7 +15,8 @@ from cqrs_cli import registry
 from cqrs_cli.cli import main
 from cqrs_cli.cli.command import Call
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, decide_batch
+from cqrs_cli.core.context import Context
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.kafka import readers

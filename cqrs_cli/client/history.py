@@ -8,7 +8,7 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.timestamps import parse_moment, rfc3339
+from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
@@ -44,7 +44,7 @@ def parse_at(text: str | None) -> Within:
         version = int(text)
         return lambda folded: folded.version <= version
     try:
-        latest = rfc3339(parse_moment(text))
+        latest = rfc3339(parse_timestamp(text))
     except ValueError as error:
         raise UsageError(f"--at: {error}", "give a version or a time") from None
     return lambda folded: folded.time <= latest

@@ -4,22 +4,21 @@ Commands are decided in offset order, later ones seeing what earlier ones change
 no difference: the same records give the same bytes.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 
 from msgspec import UNSET, UnsetType
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Rejected
 from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.context import Context, Decisions, OutputRecord
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.handle import MAX_BYTES, decide_one
+from cqrs_cli.core.handle import decide_one
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope, UndecidableError, read_command
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.fingerprint import fingerprint
-from cqrs_cli.core.messages.nesting import check_depth
+from cqrs_cli.core.messages.nesting import check_nesting
 from cqrs_cli.core.messages.outcome import (
-    DeadLetter,
     Original,
     Verdict,
     WrittenOutcome,
@@ -30,38 +29,6 @@ from cqrs_cli.core.messages.outcome import (
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.stored import DedupEntry
-
-#: (value, key, timestamp in ms): what is produced, to the partition of the input.
-Output = tuple[bytes, bytes | None, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """What deciding may ask. All functions answer for this partition as it stands before the batch."""
-
-    partition: int
-    state: Callable[[str], Folded | None]  # aggregate id → its state, None if it does not exist
-    remembered: Callable[[str, str], DedupEntry | None]  # (subject, command id) → the first decision on it
-    now: Callable[[], int]  # the owner's clock, ms: asked for expiry only
-    partition_of: Callable[[bytes], int] | None = None  # where a key hashes to; None: not checked
-    topic: str = ""  # the commands topic, named in dead letters
-    window: int = 24 * 3600 * 1000  # how long an id is remembered, ms
-    clock: int = 0  # the greatest timestamp of the records before the batch, ms
-    max_event_bytes: int = MAX_BYTES  # of one event record: value, key and headers
-    refused: frozenset[int] = frozenset()  # offsets whose bytes are not looked at (`run --fail`)
-
-
-@dataclass(slots=True)
-class Decisions:
-    """What a batch comes to. `states` and `remembered` are what changed; `clock` is the new running maximum."""
-
-    clock: int
-    events: list[Output] = field(default_factory=list)
-    outcomes: list[Output] = field(default_factory=list)
-    dead_letters: list[DeadLetter] = field(default_factory=list)
-    states: dict[str, Folded] = field(default_factory=dict)
-    remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
-    counts: dict[str, int] = field(default_factory=dict)
 
 
 def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: Context) -> Decisions:
@@ -172,7 +139,7 @@ class _Batch:
             if not data.isascii():
                 data.decode()
             if self.aggregate.may_nest:
-                check_depth(data)
+                check_nesting(data)
             return decode(data)
         except RecursionError:
             raise UndecidableError("INVALID_PAYLOAD", "nested too deeply") from None
@@ -203,7 +170,7 @@ class _Batch:
         return False
 
     def _accept(
-        self, envelope: CommandEnvelope, verdict: Verdict, accepted: tuple[list[Output], Folded] | None
+        self, envelope: CommandEnvelope, verdict: Verdict, accepted: tuple[list[OutputRecord], Folded] | None
     ) -> None:
         if accepted is None:
             verdict.status = "unchanged"

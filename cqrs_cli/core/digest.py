@@ -22,6 +22,6 @@ def add(total: int, digest: int) -> int:
     return (total + digest) % MODULUS
 
 
-def show(total: int) -> str:
+def as_hex(total: int) -> str:
     """A sum as 64 hex digits."""
     return f"{total:064x}"

@@ -1,23 +1,18 @@
 """Deciding one command: the only place that calls an aggregate's `decide`."""
 
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
-from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Rejected
 from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.context import MAX_BYTES, MAX_EVENTS, Context, OutputRecord
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.command import CommandEnvelope, UndecidableError
 from cqrs_cli.core.messages.event import WrittenEvent
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
-
-if TYPE_CHECKING:
-    from cqrs_cli.core.decide import Context, Output
-
-MAX_EVENTS = 10_000
-MAX_BYTES = 8 * 1024 * 1024
 
 #: What a record's headers, batch and field overhead take of the broker's limit, in bytes (Kafka's record format v2).
 RECORD_OVERHEAD = 512
@@ -25,13 +20,13 @@ RECORD_OVERHEAD = 512
 
 def decide_one(
     aggregate: Aggregate,
-    context: "Context",
+    context: Context,
     record: Record,
     envelope: CommandEnvelope,
     command: Command,
     before: Folded | None,
     time: str,
-) -> "tuple[list[Output], Folded] | None":
+) -> tuple[list[OutputRecord], Folded] | None:
     """The events of one command and the state they lead to, None if there are none.
 
     Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
@@ -64,7 +59,7 @@ def decide_one(
                 raise UndecidableError(
                     "HANDLER_ERROR", f"decide yielded {type(event).__name__}, which is no event"
                 )
-            data = aggregate.written(event)
+            data = aggregate.encode_checked(event)
             state = aggregate.round_trip(evolve(state, aggregate.decode_event[kind](data)))
             datas.append((kind, data))
     except (UndecidableError, KeyboardInterrupt):
@@ -86,13 +81,13 @@ def _worded(rejected: Rejected) -> Rejected:
 
 def _write(
     source: str,
-    context: "Context",
+    context: Context,
     record: Record,
     envelope: CommandEnvelope,
     datas: list[tuple[str, bytes]],
     version: int,
     time: str,
-) -> "list[Output]":
+) -> list[OutputRecord]:
     """The event records; raises `UndecidableError` (TOO_LARGE) if the broker would refuse one."""
     key, timestamp, subject, cause = record.key, record.timestamp, envelope.subject, envelope.id
     assert key is not None
@@ -101,10 +96,10 @@ def _write(
     place = f"{context.partition}/{record.offset}/"
     limit = context.max_event_bytes - len(key) - RECORD_OVERHEAD
     total = 0
-    events: list[Output] = []
+    events: list[OutputRecord] = []
     for index, (kind, data) in enumerate(datas):
         version += 1
-        value = encode(
+        value = encode_json(
             WrittenEvent(
                 "1.0",
                 f"{place}{index}",

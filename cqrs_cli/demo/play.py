@@ -140,13 +140,13 @@ class Play:
                 raise CqrsError(f"the state of partition {part.partition} is gone", "run the demo again")
             count += part.shard.aggregates
             total = digest.add(total, part.shard.digest)
-        return Tally(count, digest.show(total))
+        return Tally(count, digest.as_hex(total))
 
     def replay(self, context: "SparkContext") -> Tally:
         """All accounts from their events alone, as `cqrs replay` folds them."""
         wanted = driver.plan(self.connection, self.topics, self.settings.aggregates, self.settings.root)
         total = driver.replay(context, wanted).total
-        return Tally(total.aggregates, digest.show(total.digest))
+        return Tally(total.aggregates, digest.as_hex(total.digest))
 
 
 def _ignore(_: object) -> None:

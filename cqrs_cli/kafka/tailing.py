@@ -8,7 +8,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.timestamps import parse_moment
+from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
@@ -40,7 +40,7 @@ class Origin(NamedTuple):
             return cls(text)
         if text.isascii() and text.isdigit():
             return cls("offset", int(text))
-        return cls("time", parse_moment(text))
+        return cls("time", parse_timestamp(text))
 
 
 def bounds(

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.decide import Output
+from cqrs_cli.core.context import OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.kafka.clients import producer, until_sent
@@ -158,8 +158,8 @@ class FencedWriter:
     @unwrapped()
     def commit(
         self,
-        events: Sequence[Output],
-        outcomes: Sequence[Output],
+        events: Sequence[OutputRecord],
+        outcomes: Sequence[OutputRecord],
         dead_letters: Iterable[DeadLetter],
         group: Consumer,
         offset: int,
@@ -227,7 +227,9 @@ class FencedWriter:
             TRANSACTION_TIMEOUT,
         )
 
-    def _produce_both(self, events: Sequence[Output], outcomes: Sequence[Output], deadline: float) -> None:
+    def _produce_both(
+        self, events: Sequence[OutputRecord], outcomes: Sequence[OutputRecord], deadline: float
+    ) -> None:
         """In portions of one request a topic, each waiting for the one before.
 
         While a request is on its way and the next one to the same partition is ready, the thread of librdkafka that
@@ -243,7 +245,7 @@ class FencedWriter:
             failpoints.reached("produce.first", self._producer.flush)
             self._produce_all(self._topics.outcomes, _portion(outcomes, number, portions), deadline)
 
-    def _produce_all(self, topic: str, outputs: Sequence[Output], deadline: float) -> None:
+    def _produce_all(self, topic: str, outputs: Sequence[OutputRecord], deadline: float) -> None:
         """The hot path: arguments by position, and only the last record reports where it came to lie."""
         if not outputs:
             return
@@ -286,5 +288,5 @@ class FencedWriter:
         self._least[topic] = max(end, self._least[topic])
 
 
-def _portion(outputs: Sequence[Output], number: int, portions: int) -> Sequence[Output]:
+def _portion(outputs: Sequence[OutputRecord], number: int, portions: int) -> Sequence[OutputRecord]:
     return outputs[number * len(outputs) // portions : (number + 1) * len(outputs) // portions]

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, Decisions, decide_batch
+from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_denied
@@ -172,7 +173,7 @@ class Owner:
                 accepted,
             )
         self.ledger.fold(self.ledger.positions._replace(commands=self.at))
-        self.store.set_code_digest(self.aggregate.code, self.mine.token)
+        self.store.set_code_digest(self.aggregate.code_digest, self.mine.token)
         self.recovered = True
         failpoints.reached("recover.after")
 

@@ -75,7 +75,7 @@ class Plan:
             topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
             partition=unit.partition,
             partitions=ground.partitions,
-            schema=aggregate.schema,
+            schema=aggregate.schema_digest,
             revision=aggregate.decider.revision,
             window_ms=self.window,
         )

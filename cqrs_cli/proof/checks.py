@@ -6,7 +6,7 @@ from datetime import datetime
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope, UndecidableError, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.timestamps import parse_moment, rfc3339
+from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import OutcomeTrace, key_of
 from cqrs_cli.proof.verdict import BLIND, VERSION_REASONS
@@ -95,4 +95,4 @@ def _moment(record: Record, decidedat: str) -> int:
     """When a command was decided, ms; raises `ValueError`. A timestamp that no calendar can say has a text that tells
     another: where an owner went by it, it is the timestamp.
     """
-    return record.timestamp if decidedat == rfc3339(record.timestamp) else parse_moment(decidedat)
+    return record.timestamp if decidedat == rfc3339(record.timestamp) else parse_timestamp(decidedat)

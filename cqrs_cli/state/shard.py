@@ -27,7 +27,7 @@ from typing import NamedTuple
 import msgspec
 
 from cqrs_cli import failpoints
-from cqrs_cli.core.aggregate.aggregate import encode
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.encoding import CODEC
 from cqrs_cli.state.errors import CorruptError, complaints, refuse_network
@@ -192,7 +192,7 @@ def _create(path: Path, identity: Identity) -> Shard:
         folder = _hold(path, undo)
         store = Shard(path, identity.window_ms, folder)
         undo.callback(store.abandon)
-        store.note_identity(encode(identity))
+        store.note_identity(encode_json(identity))
         store.sync()
         failpoints.reached("shard.opening")
         write_mark(folder, "working")  # a crash before this leaves no mark, hence no trust

@@ -9,22 +9,23 @@ from types import ModuleType
 
 import msgspec
 
-from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, State
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.round_trip import BrokenLaw, aggregate_of, decided, evolved
 
 #: A history on its way to the other process: (type, data) of each command.
 Messages = list[list[tuple[str, msgspec.Raw]]]
 
-_PROGRAM = "from cqrs_cli.testing import hash_seed; hash_seed.main()"
+_PROGRAM = "from cqrs_cli.testing import hash_seed; hash_seed.transcribe_stdin()"
 
 
-def check(module: ModuleType, histories: Sequence[Sequence[Command]]) -> None:
+def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[Command]]) -> None:
     """Raises `BrokenLaw` if a process with another hash seed comes to other outcomes or states."""
     aggregate = aggregate_of(module.decider)
     types = {cls: name for name, cls in aggregate.commands.items()}
-    messages = [[(types[type(c)], msgspec.Raw(encode(c))) for c in history] for history in histories]
-    found = _run(module.__name__, encode(messages))
+    messages = [[(types[type(c)], msgspec.Raw(encode_json(c))) for c in history] for history in histories]
+    found = _run(module.__name__, encode_json(messages))
     for history, other in zip(histories, found, strict=True):
         mine = transcript(aggregate, history)
         if mine != other:
@@ -43,7 +44,7 @@ def transcript(aggregate: Aggregate, history: Sequence[Command]) -> list[list[st
         outcome = decided(aggregate, state, command)
         for event in outcome.events:
             state = evolved(aggregate, state, event)
-        lines.append([*outcome.spelled(), encode(state).decode()])
+        lines.append([*outcome.spelled(), encode_json(state).decode()])
     return lines
 
 
@@ -61,9 +62,9 @@ def _run(module: str, messages: bytes) -> list[list[list[str]]]:
     return msgspec.json.decode(done.stdout, type=list[list[list[str]]])
 
 
-def main() -> None:
+def transcribe_stdin() -> None:
     """Histories of the module named on the command line come in on stdin, their transcripts go out."""
     aggregate = aggregate_of(importlib.import_module(sys.argv[1]).decider)
     histories = msgspec.json.decode(sys.stdin.buffer.read(), type=Messages)
     found = [transcript(aggregate, [aggregate.decode_command[t](d) for t, d in h]) for h in histories]
-    sys.stdout.buffer.write(encode(found))
+    sys.stdout.buffer.write(encode_json(found))

@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, TypeVar
 
-from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
 from cqrs_cli.core.aggregate.invalid import raised
-from cqrs_cli.testing import hash_seed
-from cqrs_cli.testing.round_trip import BrokenLaw, Decided, aggregate_of, decided, evolved, round_trip
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.testing.hash_seed import check_hash_seed
+from cqrs_cli.testing.round_trip import BrokenLaw, Decision, aggregate_of, decided, evolved, round_trip
 
-Value = TypeVar("Value")
+_Value = TypeVar("_Value")
 History = list[Command]
 
 
@@ -19,7 +20,7 @@ def check_laws(module: ModuleType, *, examples: int = 200) -> None:
 
     Raises `BrokenLaw`. Needs hypothesis; the module must be importable by its name.
     """
-    hash_seed.check(module, _check(aggregate_of(module.decider), examples))
+    check_hash_seed(module, _check(aggregate_of(module.decider), examples))
 
 
 def laws(decider: Decider[Any, Any, Any], *, examples: int = 200) -> None:
@@ -78,8 +79,8 @@ def _walk(aggregate: Aggregate, commands: Iterable[Command]) -> None:
             state = _evolve(aggregate, state, event)
 
 
-def _decide(aggregate: Aggregate, state: State, command: Command) -> Decided:
-    def run(at: State) -> tuple[Decided, str]:
+def _decide(aggregate: Aggregate, state: State, command: Command) -> Decision:
+    def run(at: State) -> tuple[Decision, str]:
         outcome = decided(aggregate, at, command)
         return outcome, ", ".join(outcome.spelled())
 
@@ -89,24 +90,24 @@ def _decide(aggregate: Aggregate, state: State, command: Command) -> Decided:
 def _evolve(aggregate: Aggregate, state: State, event: Event) -> State:
     def run(at: State) -> tuple[State, str]:
         after = evolved(aggregate, at, event)
-        return after, encode(after).decode()
+        return after, encode_json(after).decode()
 
     return _same_each_time(f"evolve({state!r}, {event!r})", run, aggregate, state, event)
 
 
 def _same_each_time(
     call: str,
-    run: Callable[[State], tuple[Value, str]],
+    run: Callable[[State], tuple[_Value, str]],
     aggregate: Aggregate,
     state: State,
     message: Command | Event,
-) -> Value:
+) -> _Value:
     """What `run` makes of the state: now, again, and of the state once it was stored. What is given must not change."""
-    given = encode([state, message])
+    given = encode_json([state, message])
     try:
         value, first = run(state)
         _, again = run(state)
-        changed = encode([state, message]) != given
+        changed = encode_json([state, message]) != given
         _, stored = run(round_trip(aggregate, state))
     except BrokenLaw:
         raise
@@ -114,7 +115,7 @@ def _same_each_time(
         raise BrokenLaw(f"{call} raised {raised(error)}") from error
     if changed:
         raise BrokenLaw(
-            f"{call} changed what it was given: {given.decode()} is now {encode([state, message]).decode()}"
+            f"{call} changed what it was given: {given.decode()} is now {encode_json([state, message]).decode()}"
         )
     if again != first:
         raise BrokenLaw(f"{call} depends on chance or time: it gives {first}, then {again}")

@@ -3,16 +3,17 @@
 from itertools import islice
 from typing import Any, NamedTuple
 
-from cqrs_cli.core.aggregate.aggregate import Aggregate, encode
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, Rejected, State
-from cqrs_cli.core.handle import MAX_EVENTS
+from cqrs_cli.core.context import MAX_EVENTS
+from cqrs_cli.core.messages.json import encode_json
 
 
 class BrokenLaw(AssertionError):
     """The aggregate breaks a law of the engine: it could not be run, or not be replayed to the same state."""
 
 
-class Decided(NamedTuple):
+class Decision(NamedTuple):
     """What became of a command: its events as they are read back, or why it was rejected."""
 
     events: tuple[Event, ...] = ()
@@ -22,7 +23,9 @@ class Decided(NamedTuple):
         """The same outcome in words; equal outcomes are equal words, in any process."""
         if self.rejected is not None:
             return [f"rejected with {self.rejected.code}: {self.rejected.message}"]
-        return [f"{type(event).__name__} {encode(event).decode()}" for event in self.events] or ["no event"]
+        return [f"{type(event).__name__} {encode_json(event).decode()}" for event in self.events] or [
+            "no event"
+        ]
 
 
 def aggregate_of(decider: Decider[Any, Any, Any]) -> Aggregate:
@@ -30,15 +33,15 @@ def aggregate_of(decider: Decider[Any, Any, Any]) -> Aggregate:
     return Aggregate.of(decider.decide.__module__.rpartition(".")[2], decider)
 
 
-def decided(aggregate: Aggregate, state: State, command: Command) -> Decided:
+def decided(aggregate: Aggregate, state: State, command: Command) -> Decision:
     """Decide; raises `BrokenLaw` for what is no event, and whatever else `decide` raises but `Rejected`."""
     try:
         events = tuple(islice(aggregate.decider.decide(command, state), MAX_EVENTS + 1))
     except Rejected as rejected:
-        return Decided(rejected=rejected)
+        return Decision(rejected=rejected)
     if len(events) > MAX_EVENTS:
         raise BrokenLaw(f"decide yields more than {MAX_EVENTS} events for {command!r}")
-    return Decided(tuple(read_back(aggregate, event) for event in events))
+    return Decision(tuple(read_back(aggregate, event) for event in events))
 
 
 def read_back(aggregate: Aggregate, event: Event) -> Event:
@@ -49,7 +52,7 @@ def read_back(aggregate: Aggregate, event: Event) -> Event:
         raise BrokenLaw(f"{event!r} is no event of this aggregate: evolve takes {known}")
     try:
         aggregate.check_finite(event)
-        back = aggregate.decode_event[kind](encode(event))
+        back = aggregate.decode_event[kind](encode_json(event))
     except (ValueError, TypeError) as error:
         raise BrokenLaw(f"{event!r} does not survive the wire: {error}") from error
     if back != event:

@@ -8,50 +8,50 @@ import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
-from cqrs_cli.testing.round_trip import Decided, aggregate_of, decided, evolved, read_back
+from cqrs_cli.testing.round_trip import Decision, aggregate_of, decided, evolved, read_back
 
-C = TypeVar("C", bound=Command)
-S = TypeVar("S", bound=State)
-E = TypeVar("E", bound=Event)
+_C = TypeVar("_C", bound=Command)
+_S = TypeVar("_S", bound=State)
+_E = TypeVar("_E", bound=Event)
 
 
-def spec(decider: Decider[C, S, E]) -> "Spec[C, S, E]":
+def spec(decider: Decider[_C, _S, _E]) -> "Spec[_C, _S, _E]":
     """A specification of a decider, beginning at version 0. Raises `TypeError` if its annotations are wrong."""
     aggregate = aggregate_of(decider)
     return Spec(aggregate, decider.initial)
 
 
 @dataclass(frozen=True)
-class Spec(Generic[C, S, E]):
+class Spec(Generic[_C, _S, _E]):
     """An aggregate in some state."""
 
     aggregate: Aggregate
-    state: S
+    state: _S
 
-    def given(self, *events: E) -> "Spec[C, S, E]":
+    def given(self, *events: _E) -> "Spec[_C, _S, _E]":
         """After these events, on top of those given before."""
         return Spec(self.aggregate, reduce(self._evolve, events, self.state))
 
-    def when(self, command: C) -> "Outcome[C, S, E]":
+    def when(self, command: _C) -> "Outcome[_C, _S, _E]":
         """Decide a command. Raises `TypeError` for one that `decide` does not take."""
         if type(command) not in self.aggregate.commands.values():
             known = ", ".join(cls.__name__ for cls in self.aggregate.commands.values())
             raise TypeError(f"{command!r} is no command of this aggregate: decide takes {known}")
         return Outcome(self, command, decided(self.aggregate, self.state, command))
 
-    def _evolve(self, state: S, event: Event) -> Any:
+    def _evolve(self, state: _S, event: Event) -> Any:
         return evolved(self.aggregate, state, read_back(self.aggregate, event))
 
 
 @dataclass(frozen=True)
-class Outcome(Generic[C, S, E]):
+class Outcome(Generic[_C, _S, _E]):
     """What became of a command. Every check raises `AssertionError` or returns the outcome, for the next check."""
 
-    before: Spec[C, S, E]
-    command: C
-    decided: Decided
+    before: Spec[_C, _S, _E]
+    command: _C
+    decided: Decision
 
-    def then(self, *events: E) -> "Outcome[C, S, E]":
+    def then(self, *events: _E) -> "Outcome[_C, _S, _E]":
         """Accepted, with exactly these events in this order."""
         __tracebackhide__ = True
         if not events:
@@ -60,7 +60,7 @@ class Outcome(Generic[C, S, E]):
             raise self._failure([repr(event) for event in events], *_differences(self.decided.events, events))
         return self
 
-    def rejected(self, code: str | None = None, message: str | None = None) -> "Outcome[C, S, E]":
+    def rejected(self, code: str | None = None, message: str | None = None) -> "Outcome[_C, _S, _E]":
         """Rejected, with this code and message if they are given."""
         __tracebackhide__ = True
         found = self.decided.rejected
@@ -73,14 +73,14 @@ class Outcome(Generic[C, S, E]):
             raise self._failure([what])
         return self
 
-    def unchanged(self) -> "Outcome[C, S, E]":
+    def unchanged(self) -> "Outcome[_C, _S, _E]":
         """Valid, with nothing to do: no event."""
         __tracebackhide__ = True
         if self.decided.rejected is not None or self.decided.events:
             raise self._failure(["no event"])
         return self
 
-    def state(self, expected: S) -> "Outcome[C, S, E]":
+    def state(self, expected: _S) -> "Outcome[_C, _S, _E]":
         """The state after it."""
         __tracebackhide__ = True
         found = self._after().state
@@ -91,11 +91,11 @@ class Outcome(Generic[C, S, E]):
             )
         return self
 
-    def when(self, command: C) -> "Outcome[C, S, E]":
+    def when(self, command: _C) -> "Outcome[_C, _S, _E]":
         """The next command, decided in the state after this one."""
         return self._after().when(command)
 
-    def _after(self) -> Spec[C, S, E]:
+    def _after(self) -> Spec[_C, _S, _E]:
         return self.before.given(*self.decided.events)  # type: ignore[arg-type]
 
     def _situation(self) -> str:

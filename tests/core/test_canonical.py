@@ -3,14 +3,14 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.aggregate.aggregate import encode
+from cqrs_cli.core.messages.json import encode_json
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 9)))
 def test_a_mapping_is_written_in_one_order(members: dict[str, int]) -> None:
     backwards = dict(reversed(members.items()))
-    assert encode(members) == encode(backwards)
+    assert encode_json(members) == encode_json(backwards)
 
 
 def test_a_set_is_written_in_one_order_under_any_hash_seed() -> None:
-    assert encode({"one", "two", "three", "four"}) == b'["four","one","three","two"]'
+    assert encode_json({"one", "two", "three", "four"}) == b'["four","one","three","two"]'

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, Decisions, Output, decide_batch
+from cqrs_cli.core.context import Context, Decisions, OutputRecord
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
@@ -120,8 +121,8 @@ class Partition:
         self.remembered: dict[tuple[str, str], DedupEntry] = {}
         self.clock = 0
         self.context = context
-        self.events: list[Output] = []
-        self.outcomes: list[Output] = []
+        self.events: list[OutputRecord] = []
+        self.outcomes: list[OutputRecord] = []
         self.dead_letters: list[Any] = []
 
     def feed(self, *records: Record) -> Decisions:

@@ -39,9 +39,9 @@ def test_where_the_id_ends_and_the_state_begins_matters() -> None:
 
 
 def test_the_sum_wraps_and_is_shown_with_64_digits() -> None:
-    assert digest.show(digest.add(digest.MODULUS - 1, 2)) == "0" * 63 + "1"
+    assert digest.as_hex(digest.add(digest.MODULUS - 1, 2)) == "0" * 63 + "1"
 
 
 def test_the_framing_is_fixed_for_ever() -> None:
     framed = b"\x00\x00\x00\x02" + (7).to_bytes(8, "big") + (3).to_bytes(8, "big") + b"id" + b"{ }"
-    assert digest.show(digest.aggregate_digest("id", 7, b"{ }")) == hashlib.sha256(framed).hexdigest()
+    assert digest.as_hex(digest.aggregate_digest("id", 7, b"{ }")) == hashlib.sha256(framed).hexdigest()

@@ -4,7 +4,8 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, Decisions, decide_batch
+from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.demo.play import Performance, Tally, Told

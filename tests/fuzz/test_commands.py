@@ -10,7 +10,8 @@ from msgspec import UNSET
 
 from aggregates import bank_account
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, Decisions, decide_batch
+from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import Folded, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.expected_version import parse_expected

@@ -9,7 +9,8 @@ from aggregates import counter
 from cqrs_cli.cli.output import encode_json
 from cqrs_cli.cli.render.record import document, line
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, decide_batch
+from cqrs_cli.core.context import Context
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record

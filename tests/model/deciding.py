@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from aggregates.counter import decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, decide_batch
+from cqrs_cli.core.context import Context
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome

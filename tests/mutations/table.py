@@ -106,7 +106,7 @@ RULES = [
 DETAILS = [
     Mutation(
         "objects are written in any order of their members",
-        "cqrs_cli/core/aggregate/aggregate.py",
+        "cqrs_cli/core/messages/json.py",
         (('Encoder(order="deterministic")', "Encoder()"),),
         "tests/core/test_canonical.py",
     ),
@@ -193,8 +193,8 @@ DETAILS = [
         "cqrs_cli/core/aggregate/aggregate.py",
         (
             (
-                "        return self.decode_state(self.written(state))",
-                "        self.written(state)\n        return state",
+                "        return self.decode_state(self.encode_checked(state))",
+                "        self.encode_checked(state)\n        return state",
             ),
         ),
         "tests/core/test_fold.py",

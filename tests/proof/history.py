@@ -13,7 +13,8 @@ import pytest
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, Output, decide_batch
+from cqrs_cli.core.context import Context, OutputRecord
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.proof import dedup_index
@@ -210,7 +211,7 @@ def _offset(number: int) -> int:
     return number + number // 3
 
 
-def _laid(outputs: Sequence[Output]) -> list[Record]:
+def _laid(outputs: Sequence[OutputRecord]) -> list[Record]:
     headers: Headers = [*HEADERS]
     return [
         Record(_offset(n), timestamp, key, value, headers)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from cqrs_cli.core.aggregate.aggregate import encode
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -17,7 +17,7 @@ def counted(
     subject: str, version: int, by: int = 1, *, time: str = NOON, id: str = "", type: str = "Incremented"
 ) -> bytes:
     """An event of the aggregate `counter`, as it stands in the log."""
-    return encode(
+    return encode_json(
         {
             "specversion": "1.0",
             "id": id or f"0/{version}/0",

@@ -19,7 +19,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are it
 from cqrs_cli import registry
 from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, Decisions, decide_batch
+from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
@@ -195,7 +196,7 @@ class TopicHarness:
         for partition in range(self.partitions):
             for id, saved in self.shard(machine, partition).items():
                 total = digest.add(total, digest.aggregate_digest(id, saved.version, saved.state))
-        return digest.show(total)
+        return digest.as_hex(total)
 
     def mark(self, machine: str = "state", partition: int = 0) -> str:
         """What is noted beside a shard: `working` or `clean`."""

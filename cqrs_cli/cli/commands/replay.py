@@ -77,10 +77,10 @@ def replay(
 
 
 def _moment(until: str | None) -> str | None:
-    from cqrs_cli.core.messages.timestamps import parse_moment, rfc3339
+    from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
 
     try:
-        return None if until is None else rfc3339(parse_moment(until))
+        return None if until is None else rfc3339(parse_timestamp(until))
     except ValueError as error:
         raise UsageError(f"--until: {error}", "give a time with its offset") from None
 
@@ -108,13 +108,13 @@ def _watcher(say: Callable[[str], None], aggregate: str) -> Callable[[float], No
 
 
 def _document(aggregate: str, until: str | None, done: "Replayed", target: "Target | None") -> dict[str, Any]:
-    from cqrs_cli.core.digest import show
+    from cqrs_cli.core.digest import as_hex
 
     document: dict[str, Any] = {
         "aggregate": aggregate,
         "aggregates": done.total.aggregates,
         "events": done.total.events,
-        "digest": show(done.total.digest),
+        "digest": as_hex(done.total.digest),
         "until": until,
         "seconds": round(done.seconds, 3),
     }
@@ -124,14 +124,14 @@ def _document(aggregate: str, until: str | None, done: "Replayed", target: "Targ
 
 
 def _sentence(aggregate: str, done: "Replayed", target: "Target | None") -> str:
-    from cqrs_cli.core.digest import show
+    from cqrs_cli.core.digest import as_hex
 
     total = done.total
     lines = [
         f"{aggregate}: {counted(total.aggregates, 'aggregate')} from {counted(total.events, 'event')} "
         f"in {done.seconds:.1f} s "
         f"({total.events / max(done.seconds, 0.001):,.0f} a second)",
-        f"digest {show(total.digest)}",
+        f"digest {as_hex(total.digest)}",
     ]
     if target is not None:
         lines.append(f"written to {target.folder}")

@@ -81,7 +81,7 @@ def _digest(parts: Sequence["PartitionStatus"]) -> str | None:
         if part.shard is None or part.shard.digest is None:
             return None
         total = digest.add(total, part.shard.digest)
-    return digest.show(total)
+    return digest.as_hex(total)
 
 
 def _partition(part: "PartitionStatus") -> dict[str, Any]:

@@ -9,15 +9,12 @@ from typing import Any
 
 import msgspec
 
-from cqrs_cli.core.aggregate import code_digest
-from cqrs_cli.core.aggregate import schema as shape
+from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
+from cqrs_cli.core.aggregate.code_digest import code_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
-from cqrs_cli.core.messages.nesting import check_depth
-
-#: One encoder for everything written: sets and dicts in one order, so that equal values are equal bytes.
-ENCODER = msgspec.json.Encoder(order="deterministic")
-encode: Callable[[Any], bytes] = ENCODER.encode
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.nesting import check_nesting
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +42,7 @@ class Aggregate:
         """
         types = types_of(decider)
         for message in (*types.commands, *types.events, types.state):
-            shape.require_json(message)
+            schema.require_json(message)
         commands = {f"{name}.{c.__name__}": c for c in types.commands}
         events = {f"{name}.{e.__name__}": e for e in types.events}
         return cls(
@@ -58,32 +55,32 @@ class Aggregate:
             decode_event={t: msgspec.json.Decoder(e).decode for t, e in events.items()},
             decode_state=msgspec.json.Decoder(types.state).decode,
             event_types={e: t for t, e in events.items()},
-            may_hold_floats=shape.may_hold_floats([*types.events, types.state]),
-            may_nest=shape.may_nest([*types.commands, *types.events, types.state]),
+            may_hold_floats=schema.may_hold_floats([*types.events, types.state]),
+            may_nest=schema.may_nest([*types.commands, *types.events, types.state]),
             ce_source=f"/cqrs/{name}",
         )
 
     @cached_property
-    def schema(self) -> str:
+    def schema_digest(self) -> str:
         """A digest of the fields of events and state: part of a shard's identity. Docstrings do not count."""
-        return shape.digest([*self.events.values(), self.state])
+        return schema.schema_digest([*self.events.values(), self.state])
 
     @cached_property
-    def code(self) -> str:
+    def code_digest(self) -> str:
         """A digest of the module's code: when it changes under one revision, `run` warns."""
-        return code_digest.digest(self.decider.decide.__module__)
+        return code_digest(self.decider.decide.__module__)
 
     def encode_state(self, state: State) -> bytes:
         """The canonical bytes of a state: equal states are equal bytes, in any process."""
-        return encode(state)
+        return encode_json(state)
 
-    def written(self, value: Event | State) -> bytes:
+    def encode_checked(self, value: Event | State) -> bytes:
         """The JSON of an event or a state; raises `ValueError` for what readers could not read back."""
         if self.may_hold_floats:
             self.check_finite(value)
-        data = encode(value)
+        data = encode_json(value)
         if self.may_nest:
-            check_depth(data)
+            check_nesting(data)
         return data
 
     def round_trip(self, state: object) -> State:
@@ -93,7 +90,7 @@ class Aggregate:
         """
         if type(state) is not self.state:
             raise TypeError(f"evolve returned {type(state).__name__}, not {self.state.__name__}")
-        return self.decode_state(self.written(state))
+        return self.decode_state(self.encode_checked(state))
 
     def check_finite(self, value: Event | State) -> None:
         """Refuse NaN and infinities, which JSON cannot say (msgspec would write null); raises `ValueError`.

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 
 
-def digest(module: str) -> str:
+def code_digest(module: str) -> str:
     """16 hex digits that change when the module's code does, or that of what it imports from its package.
 
     Comments, docstrings and layout do not count. Empty where there is no source (code typed into a prompt).

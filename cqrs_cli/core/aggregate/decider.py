@@ -35,14 +35,14 @@ class Rejected(Exception):
         self.code = code
 
 
-C = TypeVar("C")
-S = TypeVar("S")
-E = TypeVar("E")
-V = TypeVar("V", bound=Struct)
+_C = TypeVar("_C")
+_S = TypeVar("_S")
+_E = TypeVar("_E")
+_V = TypeVar("_V", bound=Struct)
 
 
 @dataclass(frozen=True, slots=True)
-class Decider(Generic[C, S, E]):
+class Decider(Generic[_C, _S, _E]):
     """An aggregate as a value.
 
     `decide(command, state)` gives the events, or raises `Rejected`; `evolve(state, event)` gives the next state.
@@ -50,12 +50,12 @@ class Decider(Generic[C, S, E]):
     the meaning of `evolve` changes: shards of another revision are rebuilt from the events.
     """
 
-    decide: Callable[[C, S], Iterable[E]]
-    evolve: Callable[[S, E], S]
-    initial: S
+    decide: Callable[[_C, _S], Iterable[_E]]
+    evolve: Callable[[_S, _E], _S]
+    initial: _S
     revision: int = 1
 
 
-def replace(value: V, /, **changes: Any) -> V:
+def replace(value: _V, /, **changes: Any) -> _V:
     """The same value with some fields changed; raises `TypeError` for a field it does not have."""
     return _replace(value, **changes)

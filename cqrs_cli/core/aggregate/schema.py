@@ -52,7 +52,7 @@ def _nests(part: shapes.Type, above: frozenset[int]) -> bool:
     return any(_nests(within, above | {id(part)}) for within in _within(part))
 
 
-def digest(classes: Iterable[type]) -> str:
+def schema_digest(classes: Iterable[type]) -> str:
     """16 hex digits that change when a field's name, type or default does, not with docstrings or order."""
     _, schemas = msgspec.json.schema_components(classes)
     form = {name: _without_prose(schema) for name, schema in schemas.items()}

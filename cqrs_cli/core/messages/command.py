@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from cqrs_cli.core.messages.event import HEADERS
-from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_DEPTH, check_depth
+from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 
 #: The longest attribute, in bytes of UTF-8.
@@ -109,7 +109,7 @@ def _read_structured(value: bytes) -> CommandEnvelope:
         if not value.isascii():
             value.decode()  # msgspec does not look into what it skips
         if long:
-            check_depth(value, MAX_ENVELOPE_DEPTH)
+            check_nesting(value, MAX_ENVELOPE_NESTING)
         envelope = _decode(value)
         if long:
             _check_lengths(_attributes(value))

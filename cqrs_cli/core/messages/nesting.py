@@ -6,15 +6,15 @@ A reader gives up where its stack ends, each at another depth: what is written s
 import re
 
 #: The most levels of arrays and objects in the data of an event, and in a state.
-MAX_DEPTH = 100
+MAX_NESTING = 100
 #: The most levels in a whole command: with less a reader high up its stack would give up, which one below reads on.
-MAX_ENVELOPE_DEPTH = 250
+MAX_ENVELOPE_NESTING = 250
 
 # A string that is not closed goes to the end: looked for again at each of its quotes, it would take time by its square.
 _BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
-def check_depth(data: bytes, most: int = MAX_DEPTH) -> None:
+def check_nesting(data: bytes, most: int = MAX_NESTING) -> None:
     """Refuse JSON of more than so many levels, in time by its length whatever it is; raises `ValueError`."""
     if data.count(b"[") + data.count(b"{") <= most:
         return

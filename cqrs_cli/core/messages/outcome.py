@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from cqrs_cli.core.aggregate.aggregate import encode
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Headers, Record
 
 #: The longest message in an outcome, in characters: a handler's error must not make the record too large.
@@ -13,17 +13,17 @@ MAX_MESSAGE = 1000
 
 
 #: What a shard can hold. Checked when it is read: nobody else may write outcomes, and still somebody might.
-Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Small = Annotated[int, Meta(ge=0, lt=2**32)]
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Small = Annotated[int, Meta(ge=0, lt=2**32)]
 
 
 class Original(Struct, frozen=True, gc=False):
     """What a duplicate points to: the first decision on its subject and id."""
 
-    offset: Count
+    offset: _Count
     status: str
-    version: Count
-    events: Small
+    version: _Count
+    events: _Small
 
 
 class Verdict(Struct, gc=False, kw_only=True):
@@ -35,11 +35,11 @@ class Verdict(Struct, gc=False, kw_only=True):
     message: str | UnsetType = UNSET
     retryable: bool | UnsetType = UNSET
     expected: str | UnsetType = UNSET
-    version: Count = 0
-    events: Small = 0
-    partition: Count = 0
-    offset: Count = 0
-    fingerprint: Small | UnsetType = UNSET
+    version: _Count = 0
+    events: _Small = 0
+    partition: _Count = 0
+    offset: _Count = 0
+    fingerprint: _Small | UnsetType = UNSET
     original: Original | UnsetType = UNSET
     decidedat: str | UnsetType = UNSET
 
@@ -114,4 +114,4 @@ def cut(message: str) -> str:
 
 def write_outcome(outcome: WrittenOutcome) -> bytes:
     """The bytes of an outcome."""
-    return encode(outcome)
+    return encode_json(outcome)

@@ -7,7 +7,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
-def parse_moment(text: str) -> int:
+def parse_timestamp(text: str) -> int:
     """The moment in ms since the epoch, rounded down; raises `ValueError` for what is not RFC 3339 with its offset."""
     if _RFC3339.fullmatch(text) is None:
         raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with its offset, like 2026-11-21T01:02:03Z)")

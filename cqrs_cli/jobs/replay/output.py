@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from msgspec import Raw
 
-from cqrs_cli.core.aggregate.aggregate import encode
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.engine.session import dataframes
 from cqrs_cli.jobs.replay.fold import Row
@@ -108,7 +108,7 @@ def _lines(some: list[Row]) -> "pyarrow.RecordBatch":
     import pyarrow
 
     lines = [
-        encode({"id": id, "version": version, "time": time, "state": Raw(state)}).decode()
+        encode_json({"id": id, "version": version, "time": time, "state": Raw(state)}).decode()
         for id, version, time, state in some
     ]
     return pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])

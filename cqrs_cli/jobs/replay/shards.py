@@ -87,7 +87,7 @@ def not_ours(noted: bytes, shards: Shards, partition: int, aggregate: Aggregate)
         topics=shards.topic_ids,
         partition=partition,
         partitions=shards.partitions,
-        schema=aggregate.schema,
+        schema=aggregate.schema_digest,
         revision=aggregate.decider.revision,
         window_ms=found.window_ms,  # of the ids it remembers, which are not compared
         codec=CODEC,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.aggregate.code_digest import digest
+from cqrs_cli.core.aggregate.code_digest import code_digest
 from tests.support import ROOT
 
 Digest = Callable[..., str]
@@ -28,7 +28,7 @@ def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Diges
         forget("sources")
         importlib.invalidate_caches()
         importlib.import_module("sources.one")
-        return digest("sources.one")
+        return code_digest("sources.one")
 
     yield compute
     forget("sources")
@@ -69,8 +69,8 @@ def test_modules_may_import_each_other(digest_of: Digest) -> None:
 
 def test_another_process_with_another_hash_seed_computes_the_same() -> None:
     program = (
-        "from cqrs_cli.core.aggregate.code_digest import digest; import aggregates.order as m; "
-        "print(digest(m.__name__))"
+        "from cqrs_cli.core.aggregate.code_digest import code_digest; import aggregates.order as m; "
+        "print(code_digest(m.__name__))"
     )
     found = [
         subprocess.run(
@@ -87,4 +87,4 @@ def test_another_process_with_another_hash_seed_computes_the_same() -> None:
 
 
 def test_there_is_none_without_source() -> None:
-    assert digest("builtins") == digest("no_such_module") == ""
+    assert code_digest("builtins") == code_digest("no_such_module") == ""

@@ -10,7 +10,7 @@ from msgspec import defstruct
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate
-from cqrs_cli.core.aggregate.schema import digest, may_hold_floats, require_json
+from cqrs_cli.core.aggregate.schema import may_hold_floats, require_json, schema_digest
 
 
 class Point(NamedTuple):
@@ -101,16 +101,16 @@ def test_what_json_can_hold_is_accepted(annotation: Any) -> None:
 
 
 def test_the_digest_is_the_same_whatever_the_docstring() -> None:
-    assert digest([event(int, doc="one")]) == digest([event(int, doc="other")])
+    assert schema_digest([event(int, doc="one")]) == schema_digest([event(int, doc="other")])
 
 
 def test_the_digest_is_the_same_whatever_the_order() -> None:
-    assert digest([Node, Chain]) == digest([Chain, Node])
+    assert schema_digest([Node, Chain]) == schema_digest([Chain, Node])
 
 
 def test_the_digest_changes_with_type_default_and_name() -> None:
     variants = [event(int), event(str), event(int, 0), event(int, 1), event(int, name="Gone")]
-    assert len({digest([variant]) for variant in variants}) == len(variants)
+    assert len({schema_digest([variant]) for variant in variants}) == len(variants)
 
 
 def test_fields_that_are_called_like_keywords_count() -> None:
@@ -118,7 +118,7 @@ def test_fields_that_are_called_like_keywords_count() -> None:
         defstruct("Moved", [("description", kind, 0)], bases=(cqrs.Event,), frozen=True)
         for kind in (int, float)
     )
-    assert digest([one]) != digest([other])
+    assert schema_digest([one]) != schema_digest([other])
 
 
 class Weigh(cqrs.Command):

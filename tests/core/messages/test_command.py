@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, Decisions, decide_batch
+from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.command import CommandEnvelope, UndecidableError, read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record

@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 import cqrs_cli as cqrs
 from aggregates import bank_account, counter, order, sensor
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.decide import Context, decide_batch
+from cqrs_cli.core.context import Context
+from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import fold_event
 from cqrs_cli.core.messages.command import UndecidableError, read_command
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.core.messages.nesting import MAX_DEPTH, MAX_ENVELOPE_DEPTH, check_depth
+from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, MAX_NESTING, check_nesting
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.core.messages.record import Record
 from tests.support.commands import STRUCTURED, command, document
@@ -63,7 +64,7 @@ def noted(levels: int, boxes: int = 0) -> tuple[Verdict, list[bytes]]:
 
 @pytest.mark.pins("bad-input")
 def test_what_is_written_is_read_back_at_any_depth_of_the_stack() -> None:
-    verdict, (event,) = noted(MAX_DEPTH - 1)
+    verdict, (event,) = noted(MAX_NESTING - 1)
     assert verdict.status == "accepted"
 
     def deeper(levels: int) -> None:
@@ -76,10 +77,10 @@ def test_what_is_written_is_read_back_at_any_depth_of_the_stack() -> None:
 
 
 def test_a_command_that_nests_deeper_is_an_invalid_payload() -> None:
-    for levels in (MAX_DEPTH, MAX_ENVELOPE_DEPTH - 2):
+    for levels in (MAX_NESTING, MAX_ENVELOPE_NESTING - 2):
         verdict, events = noted(levels)
         assert (verdict.reason, events) == ("INVALID_PAYLOAD", [])
-        assert verdict.message == f"nested more than {MAX_DEPTH} levels deep"
+        assert verdict.message == f"nested more than {MAX_NESTING} levels deep"
 
 
 @pytest.mark.pins("bad-input")
@@ -95,14 +96,14 @@ def test_what_a_command_is_does_not_depend_on_the_readers_stack() -> None:
             return error.reason
         return None
 
-    for levels in (100, MAX_ENVELOPE_DEPTH - 1, MAX_ENVELOPE_DEPTH, 400, 600, 970, 2000):
+    for levels in (100, MAX_ENVELOPE_NESTING - 1, MAX_ENVELOPE_NESTING, 400, 600, 970, 2000):
         assert reason(levels, 0) == reason(levels, 400), levels
-    assert reason(MAX_ENVELOPE_DEPTH - 1, 0) is None
+    assert reason(MAX_ENVELOPE_NESTING - 1, 0) is None
     assert reason(600, 0) == "INVALID_ENVELOPE"
 
 
 def test_an_event_that_nests_deeper_is_the_handlers_error() -> None:
-    verdict, events = noted(MAX_DEPTH - 5, boxes=5)
+    verdict, events = noted(MAX_NESTING - 5, boxes=5)
     assert (verdict.reason, events) == ("HANDLER_ERROR", [])
 
 
@@ -132,15 +133,15 @@ def test_types_that_contain_themselves_may_nest_and_others_not() -> None:
     )
 )
 def test_brackets_in_strings_do_not_count(value: Any) -> None:
-    check_depth(json.dumps([value, '[{"\\' * 60, "]" * 60]).encode())
+    check_nesting(json.dumps([value, '[{"\\' * 60, "]" * 60]).encode())
     with pytest.raises(ValueError, match="levels deep"):
-        check_depth(json.dumps([value, '"[]\\']).encode()[:-1] + b"," + nested(MAX_DEPTH) + b"]")
+        check_nesting(json.dumps([value, '"[]\\']).encode()[:-1] + b"," + nested(MAX_NESTING) + b"]")
 
 
 @pytest.mark.pins("bad-input")
 @pytest.mark.parametrize("end", [b"", b"\\"])
 def test_a_string_that_is_never_closed_takes_no_time_by_its_square(end: bytes) -> None:
     value = b'{"a":[' + b"[]," * 300 + b'"' + b'\\"' * 500_000 + end  # that would be an hour
-    check_depth(value)
+    check_nesting(value)
     with pytest.raises(UndecidableError):
         read_command(Record(0, 0, b"a", value, STRUCTURED))

@@ -2,12 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.messages.timestamps import parse_moment, rfc3339
+from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
 
 
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
 def test_what_is_written_is_read_as_the_same_moment(milliseconds: int) -> None:
-    assert parse_moment(rfc3339(milliseconds)) == milliseconds
+    assert parse_timestamp(rfc3339(milliseconds)) == milliseconds
 
 
 @given(st.integers(0, 253_402_300_799_999), st.integers(0, 253_402_300_799_999))
@@ -24,7 +24,7 @@ def test_texts_sort_as_moments_do(one: int, other: int) -> None:
     ],
 )
 def test_rfc_3339_is_read_and_rounded_down(text: str, milliseconds: int) -> None:
-    assert parse_moment(text) == milliseconds
+    assert parse_timestamp(text) == milliseconds
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_rfc_3339_is_read_and_rounded_down(text: str, milliseconds: int) -> None
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a time"):
-        parse_moment(text)
+        parse_timestamp(text)
 
 
 @pytest.mark.parametrize("milliseconds", [2**62, -(2**62)])

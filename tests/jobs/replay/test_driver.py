@@ -153,7 +153,7 @@ def shard(connection: Connection, topics: Topics, tmp_path: Path) -> Rests:
             "topics": found.topic_ids,
             "partition": 0,
             "partitions": 2,
-            "schema": aggregate.schema,
+            "schema": aggregate.schema_digest,
             "revision": 1,
             "window_ms": 1000,
         }

@@ -16,7 +16,7 @@ import pytest
 from benchmarks import verify as benchmark
 from benchmarks.arena import Arena
 from cqrs_cli.cli.render.verify import document, lines, nothing_compared
-from cqrs_cli.core.aggregate.aggregate import encode
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, UnavailableError
@@ -276,7 +276,7 @@ def adopt(harness: TopicHarness) -> None:
         before = msgspec.json.decode(looked.identity(), type=Identity)
     now = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
     with closing(open_shard(harness.shard_path(), before).store) as store:
-        store.note_identity(encode(now))
+        store.note_identity(encode_json(now))
         start = store.positions()
         store.apply(WriteBatch(store.token(), start, start._replace(events=harness.end("events"))))
 

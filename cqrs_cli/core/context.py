@@ -1,0 +1,44 @@
+"""The two sides of deciding: `Context` is what it may ask, `Decisions` is what it gives."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.messages.outcome import DeadLetter
+from cqrs_cli.core.stored import DedupEntry
+
+#: The most events of one command, and the most bytes of all of them.
+MAX_EVENTS = 10_000
+MAX_BYTES = 8 * 1024 * 1024
+
+#: (value, key, timestamp in ms): a record to produce, to the partition of the input.
+OutputRecord = tuple[bytes, bytes | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The partition as it stands before the batch, and the limits. All functions answer for this partition."""
+
+    partition: int
+    state: Callable[[str], Folded | None]  # aggregate id → its state, None if it does not exist
+    remembered: Callable[[str, str], DedupEntry | None]  # (subject, command id) → the first decision on it
+    now: Callable[[], int]  # the owner's clock, ms: asked for expiry only
+    partition_of: Callable[[bytes], int] | None = None  # where a key hashes to; None: not checked
+    topic: str = ""  # the commands topic, named in dead letters
+    window: int = 24 * 3600 * 1000  # how long an id is remembered, ms
+    clock: int = 0  # the greatest timestamp of the records before the batch, ms
+    max_event_bytes: int = MAX_BYTES  # of one event record: value, key and headers
+    refused: frozenset[int] = frozenset()  # offsets whose bytes are not looked at (`run --fail`)
+
+
+@dataclass(slots=True)
+class Decisions:
+    """The results of a batch. `states` and `remembered` hold what changed; `clock` is the new running maximum."""
+
+    clock: int
+    events: list[OutputRecord] = field(default_factory=list)
+    outcomes: list[OutputRecord] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    states: dict[str, Folded] = field(default_factory=dict)
+    remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
