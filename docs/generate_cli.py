@@ -12,8 +12,8 @@ import typer
 
 from cqrs_cli import errors
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import COMMON
 from cqrs_cli.cli.main import load_commands
+from cqrs_cli.cli.options import COMMON
 
 TARGET = Path(__file__).with_name("cli.md")
 

@@ -6,7 +6,7 @@ import shlex
 import pytest
 
 from cqrs_cli.cli import main
-from cqrs_cli.cli.command import Call
+from cqrs_cli.cli.context import Call
 from tests.support import ROOT
 from tests.support.readme import commands
 

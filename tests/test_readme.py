@@ -13,7 +13,7 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.cli import main
-from cqrs_cli.cli.command import Call
+from cqrs_cli.cli.context import Call
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Context
 from cqrs_cli.core.decide import decide_batch

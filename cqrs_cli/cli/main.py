@@ -12,8 +12,8 @@ from types import FrameType
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import Call
-from cqrs_cli.cli.output import Output
+from cqrs_cli.cli.context import Call
+from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import CqrsError, UsageError
 
 #: In the order of the help. Each registers its command on `app` when it is imported.
@@ -45,7 +45,7 @@ class Terminated(KeyboardInterrupt):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line; the exit status is returned. The only place where errors become exit codes."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    output = Output("json" if _wants_json(arguments) else "text")
+    output = Printer("json" if _wants_json(arguments) else "text")
     verbose = False
     try:
         with _terminated_like_interrupted():

@@ -1,12 +1,77 @@
-"""What the commands that run on Spark have in common."""
+"""The options and arguments that several commands take, each spelled once, as a type."""
 
 import re
 from collections.abc import Iterable
-from typing import Annotated
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
+from cqrs_cli.cli.app import version_option
+from cqrs_cli.cli.context import Cli
 from cqrs_cli.errors import UsageError
+
+COMMON = "Common options"
+BootstrapServer = Annotated[
+    str | None,
+    typer.Option(
+        "-b",
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        help="Kafka; unset: the embedded broker.",
+        rich_help_panel=COMMON,
+    ),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="Java properties of the Kafka clients: TLS, SASL.",
+        rich_help_panel=COMMON,
+    ),
+]
+Properties = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X", metavar="KEY=VALUE", help="One Kafka client property; repeatable.", rich_help_panel=COMMON
+    ),
+]
+TopicPrefix = Annotated[
+    str | None,
+    typer.Option(
+        "--topic-prefix", metavar="TEXT", help="Put before every topic's name.", rich_help_panel=COMMON
+    ),
+]
+OutputFormat = Annotated[
+    Literal["text", "json"],
+    typer.Option("-o", "--output", metavar="text|json", help="What stdout gets.", rich_help_panel=COMMON),
+]
+Quiet = Annotated[
+    bool, typer.Option("-q", "--quiet", help="No notes and no progress.", rich_help_panel=COMMON)
+]
+Verbose = Annotated[
+    bool, typer.Option("-v", "--verbose", help="Tracebacks of errors.", rich_help_panel=COMMON)
+]
+Version = Annotated[bool, version_option(COMMON)]
+
+
+def complete_aggregate(incomplete: str) -> list[str]:
+    """Shell completion: the project's aggregates; silence rather than an error in the middle of a line."""
+    try:
+        return [name for name in Cli().aggregate_names() if name.startswith(incomplete)]
+    except Exception:  # whatever is wrong will be said when the command runs
+        return []
+
+
+AggregateName = Annotated[
+    str, typer.Argument(metavar="AGGREGATE", help="The aggregate's name.", autocompletion=complete_aggregate)
+]
+AggregateNames = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="AGGREGATE", help="Default: all.", autocompletion=complete_aggregate),
+]
 
 Master = Annotated[
     str | None, typer.Option("--master", metavar="URL", help="Where Spark runs.", show_default="local[*]")
@@ -19,7 +84,7 @@ Conf = Annotated[
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
-def properties(conf: Iterable[str]) -> dict[str, str]:
+def spark_properties(conf: Iterable[str]) -> dict[str, str]:
     """`--conf K=V` as Spark properties; raises `UsageError` for one that has no `=`, and for a secret."""
     pairs = [text.partition("=") for text in conf]
     for name, equals, _ in pairs:
@@ -31,3 +96,13 @@ def properties(conf: Iterable[str]) -> dict[str, str]:
         if not (name and equals):
             raise UsageError(f"--conf {name}: no value", "write --conf KEY=VALUE")
     return {name: value for name, _, value in pairs}
+
+
+def duration(flag: str, text: str) -> timedelta:
+    """What a flag says, like `30s`; raises `UsageError`."""
+    from cqrs_cli.settings.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}", f"write {flag} 30s") from None

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 WIDE = 240
 
 
-class Output:
+class Printer:
     """What a command says, in one of two forms: text, or JSON documents of one line each."""
 
     def __init__(self, output: Literal["text", "json"] = "text", quiet: bool = False) -> None:

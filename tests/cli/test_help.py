@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from cqrs_cli.cli.app import EPILOG, PANELS, app
-from cqrs_cli.cli.command import Call
+from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.main import COMMANDS, load_commands, parse
 from cqrs_cli.version import __version__
 from tests.cli.conftest import Cqrs

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from cqrs_cli.cli.command import Cli
+from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.main import Terminated
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, TakenOverError, UnavailableError
 from tests.cli.conftest import Cqrs

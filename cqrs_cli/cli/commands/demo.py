@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import Cli, command
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import encode_json
 from cqrs_cli.errors import CqrsError
 

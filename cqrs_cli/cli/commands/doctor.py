@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import Cli, command
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.topics.acls import Role
 

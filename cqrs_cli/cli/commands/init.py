@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import AggregateNames, Cli, command
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import AggregateNames
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

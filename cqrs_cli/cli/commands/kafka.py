@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.app import app, group
-from cqrs_cli.cli.command import Cli, command
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
 from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import Cli, command
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
 
 #: What to type next, in the new folder.
 NEXT = (

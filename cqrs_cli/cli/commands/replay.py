@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import AggregateName, Cli, command
-from cqrs_cli.cli.options import Conf, Master, properties
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import AggregateName, Conf, Master, spark_properties
 from cqrs_cli.cli.output import counted
 from cqrs_cli.errors import UsageError
 
@@ -59,7 +60,7 @@ def replay(
         raise UsageError(
             "replay has no --check", f"compare with the live shards: cqrs verify {aggregate} --state"
         )
-    spark = properties(conf or ())
+    spark = spark_properties(conf or ())
     cli.flags.update(master=master)
     settings = cli.settings
     moment = _moment(until)

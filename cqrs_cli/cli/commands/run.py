@@ -8,8 +8,9 @@ import typer
 
 from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import Cli, command
-from cqrs_cli.cli.options import Conf, Master, properties
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import Conf, Master, spark_properties
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def run(
 
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
-    spark = properties(conf or ())
+    spark = spark_properties(conf or ())
     cli.flags.update(master=master, state_dir=state_dir)
     settings = cli.settings
     known = cli.chosen(aggregates)

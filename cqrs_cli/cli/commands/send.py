@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import Cli, command, complete_aggregate, duration
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import complete_aggregate, duration
 from cqrs_cli.errors import UsageError
 from cqrs_cli.settings.durations import milliseconds
 

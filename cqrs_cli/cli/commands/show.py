@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import AggregateName, Cli, command
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import AggregateName
 from cqrs_cli.cli.output import printable
 from cqrs_cli.errors import UsageError
 

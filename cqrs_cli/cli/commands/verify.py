@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cqrs_cli.cli.app import app
-from cqrs_cli.cli.command import AggregateName, Cli, command, duration
-from cqrs_cli.cli.options import Conf, Master, properties
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import AggregateName, Conf, Master, duration, spark_properties
 from cqrs_cli.cli.render.verify import document, lines, nothing_compared, violations
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 
@@ -52,7 +53,7 @@ def verify(
     from cqrs_cli.jobs.verify.driver import plan
     from cqrs_cli.jobs.verify.driver import verify as drive
 
-    spark = properties(conf or ())
+    spark = spark_properties(conf or ())
     cli.flags.update(master=master)
     longest = duration("--longest-window", longest_window) if longest_window else None
     settings = cli.settings

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from cqrs_cli.cli.command import Cli
+from cqrs_cli.cli.context import Cli
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.run.progress import Snapshot

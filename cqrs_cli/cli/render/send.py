@@ -10,7 +10,7 @@ from typing import IO, TYPE_CHECKING
 
 import msgspec
 
-from cqrs_cli.cli.command import Cli
+from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import counted, printable
 from cqrs_cli.client.compose import Composed
 from cqrs_cli.client.outcomes import Outcome, OutcomeWaiter, refused
