@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cqrs_cli.client.producer import Sender
+from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -123,7 +123,7 @@ def message(kind: str, subject: str, data: str, command_id: str) -> bytes:
 
 def open_accounts(arena: Arena, topics: Topics, accounts: int) -> None:
     """One `Open` for each account."""
-    with Sender(arena.connection, "murmur2", bulk=True, reports=False) as sender:
+    with CommandProducer(arena.connection, "murmur2", bulk=True, reports=False) as sender:
         for number in range(accounts):
             subject = f"acc-{number}"
             sender.send(
@@ -137,7 +137,7 @@ def open_accounts(arena: Arena, topics: Topics, accounts: int) -> None:
 def deposit(arena: Arena, topics: Topics, commands: int, accounts: int, ids: str = "uuid7") -> None:
     """So many deposits into accounts drawn at random."""
     draw = random.Random(1)
-    with Sender(arena.connection, "murmur2", bulk=True, reports=False) as sender:
+    with CommandProducer(arena.connection, "murmur2", bulk=True, reports=False) as sender:
         for _ in range(commands):
             subject = f"acc-{draw.randrange(accounts)}"
             sender.send(

@@ -98,7 +98,7 @@ def _wire_type(aggregate: Aggregate, command: str) -> str:
 def _data(aggregate: Aggregate, wire_type: str, fields: Sequence[str]) -> bytes:
     """The command's fields as JSON that its decoder takes."""
     known = {field.name: field for field in msgspec.structs.fields(aggregate.commands[wire_type])}
-    takes = describe(aggregate.commands[wire_type])
+    takes = describe_fields(aggregate.commands[wire_type])
     values: dict[str, Any] = {}
     for given in fields:
         match = _FIELD.fullmatch(given)
@@ -135,7 +135,7 @@ def _from_json(text: str, expected: Any) -> Raw:
     return Raw(raw)
 
 
-def describe(command: type[Command]) -> str:
+def describe_fields(command: type[Command]) -> str:
     """`Deposit takes amount: int`, for hints."""
     fields = msgspec.structs.fields(command)
     named = ", ".join(f"{f.name}: {_type_name(f.type)}{'' if f.required else ' (optional)'}" for f in fields)
@@ -180,7 +180,7 @@ _read_line = msgspec.json.Decoder(_Line).decode
 _read_names = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def complete(line: bytes) -> Composed:
+def complete_line(line: bytes) -> Composed:
     """A line of JSON as a command: it stays byte for byte, a missing id, source or specversion is put in front.
 
     Only what sending needs is read: whether the rest makes sense is decided, and answered, by the owner. Raises

@@ -18,7 +18,7 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner, home
 Within = Callable[[Folded], bool]
 
 
-class Stretch(NamedTuple):
+class LogRange(NamedTuple):
     """Records of a partition of the events topic: start ≤ offset < end."""
 
     topic: str
@@ -27,7 +27,7 @@ class Stretch(NamedTuple):
     end: int
 
 
-class Shown(NamedTuple):
+class AggregateHistory(NamedTuple):
     """An aggregate: version 0 with the initial state and no time if it does not exist. `events` in order."""
 
     version: int
@@ -50,17 +50,17 @@ def parse_at(text: str | None) -> Within:
     return lambda folded: folded.time <= latest
 
 
-def stretches(connection: Connection, topic: str, key: bytes, partitioner: Partitioner) -> list[Stretch]:
+def find_ranges(connection: Connection, topic: str, key: bytes, partitioner: Partitioner) -> list[LogRange]:
     """Where the committed events of this key are: one partition, or all of them when the partitioner is off."""
     count = readers.partitions(connection, topic)
     only = home(partitioner, key, count)
     bounds = readers.bounds(connection, topic, range(count) if only is None else [only])
-    return [Stretch(topic, partition, start, end) for partition, (start, end) in bounds.items()]
+    return [LogRange(topic, partition, start, end) for partition, (start, end) in bounds.items()]
 
 
-def records_of(
-    connection: Connection, key: bytes, places: Iterable[Stretch]
-) -> Iterator[tuple[Stretch, Record]]:
+def read_records(
+    connection: Connection, key: bytes, places: Iterable[LogRange]
+) -> Iterator[tuple[LogRange, Record]]:
     """The records with this key, in the order of the log."""
     for place in places:
         for records in readers.read(connection, *place):
@@ -69,9 +69,9 @@ def records_of(
                     yield place, record
 
 
-def show(
-    aggregate: Aggregate, aggregate_id: str, records: Iterable[tuple[Stretch, Record]], within: Within
-) -> Shown:
+def fold_history(
+    aggregate: Aggregate, aggregate_id: str, records: Iterable[tuple[LogRange, Record]], within: Within
+) -> AggregateHistory:
     """Fold the records of one aggregate, as far as `within` admits; raises `ContradictionError` naming the place."""
     folded: Folded | None = None
     chosen: Folded | None = None
@@ -92,5 +92,5 @@ def show(
             if within(folded):
                 chosen = folded
     if chosen is None:
-        return Shown(0, aggregate.decider.initial, None, [])
-    return Shown(chosen.version, chosen.state, chosen.time, events[: chosen.version])
+        return AggregateHistory(0, aggregate.decider.initial, None, [])
+    return AggregateHistory(chosen.version, chosen.state, chosen.time, events[: chosen.version])

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from cqrs_cli.client.producer import Sender
+from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 
 
-class Outcome(NamedTuple):
+class ReceivedOutcome(NamedTuple):
     """An outcome of ours: as it was read, and its bytes."""
 
     read: OutcomeEnvelope
@@ -28,7 +28,7 @@ class OutcomeWaiter:
     outcome may be read before the delivery report that says it is ours, so both are kept until they meet.
     """
 
-    def __init__(self, connection: Connection, sender: Sender) -> None:
+    def __init__(self, connection: Connection, sender: CommandProducer) -> None:
         self._connection = connection
         self._sender = sender
         self._reader: Consumer = clients.consumer(connection)
@@ -36,8 +36,8 @@ class OutcomeWaiter:
         self._open: dict[int, str] = {}  # number of the command → its id
         self._sent = 0
         self._waiting: dict[tuple[str, int, int], int] = {}
-        self._early: dict[tuple[str, int, int], Outcome] = {}
-        self._met: list[Outcome] = []
+        self._early: dict[tuple[str, int, int], ReceivedOutcome] = {}
+        self._met: list[ReceivedOutcome] = []
 
     def __enter__(self) -> "OutcomeWaiter":
         return self
@@ -51,7 +51,7 @@ class OutcomeWaiter:
         return list(self._open.values())
 
     def send(self, topics: Topics, key: bytes, value: bytes, command_id: str) -> None:
-        """As `Sender.send`, and remember to wait for the outcome."""
+        """As `CommandProducer.send`, and remember to wait for the outcome."""
         self._watch(topics.outcomes, self._sender.partition_of(topics.commands, key))
         self._sent = number = self._sent + 1
         self._open[number] = command_id
@@ -69,7 +69,7 @@ class OutcomeWaiter:
 
         self._sender.send(topics.commands, key, value, reported)
 
-    def arrived(self, timeout: float = 0.0) -> list[Outcome]:
+    def arrived(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
         """Outcomes of ours that have come, waiting at most `timeout` seconds for the first record."""
         for message in self._poll(timeout):
             error = message.error()
@@ -84,7 +84,7 @@ class OutcomeWaiter:
         met, self._met = self._met, []
         return met
 
-    def rest(self, patience: float) -> Iterator[Outcome]:
+    def rest(self, patience: float) -> Iterator[ReceivedOutcome]:
         """The outcomes still to come; ends early when none has come for `patience` seconds: see `outstanding`."""
         self._sender.flush()
         deadline = time.monotonic() + patience
@@ -123,17 +123,17 @@ class OutcomeWaiter:
             return  # whatever that is, it is no answer to us
         place = message.topic() or "", read.data.partition, read.data.offset
         if (number := self._waiting.pop(place, None)) is not None:
-            self._met.append(Outcome(read, value))
+            self._met.append(ReceivedOutcome(read, value))
             del self._open[number]
         elif self._is_unreported():
-            self._early[place] = Outcome(read, value)
+            self._early[place] = ReceivedOutcome(read, value)
 
     def _is_unreported(self) -> bool:
         """Whether a command is on its way whose place is not known yet."""
         return len(self._open) > len(self._waiting)
 
 
-def refused(outcome: OutcomeEnvelope) -> bool:
+def is_refused(outcome: OutcomeEnvelope) -> bool:
     """Whether the command was decided otherwise than wished: not accepted, unchanged, or a duplicate of those."""
     verdict = outcome.data
     status = verdict.original.status if verdict.status == "duplicate" and verdict.original else verdict.status

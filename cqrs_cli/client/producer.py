@@ -29,7 +29,7 @@ _BULK: dict[str, Any] = {
 _POLL_EVERY = 1000
 
 
-class Sender:
+class CommandProducer:
     """Use as a context manager. Whatever fails ends the sending: `delivered` says how many commands are in the log.
 
     `bulk` is for many commands; with `reports=False` only failures are heard of, which is a fifth faster.
@@ -55,7 +55,7 @@ class Sender:
         # it finds none, and asks again only after 500 ms (measured: 5 sends of 12).
         self._producer.poll(0.005)
 
-    def __enter__(self) -> "Sender":
+    def __enter__(self) -> "CommandProducer":
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 
-from cqrs_cli.client.compose import Composed, complete
-from cqrs_cli.client.producer import Sender
+from cqrs_cli.client.compose import Composed, complete_line
+from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import CqrsError, UsageError
 
 
@@ -16,7 +16,7 @@ def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[Compo
         if line.isspace():
             continue
         try:
-            composed = complete(line)
+            composed = complete_line(line)
         except ValueError as error:
             raise UsageError(f"line {number}: {error}") from None
         if composed.aggregate not in known:
@@ -24,7 +24,7 @@ def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[Compo
         yield composed
 
 
-def send_all(commands: Iterable[Composed], sender: Sender, send: Callable[[Composed], None]) -> None:
+def send_all(commands: Iterable[Composed], sender: CommandProducer, send: Callable[[Composed], None]) -> None:
     """Send until the commands end, and wait until the log has them.
 
     Whatever ends it early is raised with how many commands were sent: those and no others, in the order given.
@@ -44,6 +44,6 @@ def send_all(commands: Iterable[Composed], sender: Sender, send: Callable[[Compo
         raise
 
 
-def _sent(sender: Sender) -> str:
+def _sent(sender: CommandProducer) -> str:
     count = sender.delivered
     return f"{count:,} command{' was' if count == 1 else 's were'} sent"

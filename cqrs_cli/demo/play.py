@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli import registry
 from cqrs_cli.client import history
-from cqrs_cli.client.history import Shown
-from cqrs_cli.client.producer import Sender
+from cqrs_cli.client.history import AggregateHistory
+from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core import digest
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.demo.project import AGGREGATE
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Place = tuple[int, int]  # partition and offset of a command
 
 
-class Told(NamedTuple):
+class StepOutcome(NamedTuple):
     """A step of the story, and what was decided."""
 
     step: Step
@@ -53,8 +53,8 @@ class Performance(NamedTuple):
     """All that came of it."""
 
     decided: Snapshot
-    told: list[Told]
-    accounts: dict[str, Shown]
+    told: list[StepOutcome]
+    accounts: dict[str, AggregateHistory]
     live: Tally
     replayed: Tally
 
@@ -87,7 +87,7 @@ class Play:
         with Admin(self.connection) as admin:
             ensure_topics(admin, self.topics, TopicPlan(partitions=self.settings.partitions))
         self._before = self._ends()
-        with Sender(self.connection, self.settings.partitioner) as sender:
+        with CommandProducer(self.connection, self.settings.partitioner) as sender:
             for step in self.story:
                 sender.send(self.topics.commands, step.key.encode(), step.value, self._delivered)
                 sender.flush()
@@ -100,13 +100,15 @@ class Play:
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate}, once=True)
         return run(context, plan, min(len(plan.units()), slots(context)), _ignore, _ignore)
 
-    def told(self) -> list[Told]:
+    def told(self) -> list[StepOutcome]:
         """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""
         outcomes = self._outcomes()
         for step, place in zip(self.story, self._places, strict=True):
             if place not in outcomes:
                 raise CqrsError(f"no outcome for {step.says!r}", "cqrs doctor looks for the cause")
-        return [Told(step, outcomes[place]) for step, place in zip(self.story, self._places, strict=True)]
+        return [
+            StepOutcome(step, outcomes[place]) for step, place in zip(self.story, self._places, strict=True)
+        ]
 
     def _outcomes(self) -> dict[Place, Verdict]:
         """Those written since the story was sent, by the place of their command."""
@@ -125,12 +127,12 @@ class Play:
         numbers = range(partitions(self.connection, topic))
         return {number: end for number, (_, end) in bounds(self.connection, topic, numbers).items()}
 
-    def account(self, account: str) -> Shown:
+    def account(self, account: str) -> AggregateHistory:
         """What `cqrs show` shows: an account as its events tell it."""
         key = account.encode()
-        places = history.stretches(self.connection, self.topics.events, key, self.settings.partitioner)
-        records = history.records_of(self.connection, key, places)
-        return history.show(self.aggregate, account, records, history.parse_at(None))
+        places = history.find_ranges(self.connection, self.topics.events, key, self.settings.partitioner)
+        records = history.read_records(self.connection, key, places)
+        return history.fold_history(self.aggregate, account, records, history.parse_at(None))
 
     def live(self) -> Tally:
         """All accounts as their owners keep them, in LMDB; raises `CqrsError` if a shard is gone."""

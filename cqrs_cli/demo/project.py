@@ -20,12 +20,12 @@ AGGREGATE = "bank_account"
 PREFIX = "demo."
 
 #: How long a second demo waits for the first one in the same folder, in seconds.
-PATIENCE = 180.0
+LOCK_SECONDS = 180.0
 
 _ABOUT = "# Written by cqrs demo, each time it runs. Look around here with cqrs show, tail, status.\n"
 
 
-def settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
+def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
     """The demo's settings: only where it lies is the user's, and the broker if the call itself names one.
 
     A broker named by the environment or a file is left alone: what is in use there is not for a demo to touch.
@@ -42,7 +42,7 @@ def settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
     return Settings.model_validate(values)
 
 
-def write(settings: "Settings") -> None:
+def write_project(settings: "Settings") -> None:
     """Write the project: its aggregate and its cqrs.toml. Raises `ConfigurationError` where that cannot be."""
     package = settings.root / "aggregates"
     try:
@@ -75,7 +75,7 @@ def _lines(settings: "Settings") -> Iterator[str]:
 @contextmanager
 def alone(root: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """One demo at a time in a folder: a second one would take the partitions away from the first."""
-    with lock.held(root / "lock", waiting, PATIENCE):
+    with lock.held(root / "lock", waiting, LOCK_SECONDS):
         yield
 
 

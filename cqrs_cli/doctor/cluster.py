@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
-from cqrs_cli.doctor import Check, examined, fail, ok, warn
+from cqrs_cli.doctor.check import Check, examined, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
@@ -15,10 +15,10 @@ from cqrs_cli.kafka.topics.checks import TopicInfo, missing, mistakes
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 
 #: Judged unless somebody says which.
-ROLES: tuple[Role, ...] = ("send", "run")
+DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
 
 
-def embedded(root: Path) -> Iterator[Check]:
+def check_embedded(root: Path) -> Iterator[Check]:
     """Whether the project's own broker runs. It is not started."""
     from cqrs_cli.kafka.embedded import broker as embedded
 
@@ -33,8 +33,11 @@ def embedded(root: Path) -> Iterator[Check]:
         yield ok("embedded", f"Kafka {broker.version} at {broker.bootstrap_server}, process {broker.pid}")
 
 
-def cluster(
-    connection: Connection, aggregates: Sequence[Topics], window: timedelta, roles: Sequence[Role] = ROLES
+def check_cluster(
+    connection: Connection,
+    aggregates: Sequence[Topics],
+    window: timedelta,
+    roles: Sequence[Role] = DEFAULT_ROLES,
 ) -> Iterator[Check]:
     """Everything about the cluster behind `connection` and the topics of these aggregates, as far as the roles go."""
     with Admin(connection) as admin:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cqrs_cli.doctor import Check, ok, warn
+from cqrs_cli.doctor.check import Check, fail, ok, warn
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ LITTLE_ROOM = 1 << 30  # bytes
 _OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
 
 
-def java() -> Iterator[Check]:
+def check_java() -> Iterator[Check]:
     """Which Java there is, and whether Spark can run on it."""
     from cqrs_cli.system import java
 
@@ -36,12 +36,12 @@ def java() -> Iterator[Check]:
     yield ok("java", f"Java {java.version(found)} at {found}")
 
 
-def python() -> Iterator[Check]:
+def check_python() -> Iterator[Check]:
     """Which Python this is."""
     yield ok("python", f"Python {platform.python_version()} at {sys.executable}")
 
 
-def spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     """Which PySpark there is, without starting a JVM."""
     try:
         import pyspark
@@ -61,7 +61,7 @@ def spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
         yield ok("spark", f"Spark {pyspark.__version__} at {here}")
 
 
-def settings(settings: "Settings", environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
+def check_settings(settings: "Settings", environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
     """Whether the settings hold together with the client properties they name."""
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.settings.settings import origins
@@ -79,7 +79,7 @@ def settings(settings: "Settings", environ: Mapping[str, str] = os.environ) -> I
             yield warn("settings", f"the environment variable {name} is no setting", hint)
 
 
-def state(folder: Path) -> Iterator[Check]:
+def check_state(folder: Path) -> Iterator[Check]:
     """Whether shards can live in `folder`, which need not exist yet."""
     from cqrs_cli.state.errors import refuse_network
 
@@ -100,10 +100,9 @@ def state(folder: Path) -> Iterator[Check]:
         yield ok("state", f"{folder}: writable, local, {free >> 30} GiB free")
 
 
-def aggregates(settings: "Settings") -> Iterator[Check]:
+def check_aggregates(settings: "Settings") -> Iterator[Check]:
     """Whether the project's aggregates can be loaded."""
     from cqrs_cli import registry
-    from cqrs_cli.doctor import fail
 
     names = registry.names(settings.aggregates, settings.root)
     if not names:

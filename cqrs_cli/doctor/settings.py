@@ -8,7 +8,7 @@ from cqrs_cli.settings.java_properties import masked
 from cqrs_cli.settings.settings import Settings, origins
 
 
-class Shown(NamedTuple):
+class SettingRow(NamedTuple):
     """A setting as people read it."""
 
     name: str
@@ -16,21 +16,21 @@ class Shown(NamedTuple):
     origin: str
 
 
-def shown(settings: Settings) -> list[Shown]:
+def setting_rows(settings: Settings) -> list[SettingRow]:
     """Every setting with the place it came from, the client properties one by one. Secrets are masked.
 
     Raises `ConfigurationError` if the file of `command_config` cannot be read.
     """
     places = origins(settings)
     rows = [
-        Shown(name, _text(name, getattr(settings, name)), places[name])
+        SettingRow(name, _text(name, getattr(settings, name)), places[name])
         for name in places
         if name != "properties"
     ]
     for name, value in masked(settings.client_properties()).items():
         given = name in settings.properties
         rows.append(
-            Shown(f"-X {name}", value, places["properties"] if given else str(settings.command_config))
+            SettingRow(f"-X {name}", value, places["properties"] if given else str(settings.command_config))
         )
     return rows
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli import registry
-from cqrs_cli.client.compose import complete, compose
+from cqrs_cli.client.compose import complete_line, compose
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
@@ -108,7 +108,7 @@ def test_a_field_that_is_no_utf8_is_refused() -> None:
 
 def test_what_a_line_lacks_is_filled_in() -> None:
     line = b' {"type":"bank_account.Open","subject":"a","data":{"owner":"Ada"}}\n'
-    composed = complete(line)
+    composed = complete_line(line)
     assert composed.value.endswith(line.strip()[1:])
     assert json.loads(composed.value) == {
         "specversion": "1.0",
@@ -122,7 +122,7 @@ def test_what_a_line_lacks_is_filled_in() -> None:
 
 def test_a_line_that_says_everything_stays_as_it_is() -> None:
     line = b'{"specversion":"1.0","id":"1","source":"/x","type":"a.B","subject":"s", "extra" : 1}'
-    assert complete(line) == ("1", "a", "s", "a.B", line)
+    assert complete_line(line) == ("1", "a", "s", "a.B", line)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_a_line_that_says_everything_stays_as_it_is() -> None:
 )
 def test_a_line_that_is_no_command_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        complete(line)
+        complete_line(line)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_line_that_is_no_command_is_refused(line: bytes) -> None:
 def test_an_attribute_that_is_nearly_a_known_one_is_refused(name: str, meant: str) -> None:
     line = json.dumps({"type": "a.B", "subject": "s", name: "7"}).encode()
     with pytest.raises(ValueError, match=f"attribute {name} is not known; did you mean {meant}?"):
-        complete(line)
+        complete_line(line)
 
 
 @pytest.mark.parametrize(
@@ -173,4 +173,4 @@ def test_an_attribute_that_is_nearly_a_known_one_is_refused(name: str, meant: st
 )
 def test_an_extension_stays_an_extension(name: str) -> None:
     line = json.dumps({"type": "a.B", "subject": "s", name: "7"}).encode()
-    assert json.loads(complete(line).value)[name] == "7"
+    assert json.loads(complete_line(line).value)[name] == "7"

@@ -2,16 +2,16 @@ import msgspec
 import pytest
 
 from cqrs_cli import registry
-from cqrs_cli.client.history import Shown, Stretch, parse_at, show
+from cqrs_cli.client.history import AggregateHistory, LogRange, fold_history, parse_at
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError, UsageError
 from tests.support import ROOT
 
 COUNTER = registry.load("counter", "aggregates", ROOT)
-PLACE = Stretch("counter.events", 3, 0, 100)
+PLACE = LogRange("counter.events", 3, 0, 100)
 
 
-def event(version: int, time: str = "", kind: str = "Incremented") -> tuple[Stretch, Record]:
+def event(version: int, time: str = "", kind: str = "Incremented") -> tuple[LogRange, Record]:
     """An event record; its time is that of its version unless given."""
     value = {
         "id": f"3/{version}/0",
@@ -27,8 +27,8 @@ def event(version: int, time: str = "", kind: str = "Incremented") -> tuple[Stre
     return PLACE, Record(version, 0, b"c", msgspec.json.encode(value))
 
 
-def shown(at: str | None, *events: tuple[Stretch, Record]) -> Shown:
-    return show(COUNTER, "c", events, parse_at(at))
+def shown(at: str | None, *events: tuple[LogRange, Record]) -> AggregateHistory:
+    return fold_history(COUNTER, "c", events, parse_at(at))
 
 
 def test_events_are_folded_in_order() -> None:
@@ -38,7 +38,7 @@ def test_events_are_folded_in_order() -> None:
 
 
 def test_what_does_not_exist_has_version_0_and_the_initial_state() -> None:
-    assert shown(None) == Shown(0, COUNTER.decider.initial, None, [])
+    assert shown(None) == AggregateHistory(0, COUNTER.decider.initial, None, [])
 
 
 def test_a_version_is_everything_up_to_it() -> None:
@@ -62,7 +62,7 @@ def test_an_event_that_is_there_twice_counts_once() -> None:
     "events",
     [[event(1), event(3)], [event(2)], [event(1, kind="Unknown")], [(PLACE, Record(9, 0, b"c", b"{}"))]],
 )
-def test_a_contradiction_names_its_place(events: list[tuple[Stretch, Record]]) -> None:
+def test_a_contradiction_names_its_place(events: list[tuple[LogRange, Record]]) -> None:
     with pytest.raises(
         ContradictionError,
         match=r"counter\.events:3@\d: .*cqrs tail counter events --partition 3 --from \d -n 1",

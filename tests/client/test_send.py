@@ -4,7 +4,7 @@ from typing import Any, cast
 import pytest
 
 from cqrs_cli.client.compose import Composed
-from cqrs_cli.client.producer import Sender
+from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import read_lines, send_all
 from cqrs_cli.errors import UnavailableError, UsageError
 
@@ -31,7 +31,7 @@ class FakeSender:
 
 
 def send(lines: list[bytes], sender: FakeSender) -> None:
-    send_all(read_lines(lines, ["a"]), cast(Sender, sender), sender.send)
+    send_all(read_lines(lines, ["a"]), cast(CommandProducer, sender), sender.send)
 
 
 def test_lines_are_sent_and_empty_ones_skipped() -> None:
@@ -68,5 +68,5 @@ def test_ctrl_c_lets_what_is_on_its_way_arrive() -> None:
 
     sender = FakeSender()
     with pytest.raises(KeyboardInterrupt):
-        send_all(interrupted(), cast(Sender, sender), sender.send)
+        send_all(interrupted(), cast(CommandProducer, sender), sender.send)
     assert sender.stopped

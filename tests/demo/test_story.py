@@ -8,7 +8,7 @@ from cqrs_cli.core.context import Context, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.demo.play import Performance, Tally, Told
+from cqrs_cli.demo.play import Performance, StepOutcome, Tally
 from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.jobs.run.progress import Snapshot
 from tests.support import ROOT
@@ -29,12 +29,12 @@ def decided(aggregate: Aggregate, story: list[Step]) -> Decisions:
     return decide_batch(aggregate, records, Context(0, lambda _: None, lambda *_: None, lambda: 2000))
 
 
-def played(aggregate: Aggregate, story: list[Step]) -> Iterator[Told]:
+def played(aggregate: Aggregate, story: list[Step]) -> Iterator[StepOutcome]:
     for step, (value, _, _) in zip(story, decided(aggregate, story).outcomes, strict=True):
-        yield Told(step, read_outcome(value).data)
+        yield StepOutcome(step, read_outcome(value).data)
 
 
-def performance(told: list[Told], replayed: str = "a") -> Performance:
+def performance(told: list[StepOutcome], replayed: str = "a") -> Performance:
     return Performance(Snapshot(0.0), told, {}, Tally(2, "a"), Tally(2, replayed))
 
 
@@ -63,7 +63,7 @@ def test_each_run_has_accounts_of_its_own() -> None:
 
 def test_an_ending_that_is_not_the_storys_is_a_surprise(bank_account: Aggregate) -> None:
     (first, *_) = played(bank_account, tell(bank_account, "x"))
-    wrong = Told(Step(first.step.says, first.step.key, first.step.value, "OVERDRAWN"), first.verdict)
+    wrong = StepOutcome(Step(first.step.says, first.step.key, first.step.value, "OVERDRAWN"), first.verdict)
     assert performance([wrong]).surprises == ["'Ada opens an account' ended with accepted, not OVERDRAWN"]
 
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from aggregates import bank_account
 from cqrs_cli.cli.output import encode_json
-from cqrs_cli.cli.render.record import document as shown_document
-from cqrs_cli.cli.render.record import line as shown_line
-from cqrs_cli.cli.render.send import describe
+from cqrs_cli.cli.render.record import record_document, record_line
+from cqrs_cli.cli.render.send import outcome_line
 from cqrs_cli.client.send import read_lines
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError, fold_event
@@ -104,7 +103,7 @@ def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
         remember(remembered, read, 0)
         for ids, first in remembered.items():
             remembered_entry(id_key(*ids), first)
-        assert describe(read).isprintable()
+        assert outcome_line(read).isprintable()
 
 
 @given(
@@ -117,8 +116,8 @@ def test_any_record_can_be_shown(
     value: bytes | None, key: bytes | None, headers: Headers | None, timestamp: int
 ) -> None:
     shown = Record(0, timestamp, key, value, headers)
-    assert shown_line(0, shown).isprintable()
-    printed = encode_json(shown_document(0, shown))
+    assert record_line(0, shown).isprintable()
+    printed = encode_json(record_document(0, shown))
     assert b"\n" not in printed
     assert json.loads(printed)["offset"] == 0
 
@@ -186,5 +185,5 @@ def test_endless_nesting_is_refused_everywhere() -> None:
     assert parse_claim('{"x":' * 10_000) is None
     with pytest.raises(UsageError, match="line 2: nested too deeply"):
         list(read_lines([b"\n", DEEP], ["bank_account"]))
-    shown_line(0, record(DEEP))
-    assert encode_json(shown_document(0, record(DEEP)))
+    record_line(0, record(DEEP))
+    assert encode_json(record_document(0, record(DEEP)))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.doctor.settings import shown
+from cqrs_cli.doctor.settings import setting_rows
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.java_properties import parse_properties
@@ -56,7 +56,7 @@ def settled(folder: Path, **flags: object) -> Settings | None:
         connection = Connection("127.0.0.1:9092", settings.client_properties())
         connection.check()
         connection.kafka_python()
-        shown(settings)
+        setting_rows(settings)
     except (ConfigurationError, UsageError) as error:
         assert error.message and error.hint
         assert "hUnt3r/2+" not in str(error)
@@ -99,7 +99,7 @@ def test_any_properties_file_is_judged(folder: Path, text: bytes) -> None:
     settings = settled(folder, command_config=file)
     if settings is not None:
         assert "hUnt3r/2+" not in repr(
-            [row for row in shown(settings) if not row.name.startswith("-X client")]
+            [row for row in setting_rows(settings) if not row.name.startswith("-X client")]
         )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from aggregates import counter
 from cqrs_cli.cli.output import encode_json
-from cqrs_cli.cli.render.record import document, line
+from cqrs_cli.cli.render.record import record_document, record_line
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Context
 from cqrs_cli.core.decide import decide_batch
@@ -47,8 +47,8 @@ def read_records(bomb: bytes) -> None:
     counts = decide_batch(COUNTER, records, Context(0, lambda _: None, lambda *_: None, lambda: 0)).counts
     assert (counts["accepted"], counts["failed"]) == (1, 5), counts
     for record in records:
-        line(0, record)
-        encode_json(document(0, record))
+        record_line(0, record)
+        encode_json(record_document(0, record))
     for read in (read_event, read_outcome):
         try:
             read(bomb)

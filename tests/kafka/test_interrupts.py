@@ -1,6 +1,6 @@
 import pytest
 
-from cqrs_cli.client.producer import Sender
+from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 
@@ -18,4 +18,4 @@ class Producer:
 def test_a_ctrl_c_that_the_binding_loses_is_one_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "producer", lambda *_, **__: Producer())
     with pytest.raises(KeyboardInterrupt):
-        Sender(Connection("127.0.0.1:9"), "murmur2").flush()
+        CommandProducer(Connection("127.0.0.1:9"), "murmur2").flush()

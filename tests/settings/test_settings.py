@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.doctor.settings import shown
+from cqrs_cli.doctor.settings import setting_rows
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.settings.settings import Settings, load, origins
 from tests.support import ROOT
@@ -242,7 +242,7 @@ def test_a_command_config_that_is_missing_or_odd_is_named(tmp_path: Path) -> Non
 def test_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
     (tmp_path / "client.properties").write_text("sasl.password=hunter2\nclient.id=me\n")
     settings = load({"command_config": "client.properties"}, tmp_path)
-    rows = {row.name: row for row in shown(settings)}
+    rows = {row.name: row for row in setting_rows(settings)}
     assert rows["-X client.id"].value == "me"
     assert rows["-X sasl.password"].origin == str(tmp_path / "client.properties")
     assert "hunter2" not in repr(rows) + repr(settings)

@@ -18,8 +18,8 @@ from cqrs_cli.errors import CqrsError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cqrs_cli.client.history import Shown
-    from cqrs_cli.demo.play import Performance, Tally, Told
+    from cqrs_cli.client.history import AggregateHistory
+    from cqrs_cli.demo.play import Performance, StepOutcome, Tally
     from cqrs_cli.settings.settings import Settings
 
 #: How an outcome looks on a terminal.
@@ -39,9 +39,9 @@ def demo(cli: Cli) -> None:
 
     began = time.monotonic()
     inside = Cli(output=cli.output, quiet=cli.quiet, verbose=cli.verbose)
-    inside.settings = project.settings(cli.settings, cli.flags)
+    inside.settings = project.demo_settings(cli.settings, cli.flags)
     root = inside.settings.root
-    project.write(inside.settings)
+    project.write_project(inside.settings)
     with (
         project.alone(root, lambda: cli.note("another demo is running here: waiting for its end")),
         project.broker_left_as_found(inside.settings),
@@ -87,7 +87,7 @@ def _hide(_: object) -> None:
     """What people would see now, programs get at the end."""
 
 
-def _outcomes(told: "list[Told]") -> "RenderableType":
+def _outcomes(told: "list[StepOutcome]") -> "RenderableType":
     from rich.table import Table
     from rich.text import Text
 
@@ -101,7 +101,7 @@ def _outcomes(told: "list[Told]") -> "RenderableType":
     return table
 
 
-def _accounts(accounts: "dict[str, Shown]") -> "RenderableType":
+def _accounts(accounts: "dict[str, AggregateHistory]") -> "RenderableType":
     from rich.table import Table
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))

@@ -15,8 +15,8 @@ from cqrs_cli.kafka.topics.acls import Role
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cqrs_cli.doctor import Check
-    from cqrs_cli.doctor.settings import Shown
+    from cqrs_cli.doctor.check import Check
+    from cqrs_cli.doctor.settings import SettingRow
     from cqrs_cli.settings.settings import Settings
 
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
@@ -44,7 +44,7 @@ def doctor(
     Ends with 0 when nothing failed, else with the exit code of the first failure: 4 for Java or the broker, 3 for
     settings, topics or folders.
     """
-    from cqrs_cli.doctor import exit_code, fail
+    from cqrs_cli.doctor.check import exit_code, fail
 
     settings: Settings | None = None
     with cli.working("looking around"):
@@ -60,41 +60,47 @@ def doctor(
 
 
 def _machine() -> "Iterator[Check]":
-    from cqrs_cli.doctor import examined, machine
+    from cqrs_cli.doctor import machine
+    from cqrs_cli.doctor.check import examined
 
-    yield from examined("java", machine.java)
-    yield from examined("python", machine.python)
-    yield from examined("spark", machine.spark)
+    yield from examined("java", machine.check_java)
+    yield from examined("python", machine.check_python)
+    yield from examined("spark", machine.check_spark)
 
 
 def _project(settings: "Settings") -> "Iterator[Check]":
-    from cqrs_cli.doctor import examined, machine
+    from cqrs_cli.doctor import machine
+    from cqrs_cli.doctor.check import examined
 
-    yield from examined("settings", lambda: machine.settings(settings))
-    yield from examined("aggregates", lambda: machine.aggregates(settings))
-    yield from examined("state", lambda: machine.state(settings.state_dir))
+    yield from examined("settings", lambda: machine.check_settings(settings))
+    yield from examined("aggregates", lambda: machine.check_aggregates(settings))
+    yield from examined("state", lambda: machine.check_state(settings.state_dir))
 
 
 def _cluster(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Check]":
     """The cluster's checks, if there is one to ask: the embedded broker is not started."""
-    from cqrs_cli.doctor import cluster, examined
+    from cqrs_cli.doctor import cluster
+    from cqrs_cli.doctor.check import examined
 
     if settings.bootstrap_server is None:
-        found = list(examined("embedded", lambda: cluster.embedded(settings.root)))
+        found = list(examined("embedded", lambda: cluster.check_embedded(settings.root)))
         yield from found
         if found[0].status != "ok":
             return
 
     def look() -> "Iterator[Check]":
         topics = [cli.topics(name) for name in cli.aggregate_names()]
-        return cluster.cluster(
-            cli.connection(start=False), topics, settings.dedup_window, (role,) if role else cluster.ROLES
+        return cluster.check_cluster(
+            cli.connection(start=False),
+            topics,
+            settings.dedup_window,
+            (role,) if role else cluster.DEFAULT_ROLES,
         )
 
     yield from examined("broker", look)
 
 
-def _document(checks: "list[Check]", held: "list[Shown]") -> dict[str, object]:
+def _document(checks: "list[Check]", held: "list[SettingRow]") -> dict[str, object]:
     return {
         "ok": all(check.status != "fail" for check in checks),
         "checks": [asdict(check) for check in checks],
@@ -102,17 +108,17 @@ def _document(checks: "list[Check]", held: "list[Shown]") -> dict[str, object]:
     }
 
 
-def _settings(settings: "Settings | None") -> "list[Shown]":
+def _settings(settings: "Settings | None") -> "list[SettingRow]":
     """The settings in force, none if they cannot be read: a failed check has said why."""
-    from cqrs_cli.doctor.settings import shown
+    from cqrs_cli.doctor.settings import setting_rows
 
     try:
-        return shown(settings) if settings else []
+        return setting_rows(settings) if settings else []
     except CqrsError:
         return []
 
 
-def _text(checks: "list[Check]", held: "list[Shown]") -> "RenderableType":
+def _text(checks: "list[Check]", held: "list[SettingRow]") -> "RenderableType":
     from rich.console import Group
     from rich.markup import escape
     from rich.table import Table

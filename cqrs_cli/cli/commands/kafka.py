@@ -36,8 +36,8 @@ def stop(cli: Cli) -> None:
     cli.result({**_document(root, None), "stopped": stopped}, text)
 
 
-@command(kafka, examples=["cqrs kafka status", "cqrs kafka status -o json"])
-def status(cli: Cli) -> int:
+@command(kafka, "status", examples=["cqrs kafka status", "cqrs kafka status -o json"])
+def kafka_status(cli: Cli) -> int:
     """Whether the project's broker runs, and where; exit 4 when it does not."""
     from cqrs_cli.kafka.embedded import broker as embedded
 

@@ -16,7 +16,7 @@ from cqrs_cli.errors import UsageError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cqrs_cli.client.history import Shown
+    from cqrs_cli.client.history import AggregateHistory
     from cqrs_cli.core.messages.event import EventEnvelope
 
 #: Records from which on reading takes long enough to say so.
@@ -53,10 +53,10 @@ def show(
     loaded = cli.aggregate(aggregate)
     key = id.encode(errors="surrogateescape")
     connection = cli.connection()
-    places = queries.stretches(connection, cli.topics(aggregate).events, key, cli.settings.partitioner)
+    places = queries.find_ranges(connection, cli.topics(aggregate).events, key, cli.settings.partitioner)
     count = sum(place.end - place.start for place in places)
     with cli.working(f"reading {count:,} events") if count > LONG else nullcontext():
-        shown = queries.show(loaded, id, queries.records_of(connection, key, places), within)
+        shown = queries.fold_history(loaded, id, queries.read_records(connection, key, places), within)
     if at is not None and at.isdigit() and shown.version < int(at):
         raise UsageError(
             f"{aggregate} {id} is at version {shown.version}, not {at}", "leave --at out to see it"
@@ -64,7 +64,7 @@ def show(
     cli.result(_document(aggregate, id, shown, history), partial(_text, aggregate, id, shown, history))
 
 
-def _document(aggregate: str, id: str, shown: "Shown", history: bool) -> dict[str, Any]:
+def _document(aggregate: str, id: str, shown: "AggregateHistory", history: bool) -> dict[str, Any]:
     document = {
         "aggregate": aggregate,
         "id": id,
@@ -89,7 +89,7 @@ def _event(event: "EventEnvelope") -> dict[str, Any]:
     }
 
 
-def _text(aggregate: str, id: str, shown: "Shown", history: bool) -> "RenderableType":
+def _text(aggregate: str, id: str, shown: "AggregateHistory", history: bool) -> "RenderableType":
     import msgspec
     from rich.console import Group
     from rich.table import Table

@@ -91,14 +91,14 @@ def tail(
 
 def _print(cli: Cli, records: Iterable["Placed"]) -> int:
     """Print the records, hand them on at once, and say how many there were."""
-    from cqrs_cli.cli.render.record import document, line
+    from cqrs_cli.cli.render.record import record_document, record_line
 
     printed = 0
     for partition, record in records:
         if cli.output == "json":
-            cli.line(encode_json(document(partition, record)))
+            cli.line(encode_json(record_document(partition, record)))
         else:
-            cli.line(line(partition, record).encode())
+            cli.line(record_line(partition, record).encode())
         printed += 1
     cli.flush()
     return printed

@@ -9,7 +9,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, Conf, Master, duration, spark_properties
-from cqrs_cli.cli.render.verify import document, lines, nothing_compared, violations
+from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines, violations_text
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def verify(
         slots(context)  # else a cluster without workers would let the job wait for ever
         done = drive(context, wanted, lambda part: say(f"proving {aggregate}: {part:.0%}"))
     _say_what_was_skipped(cli, done)
-    cli.result(document(aggregate, done), "\n".join(lines(aggregate, done)))
+    cli.result(verify_document(aggregate, done), "\n".join(verify_lines(aggregate, done)))
     cli.flush()
     _judge(aggregate, done)
 
@@ -89,7 +89,7 @@ def _judge(aggregate: str, done: "Verified") -> None:
     if done.violation_count:
         first = done.violations[0]
         raise ContradictionError(
-            f"{violations(done)} in the topics of {aggregate}",
+            f"{violations_text(done)} in the topics of {aggregate}",
             f"look at the first: cqrs tail {aggregate} {first.kind} --partition {first.partition} "
             f"--from {first.offset} -n 1",
         )

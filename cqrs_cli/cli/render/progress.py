@@ -60,9 +60,9 @@ class Display:
             self._metrics.update(snapshot)
         self._rate = self._speed(snapshot)
         if self._live is not None:
-            self._live(line(snapshot, self._rate))
+            self._live(progress_line(snapshot, self._rate))
         elif self._is_due(snapshot):
-            self._cli.note(line(snapshot, self._rate))
+            self._cli.note(progress_line(snapshot, self._rate))
             self._shown = time.monotonic()
         self.last = snapshot
 
@@ -79,7 +79,7 @@ class Display:
         return decided > 0 and moved and time.monotonic() - self._shown >= PLAIN_EVERY
 
 
-def line(snapshot: "Snapshot", rate: float) -> str:
+def progress_line(snapshot: "Snapshot", rate: float) -> str:
     """One line: speed, lag, and what became of the commands."""
     counts = " · ".join(
         f"{name} {snapshot.total(name):,}" for name in ("accepted", "rejected", "duplicate", "failed")

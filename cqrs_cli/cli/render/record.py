@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 
 
-def document(partition: int, record: Record) -> dict[str, Any]:
+def record_document(partition: int, record: Record) -> dict[str, Any]:
     """`{"partition","offset","timestamp","key","message"}`, and `headers` where they say more than the content type.
 
     A message that is no JSON is text with `"encoding":"text"`, or what is no UTF-8 either `"base64"`; a key that is
@@ -62,7 +62,7 @@ def _text(content: bytes | None) -> tuple[str | None, str]:
         return base64.b64encode(content).decode(), "base64"
 
 
-def line(partition: int, record: Record) -> str:
+def record_line(partition: int, record: Record) -> str:
     """Time, place, key and what matters of the message, on one line without control characters."""
     when = rfc3339(record.timestamp)
     key = _shown(record.key)

@@ -13,8 +13,8 @@ import msgspec
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import counted, printable
 from cqrs_cli.client.compose import Composed
-from cqrs_cli.client.outcomes import Outcome, OutcomeWaiter, refused
-from cqrs_cli.client.producer import Sender
+from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome, is_refused
+from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import read_lines, send_all
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, UnavailableError, UsageError
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.topics.topics import Topics
 
 #: So many ids are named in a line of text; JSON has all of them.
-NAMED = 3
+IDS_IN_TEXT = 3
 
 #: Lines of a file between two looks at the outcomes, and between two updates of the progress.
-PACE = 2000
+LINES_PER_LOOK = 2000
 
 
 def send_one(cli: Cli, composed: Composed) -> None:
     """Send one command and print where it went."""
     places: list[tuple[int, int]] = []
-    with Sender(cli.connection(), cli.settings.partitioner) as sender:
+    with CommandProducer(cli.connection(), cli.settings.partitioner) as sender:
         topic = cli.topics(composed.aggregate).commands
         sender.send(topic, composed.subject.encode(), composed.value, lambda *place: places.append(place))
         sender.flush()
@@ -54,7 +54,7 @@ def send_one_and_wait(cli: Cli, composed: Composed, patience: float) -> None:
     connection = cli.connection()
     printed = _Printed(cli, "--id ")
     with (
-        Sender(connection, cli.settings.partitioner) as sender,
+        CommandProducer(connection, cli.settings.partitioner) as sender,
         OutcomeWaiter(connection, sender) as awaited,
         cli.working("waiting for the outcome"),
         printed.naming_what_is_open(awaited),
@@ -71,7 +71,9 @@ def send_file(cli: Cli, file: str, patience: float | None) -> None:
     topics: dict[str, Topics] = {name: cli.topics(name) for name in known}
     with _opened(file) as lines:
         connection = cli.connection()
-        with Sender(connection, cli.settings.partitioner, bulk=True, reports=patience is not None) as sender:
+        with CommandProducer(
+            connection, cli.settings.partitioner, bulk=True, reports=patience is not None
+        ) as sender:
             commands = read_lines(lines, known)
             if patience is None:
                 _send_lines(cli, commands, sender, topics)
@@ -80,7 +82,9 @@ def send_file(cli: Cli, file: str, patience: float | None) -> None:
                     _send_lines_and_wait(cli, commands, awaited, sender, topics, patience)
 
 
-def _send_lines(cli: Cli, commands: Iterable[Composed], sender: Sender, topics: dict[str, "Topics"]) -> None:
+def _send_lines(
+    cli: Cli, commands: Iterable[Composed], sender: CommandProducer, topics: dict[str, "Topics"]
+) -> None:
     began = time.monotonic()
     counts: Counter[str] = Counter()
     with cli.working("sending") as now:
@@ -88,7 +92,7 @@ def _send_lines(cli: Cli, commands: Iterable[Composed], sender: Sender, topics: 
         def send(composed: Composed) -> None:
             sender.send(topics[composed.aggregate].commands, composed.subject.encode(), composed.value)
             counts[composed.aggregate] += 1
-            if sender.sent % PACE == 0:
+            if sender.sent % LINES_PER_LOOK == 0:
                 now(f"sent {sender.sent:,} commands")
 
         send_all(commands, sender, send)
@@ -104,7 +108,7 @@ def _send_lines_and_wait(
     cli: Cli,
     commands: Iterable[Composed],
     awaited: OutcomeWaiter,
-    sender: Sender,
+    sender: CommandProducer,
     topics: dict[str, "Topics"],
     patience: float,
 ) -> None:
@@ -113,7 +117,7 @@ def _send_lines_and_wait(
 
     def send(composed: Composed) -> None:
         awaited.send(topics[composed.aggregate], composed.subject.encode(), composed.value, composed.id)
-        if sender.sent % PACE == 0:
+        if sender.sent % LINES_PER_LOOK == 0:
             printed.print(awaited.arrived())
 
     with printed.naming_what_is_open(awaited):
@@ -137,13 +141,13 @@ class _Printed:
         self.refusals = 0
         self.first_refusal = ""
 
-    def print(self, outcomes: Iterable[Outcome]) -> None:
+    def print(self, outcomes: Iterable[ReceivedOutcome]) -> None:
         for outcome in outcomes:
-            self.cli.row(msgspec.Raw(outcome.value), describe(outcome.read))
+            self.cli.row(msgspec.Raw(outcome.value), outcome_line(outcome.read))
             self.counts[outcome.read.data.status] += 1
-            if refused(outcome.read):
+            if is_refused(outcome.read):
                 self.refusals += 1
-                self.first_refusal = self.first_refusal or describe(outcome.read)
+                self.first_refusal = self.first_refusal or outcome_line(outcome.read)
         self.cli.flush()
 
     @contextmanager
@@ -187,8 +191,8 @@ class _Printed:
         return f"no outcome within {patience:g} s for {len(missing):,} of {counted(total, 'command')}"
 
     def _again(self, ids: Sequence[str]) -> str:
-        named = ", ".join(f"{self.flag}{id}" for id in ids[:NAMED])
-        more = f" and {len(ids) - NAMED:,} more (-o json lists all)" if len(ids) > NAMED else ""
+        named = ", ".join(f"{self.flag}{id}" for id in ids[:IDS_IN_TEXT])
+        more = f" and {len(ids) - IDS_IN_TEXT:,} more (-o json lists all)" if len(ids) > IDS_IN_TEXT else ""
         return f"sending again with the same id{'s' * (len(ids) > 1)} is safe: {named}{more}"
 
 
@@ -200,7 +204,7 @@ def _listed(ids: Sequence[str]) -> dict[str, object]:
     return {"without_outcome": list(ids)}
 
 
-def describe(outcome: OutcomeEnvelope) -> str:
+def outcome_line(outcome: OutcomeEnvelope) -> str:
     """An outcome as one line of text: what was decided, on what, and why."""
     verdict = outcome.data
     kind = outcome.type.rpartition(".")[0] or "?"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.topics.topics import Kind
 
 
-def document(aggregate: str, done: "Verified") -> dict[str, Any]:
+def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:
     """What is printed as JSON."""
     printed: dict[str, Any] = {
         "aggregate": aggregate,
@@ -46,7 +46,7 @@ def _compared(found: "Compared") -> dict[str, Any]:
     return {"aggregates": found.aggregates, "behind": {"offset": offset, "end": end}}
 
 
-def lines(aggregate: str, done: "Verified") -> list[str]:
+def verify_lines(aggregate: str, done: "Verified") -> list[str]:
     """What is printed for people."""
     commands = done.total("commands")
     said = [str(found) for found in done.violations]
@@ -79,11 +79,11 @@ def lines(aggregate: str, done: "Verified") -> list[str]:
         if found.behind is not None:
             offset, end = found.behind
             said.append(f"{partition}: behind, compared up to offset {offset:,} of {end:,}")
-    said.append(violations(done))
+    said.append(violations_text(done))
     return said
 
 
-def violations(done: "Verified") -> str:
+def violations_text(done: "Verified") -> str:
     """How many there are, in words."""
     return counted(done.violation_count, "violation") if done.violation_count else "no violation"
 

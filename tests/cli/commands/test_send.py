@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli import registry
-from cqrs_cli.client.outcomes import Outcome, OutcomeWaiter
+from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
@@ -119,7 +119,7 @@ def test_whoever_stops_waiting_is_told_the_id(
     ending: BaseException,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def rest(self: OutcomeWaiter, patience: float) -> Iterator[Outcome]:
+    def rest(self: OutcomeWaiter, patience: float) -> Iterator[ReceivedOutcome]:
         raise ending
 
     monkeypatch.setattr(OutcomeWaiter, "rest", rest)

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.cli.output import encode_json
-from cqrs_cli.cli.render.record import document, line
+from cqrs_cli.cli.render.record import record_document, record_line
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
 
@@ -14,7 +14,7 @@ OUTCOME = b'{"type":"a.Open.rejected","data":{"status":"rejected","reason":"NOT_
 
 def shown(value: bytes | None, **more: Any) -> Any:
     """The JSON document of a record with this value, read back."""
-    written = encode_json(document(1, Record(7, 1000, b"k", value, **more)))
+    written = encode_json(record_document(1, Record(7, 1000, b"k", value, **more)))
     assert b"\n" not in written
     return json.loads(written)
 
@@ -48,7 +48,7 @@ def test_any_value_is_shown_safely(value: bytes | None, message: object, encodin
 
 
 def test_a_key_that_is_no_utf8_is_shown_as_base64() -> None:
-    assert document(0, Record(0, 0, b"\xfe", b"1"))["keyencoding"] == "base64"
+    assert record_document(0, Record(0, 0, b"\xfe", b"1"))["keyencoding"] == "base64"
 
 
 def test_only_headers_that_say_something_are_shown() -> None:
@@ -57,18 +57,20 @@ def test_only_headers_that_say_something_are_shown() -> None:
 
 
 def test_text_has_what_matters_of_an_event() -> None:
-    said = line(1, Record(7, 1000, b"acc", EVENT))
+    said = record_line(1, Record(7, 1000, b"acc", EVENT))
     assert said == '1970-01-01T00:00:01.000Z  1/7  acc  v3  a.Opened  {"owner":"Ada"}'
 
 
 def test_text_has_what_matters_of_an_outcome() -> None:
-    assert line(1, Record(7, 1000, b"acc", OUTCOME)).endswith("acc  a.Open.rejected  v0  NOT_FOUND")
+    assert record_line(1, Record(7, 1000, b"acc", OUTCOME)).endswith("acc  a.Open.rejected  v0  NOT_FOUND")
 
 
 def test_text_says_why_a_letter_is_dead() -> None:
     headers: Headers = [("cqrs.reason", b"INVALID_ENVELOPE"), ("cqrs.message", b"no JSON")]
-    assert line(1, Record(7, 1000, None, b"\xff", headers)).endswith("null  INVALID_ENVELOPE: no JSON  \\xff")
+    assert record_line(1, Record(7, 1000, None, b"\xff", headers)).endswith(
+        "null  INVALID_ENVELOPE: no JSON  \\xff"
+    )
 
 
 def test_text_holds_no_control_characters() -> None:
-    assert line(0, Record(0, 0, b"\x1b[2J", b"\x07\n")).isprintable()
+    assert record_line(0, Record(0, 0, b"\x1b[2J", b"\x07\n")).isprintable()

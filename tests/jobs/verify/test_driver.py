@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks import verify as benchmark
 from benchmarks.arena import Arena
-from cqrs_cli.cli.render.verify import document, lines, nothing_compared
+from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
@@ -379,13 +379,13 @@ def test_on_spark_all_partitions_make_one_result(decided: TopicHarness, spark: "
 
 def test_a_shard_that_is_behind_is_not_said_to_be_compared() -> None:
     done = Verified({}, [], 0, {0: Compared(behind=(0, 25)), 1: Compared(7)}, 1.0)
-    assert lines("bank_account", done)[1:] == [
+    assert verify_lines("bank_account", done)[1:] == [
         "1 of 2 shards compared: 7 aggregates",
         "0: behind, compared up to offset 0 of 25",
         "no violation",
     ]
     behind = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}
-    assert document("bank_account", done)["compared"] == {"0": behind, "1": {"aggregates": 7}}
+    assert verify_document("bank_account", done)["compared"] == {"0": behind, "1": {"aggregates": 7}}
 
 
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def test_a_shard_that_is_behind_is_not_said_to_be_compared() -> None:
 )
 def test_what_there_is_one_of_is_not_said_as_of_many(count: int, words: str) -> None:
     report = Report(count, count, count, count, count, {"commands": 1, "dead-letters": 2})
-    assert lines("counter", Verified({0: report}, [], 0, {0: Compared(count)}, 1.0)) == [
+    assert verify_lines("counter", Verified({0: report}, [], 0, {0: Compared(count)}, 1.0)) == [
         f"counter: {words}",
         "deleted by retention: 1 command, 2 dead letters",
         f"1 of 1 shard compared: {words.split(', ')[4].split(' in ')[0]}",

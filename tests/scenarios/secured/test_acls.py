@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.doctor import Check, cluster
+from cqrs_cli.doctor.check import Check
+from cqrs_cli.doctor.cluster import check_cluster
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.verify.driver import plan, verify_here
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -59,7 +60,7 @@ class User:
         eventually(lambda: not self.lacking())
 
     def checks(self) -> list[Check]:
-        return list(cluster.cluster(self.connection, [self.topics], WINDOW, (self.role,)))
+        return list(check_cluster(self.connection, [self.topics], WINDOW, (self.role,)))
 
     def missing(self) -> set[str]:
         """What `doctor` says that this user is not allowed."""
