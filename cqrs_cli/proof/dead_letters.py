@@ -1,4 +1,4 @@
-"""Reading dead letters: the bytes of what failed, and why in the last five headers."""
+"""Reading dead letters: the bytes of a failed command, and the reason in the last five headers."""
 
 from collections.abc import Iterable
 from zlib import crc32
@@ -10,7 +10,7 @@ from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import LIMIT, DeadLetterTrace, Traces, key_of
 
-WHY = ["cqrs.reason", "cqrs.message", "cqrs.topic", "cqrs.partition", "cqrs.offset"]
+REASON_HEADERS = ["cqrs.reason", "cqrs.message", "cqrs.topic", "cqrs.partition", "cqrs.offset"]
 
 
 class DeadLetters:
@@ -24,25 +24,25 @@ class DeadLetters:
         self._findings = findings
 
     def read(self, records: Iterable[Record]) -> None:
-        """Take in the next ones."""
+        """Read the next records."""
         loss = self._scope.loss
         for record in records:
             self.count += 1
             try:
-                command, letter = self._letter(record)
+                command, trace = self._trace(record)
             except ValueError as error:
-                self._findings.add("dead-letters", record.offset, f"is no dead letter: {error}")
+                self._findings.add("dead-letters", record.offset, f"is not a dead letter: {error}")
                 continue
             again = self._outcomes.began_again and loss is not None and command >= loss.at
-            self._traces.keep(command, record.offset, letter, after_loss=again)
+            self._traces.keep(command, record.offset, trace, after_loss=again)
 
-    def _letter(self, record: Record) -> tuple[int, DeadLetterTrace]:
-        """The command that failed, and the trace; raises `ValueError` if the headers do not say."""
+    def _trace(self, record: Record) -> tuple[int, DeadLetterTrace]:
+        """The command that failed, and the trace; raises `ValueError` if the headers do not name it."""
         headers = record.headers or []
-        original, why = headers[: -len(WHY)], headers[-len(WHY) :]
-        if [name for name, _ in why] != WHY:
-            raise ValueError(f"its headers do not end with {', '.join(WHY)}")
-        reason, _, topic, partition, offset = [(content or b"").decode() for _, content in why]
+        original, reasons = headers[: -len(REASON_HEADERS)], headers[-len(REASON_HEADERS) :]
+        if [name for name, _ in reasons] != REASON_HEADERS:
+            raise ValueError(f"its headers do not end with {', '.join(REASON_HEADERS)}")
+        reason, _, topic, partition, offset = [(content or b"").decode() for _, content in reasons]
         if (topic, partition) != (self._scope.commands, str(self._scope.partition)):
             raise ValueError(f"it is of {topic} partition {partition}")
         if not (offset.isascii() and offset.isdigit() and int(offset) < LIMIT):
@@ -52,5 +52,5 @@ class DeadLetters:
 
 
 def checksums(value: bytes | None, headers: Headers | None) -> tuple[int | None, int]:
-    """What a dead letter keeps of its command, in two numbers; no bytes are as good as none."""
+    """The CRC-32 of a command's bytes and of its headers, as a dead letter keeps them; empty bytes count as None."""
     return crc32(value) if value else None, crc32(msgspec.msgpack.encode(headers or []))

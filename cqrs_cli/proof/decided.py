@@ -1,37 +1,37 @@
-"""How far a partition is decided: what has to be there, and what may be missing."""
+"""How far a partition is decided: which records must be there, and which may be missing."""
 
 from dataclasses import dataclass
 
-from cqrs_cli.proof.findings import Findings, Kind
+from cqrs_cli.proof.findings import Findings, LogName
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
-    """Seen before and after the logs were read, and where those begin to tell.
+class DecidedRange:
+    """The commands that are decided, as seen before and after the logs were read, and where each log begins.
 
-    Below `surely` everything has to be there, from `at_most` on nothing may be; in between an owner was at work.
+    Below `surely` everything must be there, from `at_most` on nothing may be; in between an owner was at work.
     """
 
     surely: int
     at_most: int
     commands: int = 0  # the first command that is not deleted yet
     outcomes: int = 0  # the first command whose outcome is not deleted yet
-    letters: int = 0  # the first command whose dead letter would not be
+    dead_letters: int = 0  # the first command whose dead letter would not be deleted yet
     began_again: bool = (
-        False  # an accepted loss led to a new commands topic: of the old one little can be told
+        False  # after an accepted loss the commands topic is a new one; little is known of the old one
     )
 
 
 class Losses:
-    """What is missing: a violation, unless an owner was at work or an operator accepted it."""
+    """Missing records: violations, unless an owner was at work or an operator accepted the loss."""
 
-    def __init__(self, decided: Decided, accepted: int | None, findings: Findings) -> None:
+    def __init__(self, decided: DecidedRange, accepted: int | None, findings: Findings) -> None:
         self._decided = decided
         self._accepted = accepted
         self._findings = findings
 
-    def lacks(self, command: int, kind: Kind, at: int, what: str) -> None:
-        """Something of a command is not there; seen at a record of a topic."""
+    def missing(self, command: int, kind: LogName, at: int, what: str) -> None:
+        """Report a missing record of a command; `kind` and `at` name the record that shows it."""
         if command >= self._decided.surely:
             return
         if self._accepted is not None and command < self._accepted:
@@ -40,8 +40,8 @@ class Losses:
             self._findings.add(kind, at, what)
 
     def follow(self, command: int, before: int | None) -> bool:
-        """Whether `command` is an aggregate's first after an accepted loss, so that it need not follow `before`, the
-        one that led to the version known.
+        """Whether `command` is an aggregate's first after an accepted loss, so that its version need not follow the
+        known one, to which the command `before` led.
         """
         loss = self._accepted
         lost = bool(self._findings.accepted) and loss is not None and command >= loss

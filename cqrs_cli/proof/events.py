@@ -1,4 +1,4 @@
-"""Reading events: those of one command lie side by side, complete and in order."""
+"""Reading events: those of one command are consecutive, complete and in order."""
 
 from collections.abc import Iterable, Iterator
 
@@ -23,28 +23,28 @@ class Events:
         self._open: EventsTrace | None = None  # the events of `_command`, as far as they have come
 
     def read(self, records: Iterable[Record]) -> None:
-        """Take in the next ones."""
+        """Read the next records."""
         for record in records:
             self.count += 1
             try:
                 event = read_event(record.value)
                 partition, command, index = _position(event)
             except ValueError as error:
-                self._findings.add("events", record.offset, f"is no event: {error}")
+                self._findings.add("events", record.offset, f"is not an event: {error}")
                 continue
-            for fault in self._faults(record, event, partition, index):
-                self._findings.add("events", record.offset, fault)
+            for problem in self._problems(record, event, partition, index):
+                self._findings.add("events", record.offset, problem)
             if partition == self._scope.partition:
-                self._take(record, event, command, index)
+                self._add(record, event, command, index)
 
     def end(self) -> None:
-        """The last one has been read."""
+        """Keep the events of the last command."""
         if self._open is not None:
             after_loss = self._outcomes.began_again and self._is_after_loss(self._open.at)
             self._traces.keep(self._command, self._open.at, self._open, after_loss=after_loss)
             self._open = None
 
-    def _faults(self, record: Record, event: EventEnvelope, partition: int, index: int) -> Iterator[str]:
+    def _problems(self, record: Record, event: EventEnvelope, partition: int, index: int) -> Iterator[str]:
         key, scope = event.subject.encode(), self._scope
         if partition != scope.partition:
             yield f"is of a command on partition {partition}"
@@ -55,7 +55,7 @@ class Events:
         if event.source != f"/cqrs/{scope.aggregate}" or event.specversion != "1.0":
             yield f"comes from {event.source!r}, in version {event.specversion!r} of CloudEvents"
         if not event.type.startswith(f"{scope.aggregate}."):
-            yield f"has the type {event.type!r}, which is none of {scope.aggregate}'s"
+            yield f"has the type {event.type!r}, which is not one of {scope.aggregate}"
         if event.time != self._time(record.timestamp):
             yield f"has the time {event.time!r}, its record {self._time(record.timestamp)}"
         if record.headers != HEADERS:
@@ -63,11 +63,11 @@ class Events:
         if record.key != key:
             yield f"is of {event.subject!r} under the key {record.key!r}"
 
-    def _take(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
+    def _add(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
         known = self._open
-        if known is None or command != self._command or self._parts(known.at, record.offset):
+        if known is None or command != self._command or self._separates(known.at, record.offset):
             self.end()
-            self._open = known = _written(record, event, index)
+            self._open = known = _trace(record, event, index)
             self._command = command
         if index < known.reach:
             self._findings.add("events", record.offset, f"repeats event {event.id}")
@@ -75,23 +75,21 @@ class Events:
         if index > known.reach:
             what = f"is event {event.id}, and event {known.reach} is not before it"
             self._findings.add("events", record.offset, what)
-        elif known.reach and _written(record, event, index, known) != known:
-            what = f"says otherwise than the first event of command {command}"
+        elif known.reach and _trace(record, event, index, known) != known:
+            what = f"differs from the first event of command {command}"
             self._findings.add("events", record.offset, what)
         known.reach = index + 1
 
-    def _parts(self, before: int, at: int) -> bool:
-        """Whether the accepted loss lies between two places: what stands there is not of one command."""
+    def _separates(self, before: int, at: int) -> bool:
+        """Whether the accepted loss lies between two offsets: then their events are not of one command."""
         return self._is_after_loss(at) and not self._is_after_loss(before)
 
     def _is_after_loss(self, at: int) -> bool:
         return self._scope.loss is not None and at >= self._scope.loss.events
 
 
-def _written(
-    record: Record, event: EventEnvelope, index: int, like: EventsTrace | None = None
-) -> EventsTrace:
-    """The trace that this event says its command's events have; with the place of `like`, to compare with that."""
+def _trace(record: Record, event: EventEnvelope, index: int, like: EventsTrace | None = None) -> EventsTrace:
+    """The trace of a command's events according to this one; with the place of `like`, to be compared with it."""
     at, reach = (record.offset, 0) if like is None else (like.at, like.reach)
     return EventsTrace(
         at,
@@ -106,7 +104,7 @@ def _written(
 
 
 def _position(event: EventEnvelope) -> tuple[int, int, int]:
-    """Partition, offset and index in an event's id; raises `ValueError` for one that no owner writes."""
+    """Partition, offset and index in an event's id; raises `ValueError` for an id that no owner writes."""
     partition, command, index = event.position()
     if f"{partition}/{command}/{index}" != event.id:
         raise ValueError(f"its id is {event.id!r}")

@@ -1,4 +1,4 @@
-"""Reading outcomes: each on its own, as its log has them."""
+"""Reading outcomes, each on its own, in the order of their log."""
 
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -8,13 +8,13 @@ from msgspec import UnsetType
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof import verdict
 from cqrs_cli.proof.findings import Findings
-from cqrs_cli.proof.join import first_told
+from cqrs_cli.proof.join import first_outcome
 from cqrs_cli.proof.scope import Clock, Scope
 from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of
+from cqrs_cli.proof.verdict import check_verdict
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Outcomes:
@@ -28,58 +28,60 @@ class Outcomes:
         self._time = Clock()
 
     def read(self, records: Iterable[Record]) -> None:
-        """Take in the next ones."""
+        """Read the next records."""
         for record in records:
             self.count += 1
             try:
                 outcome = read_outcome(record.value)
             except ValueError as error:
-                self._findings.add("outcomes", record.offset, f"is no outcome: {error}")
+                self._findings.add("outcomes", record.offset, f"is not an outcome: {error}")
                 continue
-            for fault in self._faults(record, outcome):
-                self._findings.add("outcomes", record.offset, fault)
+            for problem in self._problems(record, outcome):
+                self._findings.add("outcomes", record.offset, problem)
             if outcome.data.partition == self._scope.partition:
                 command = outcome.data.offset
                 again = self._begins_again(command, record.offset)
-                self._traces.keep(command, record.offset, _told(record, outcome), after_loss=again)
+                self._traces.keep(command, record.offset, _trace(record, outcome), after_loss=again)
 
     def _begins_again(self, command: int, at: int) -> bool:
-        """Whether this is the first outcome after an accepted loss, and what has been told before it is of a commands
-        topic that was made again: the record that is there now is another, or deleted. Else one was decided twice.
+        """Whether this is the first outcome after an accepted loss in a commands topic that was created again.
+
+        It is if the record at the offset of an earlier outcome is another one now, or deleted. Else one command was
+        decided twice.
         """
         loss = self._scope.loss
         if loss is None or at < loss.outcomes or self._traces.began_again:
             return False
         if not loss.at <= command <= self._traces.last:
             return False
-        first = first_told(self._traces.index, loss.at)
+        first = first_outcome(self._traces.index, loss.at)
         if first is None:
             return False
-        place, told = first
-        there = self._scope.command_at(place)
-        return there is None or (there.timestamp, key_of(there)) != (told.timestamp, told.key)
+        command_then, outcome = first
+        now = self._scope.command_at(command_then)
+        return now is None or (now.timestamp, key_of(now)) != (outcome.timestamp, outcome.key)
 
-    def _faults(self, record: Record, outcome: OutcomeEnvelope) -> Iterator[str]:
-        said, partition = outcome.data, self._scope.partition
-        if said.partition != partition:
-            yield f"is of a command on partition {said.partition}"
-        if outcome.id != f"{said.partition}/{said.offset}":
-            yield f"is of command {said.offset} and has the id {outcome.id!r}"
+    def _problems(self, record: Record, outcome: OutcomeEnvelope) -> Iterator[str]:
+        data, partition = outcome.data, self._scope.partition
+        if data.partition != partition:
+            yield f"is of a command on partition {data.partition}"
+        if outcome.id != f"{data.partition}/{data.offset}":
+            yield f"is of command {data.offset} and has the id {outcome.id!r}"
         if outcome.source != f"/cqrs/{self._scope.aggregate}" or outcome.specversion != "1.0":
             yield f"comes from {outcome.source!r}, in version {outcome.specversion!r} of CloudEvents"
         if outcome.time != self._time(record.timestamp):
             yield f"has the time {outcome.time!r}, its record {self._time(record.timestamp)}"
         if record.headers != HEADERS:
             yield "has other headers than an outcome has"
-        if said.status != "failed" and (outcome.subject is None or record.key != outcome.subject.encode()):
+        if data.status != "failed" and (outcome.subject is None or record.key != outcome.subject.encode()):
             yield f"is of {outcome.subject!r} under the key {record.key!r}"
-        yield from verdict.faults(said)
+        yield from check_verdict(data)
 
 
-def _told(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
+def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
     """The trace of an outcome."""
-    said = outcome.data
-    first = _given(said.original)
+    data = outcome.data
+    first = _given(data.original)
     return OutcomeTrace(
         record.offset,
         record.timestamp,
@@ -88,16 +90,16 @@ def _told(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
         outcome.subject or None,
         outcome.causationid,
         outcome.correlationid,
-        said.status,
-        said.reason or "",
-        said.version,
-        said.events,
-        _given(said.expected),
-        _given(said.fingerprint),
+        data.status,
+        data.reason or "",
+        data.version,
+        data.events,
+        _given(data.expected),
+        _given(data.fingerprint),
         None if first is None else (first.offset, first.status, first.version, first.events),
-        _given(said.decidedat),
+        _given(data.decidedat),
     )
 
 
-def _given(member: T | UnsetType) -> T | None:
+def _given(member: _T | UnsetType) -> _T | None:
     return None if isinstance(member, UnsetType) else member

@@ -1,6 +1,6 @@
-"""The proof of one partition: its logs in, violations out. Reads no topic and asks no clock.
+"""The proof of one partition: records in, violations out. It reads no topic and no clock.
 
-First the logs that owners write, each from its start to its end; then the commands, beside what was kept of those.
+First come the logs that owners write, each from its start to its end; then the commands, joined with their traces.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.dead_letters import DeadLetters
-from cqrs_cli.proof.decided import Decided
-from cqrs_cli.proof.dedup_index import DedupIndex
+from cqrs_cli.proof.decided import DecidedRange
+from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.events import Events
-from cqrs_cli.proof.findings import Findings, Kind, Violation
-from cqrs_cli.proof.join import rows, written_by
+from cqrs_cli.proof.findings import Findings, LogName, Violation
+from cqrs_cli.proof.join import events_of, join
 from cqrs_cli.proof.outcomes import Outcomes
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
@@ -21,19 +21,20 @@ from cqrs_cli.state.store import Store
 
 
 class Scratch(NamedTuple):
-    """Where a proof keeps what may be larger than memory, all of it empty: traces by topic, versions and ids."""
+    """Empty stores for the data of a proof that may be larger than memory: traces by topic, versions and ids."""
 
     outcomes: Index
     events: Index
-    letters: Index
+    dead_letters: Index
     store: Store
+    flush_every: int = FLUSH_EVERY  # entries of the store that make one write
 
 
 class Report(NamedTuple):
-    """What was looked at, and what is wrong with it: `violations` names the first of `violation_count`.
+    """The records that were read, and what is wrong with them: `violations` names the first of `violation_count`.
 
     `deleted`: commands, outcomes and dead letters that are known to have been there, and were deleted by retention.
-    `accepted`: what is missing, and an operator has accepted as lost.
+    `accepted`: missing records whose loss an operator accepted.
     """
 
     commands: int = 0
@@ -41,45 +42,49 @@ class Report(NamedTuple):
     events: int = 0
     dead_letters: int = 0
     aggregates: int = 0
-    deleted: Mapping[Kind, int] = {}
+    deleted: Mapping[LogName, int] = {}
     accepted: int = 0
     violations: tuple[Violation, ...] = ()
     violation_count: int = 0
 
 
 class Proof:
-    """One partition on its way: `outcomes.read`, `events.read`, `letters.read`, in this order, then `conclude`."""
+    """The proof of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `conclude`."""
 
     def __init__(self, scope: Scope, scratch: Scratch) -> None:
         self.findings = Findings()
         self._scope = scope
         self._scratch = scratch
-        self._told = Traces("outcomes", scope, scratch.outcomes, self.findings)
-        written = Traces("events", scope, scratch.events, self.findings)
-        buried = Traces("dead-letters", scope, scratch.letters, self.findings)
-        self.outcomes = Outcomes(scope, self._told, self.findings)
-        self.events = Events(scope, written, self._told, self.findings)
-        self.letters = DeadLetters(scope, buried, self._told, self.findings)
+        self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings)
+        event_traces = Traces("events", scope, scratch.events, self.findings)
+        dead_letter_traces = Traces("dead-letters", scope, scratch.dead_letters, self.findings)
+        self.outcomes = Outcomes(scope, self._outcome_traces, self.findings)
+        self.events = Events(scope, event_traces, self._outcome_traces, self.findings)
+        self.dead_letters = DeadLetters(scope, dead_letter_traces, self._outcome_traces, self.findings)
         self._rules: Rules | None = None
         if scope.starts["events"]:
             self.findings.add(
                 "events", scope.starts["events"], "is where the log starts: events were deleted"
             )
 
-    def decided(self, before: int | None, after: int | None, commands: int) -> Decided:
-        """How far it is decided, from the offsets committed `before` and `after` the logs were read; where none is,
-        because it expired or nothing was decided yet, from the last outcome. `commands`: where their log starts.
+    def decided(self, before: int | None, after: int | None, commands: int) -> DecidedRange:
+        """How far the partition is decided, from the offsets committed `before` and `after` the logs were read.
+
+        Without a committed offset, because it expired or nothing was decided yet, the last outcome counts.
+        `commands`: where their log starts.
         """
         self.events.end()
         starts, scratch = self._scope.starts, self._scratch
-        surely = self._told.last + 1 if before is None else before
+        surely = self._outcome_traces.last + 1 if before is None else before
         at_most = LIMIT if after is None else after
         outcomes = _first(scratch.outcomes, surely) if starts["outcomes"] else 0
-        letters = _first(scratch.letters, surely) if starts["dead-letters"] else 0
-        return Decided(surely, max(surely, at_most), commands, outcomes, letters, self._told.began_again)
+        dead_letters = _first(scratch.dead_letters, surely) if starts["dead-letters"] else 0
+        return DecidedRange(
+            surely, max(surely, at_most), commands, outcomes, dead_letters, self._outcome_traces.began_again
+        )
 
-    def until(self, decided: Decided) -> int:
-        """Up to where commands have to be read."""
+    def until(self, decided: DecidedRange) -> int:
+        """The offset up to which commands must be read."""
         last = self._scratch.outcomes.last()
         return (
             decided.at_most
@@ -87,27 +92,27 @@ class Proof:
             else max(decided.surely, 0 if last is None else last + 1)
         )
 
-    def conclude(self, commands: Iterator[Record], decided: Decided) -> None:
-        """Go through the commands, up to `until`, with what came of each."""
+    def conclude(self, commands: Iterator[Record], decided: DecidedRange) -> None:
+        """Check every command up to `until` with its traces."""
         scratch = self._scratch
-        with DedupIndex(scratch.store) as recall:
-            self._rules = Rules(self._scope, decided, scratch.outcomes, recall, self.findings)
-            for row in rows(commands, scratch.outcomes, scratch.events, scratch.letters):
-                self._rules.judge(row)
+        with DedupIndex(scratch.store, scratch.flush_every) as dedup:
+            self._rules = Rules(self._scope, decided, scratch.outcomes, dedup, self.findings)
+            for joined in join(commands, scratch.outcomes, scratch.events, scratch.dead_letters):
+                self._rules.check(joined)
 
     def event_at(self, command: int, index: int) -> int | None:
-        """Where in the log an event of a command lies, or nearly: the first one's offset is known."""
-        written = written_by(self._scratch.events, command)
-        return None if written is None else written.at + index
+        """The offset of an event of a command, or nearly: only the first one's offset is kept."""
+        events = events_of(self._scratch.events, command)
+        return None if events is None else events.at + index
 
     def report(self) -> Report:
-        """What came of it."""
+        """The result."""
         rules, findings = self._rules, self.findings
         return Report(
             rules.commands if rules else 0,
             self.outcomes.count,
             self.events.count,
-            self.letters.count,
+            self.dead_letters.count,
             rules.aggregates if rules else 0,
             rules.deleted if rules else {},
             findings.accepted,

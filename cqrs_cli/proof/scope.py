@@ -1,4 +1,4 @@
-"""The partition that is proved, and what is known of it before its records are."""
+"""The partition that is proved, and what is known of it before its records are read."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.proof.findings import Kind
+from cqrs_cli.proof.findings import LogName
 
 
 class Loss(NamedTuple):
-    """What an operator accepted (`run --accept-loss`): where the commands went on, and how far the logs had come."""
+    """A loss accepted by an operator (`run --accept-loss`): where the commands went on, and where the logs ended."""
 
     at: int
     events: int
@@ -19,13 +19,13 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One partition: what is asked of its records."""
+    """One partition, and what its records must fit."""
 
     aggregate: str
     commands: str  # the commands topic, as dead letters name it
     partition: int
-    starts: Mapping[Kind, int]  # where each log starts: what lay before was deleted
-    window: int  # how long an id is remembered, ms: the shortest time that there ever was
+    starts: Mapping[LogName, int]  # where each log starts: what lay before was deleted
+    window: int  # how long an id is remembered, ms: the shortest window there ever was
     home: Callable[[bytes], int | None] = lambda key: None  # the partition of a key, None: anywhere
     loss: Loss | None = None
     command_at: Callable[[int], Record | None] = lambda offset: None  # what the commands topic has there now

@@ -1,30 +1,30 @@
-"""What is kept of outcomes, events and dead letters until their commands come by: one trace a command and topic.
+"""Traces: the parts of outcomes, events and dead letters that are kept until their commands are read.
 
-Outcomes and events follow their commands' order, but a fault may break it; so traces rest in an index on disk, by
-the command's offset, to be read back in its order.
+There is one trace for each command and topic. Outcomes and events follow the order of their commands, but a fault may
+break it; so traces are kept in an index on disk, by the command's offset, and read back in that order.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.findings import Findings, Kind
+from cqrs_cli.proof.findings import Findings, LogName
 from cqrs_cli.proof.scope import Scope
 
-#: Offsets and versions are below it: what a record says beyond is none.
+#: Offsets and versions are below it; a greater number in a record is invalid.
 LIMIT = 2**63
 
 
 def key_of(record: Record) -> bytes | None:
-    """The key; an empty one is none: clients differ in how they pass it on."""
+    """The key; an empty one counts as None, since clients differ in how they return it."""
     return record.key or None
 
 
 class OutcomeTrace(Struct, array_like=True, gc=False):
-    """An outcome: what it tells of its command. `at` is its own offset."""
+    """The members of an outcome. `at` is its own offset."""
 
     at: int
     timestamp: int
@@ -40,7 +40,12 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
     expected: str | None
     fingerprint: int | None
     original: tuple[int, str, int, int] | None  # offset, status, version, events
-    decidedat: str | None  # by the owner's clock: of what had expired
+    decidedat: str | None  # by the owner's clock; only of a command that had expired
+
+    @property
+    def result(self) -> str:
+        """The reason, or the status of an outcome that has no reason."""
+        return self.reason or self.status
 
 
 class EventsTrace(Struct, array_like=True, gc=False):
@@ -57,12 +62,12 @@ class EventsTrace(Struct, array_like=True, gc=False):
 
     @property
     def last(self) -> int:
-        """The version that they lead to."""
+        """The version after the last of them."""
         return self.version + self.count - 1
 
 
 class DeadLetterTrace(Struct, array_like=True, gc=False):
-    """A dead letter: CRC-32 of the bytes and headers that it keeps."""
+    """A dead letter, with the CRC-32 of the bytes and headers that it keeps."""
 
     at: int
     timestamp: int
@@ -76,7 +81,7 @@ class Index(Protocol):
     """Traces by command offset, on disk. `state.trace_index` has the one implementation."""
 
     def add(self, command: int, trace: bytes) -> bytes | None:
-        """Keep a trace, unless the command has one already: that one is given, and stays."""
+        """Keep a trace, unless the command has one already: then return that one and change nothing."""
 
     def get(self, command: int) -> bytes | None:
         """The trace of a command."""
@@ -88,22 +93,20 @@ class Index(Protocol):
         """The highest command with a trace."""
 
     def cut(self, command: int) -> int:
-        """Forget the traces from a command on; says how many."""
+        """Delete the traces from a command on; returns their number."""
 
     def items(self) -> Iterator[tuple[int, bytes]]:
-        """All of them, by command. Finish before the next change."""
+        """All traces, by command. Finish before the next change."""
 
 
-T = TypeVar("T", bound=Struct)
-
-encode: Callable[[Struct], bytes] = msgspec.msgpack.Encoder().encode
-_place: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).decode
+_encode: Callable[[Struct], bytes] = msgspec.msgpack.Encoder().encode
+_members: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).decode
 
 
 class Traces:
-    """One topic's traces as its log is read: each command has one, and they come in the order of the commands."""
+    """The traces of one topic, kept while its log is read: one for each command, in the order of the commands."""
 
-    def __init__(self, kind: Kind, scope: Scope, index: Index, findings: Findings) -> None:
+    def __init__(self, kind: LogName, scope: Scope, index: Index, findings: Findings) -> None:
         self.kind = kind
         self.index = index
         self.last = -1  # the command of the last record read
@@ -112,21 +115,19 @@ class Traces:
         self._findings = findings
 
     def keep(self, command: int, at: int, trace: Struct, *, after_loss: bool) -> None:
-        """Take in the trace of a record at offset `at`. `after_loss`: from here on it may be what follows an accepted
-        loss, in a commands topic that was created again: what has been kept of its predecessor is let go.
+        """Keep the trace of a record at offset `at`. `after_loss`: the record may be the first after an accepted loss,
+        in a commands topic that was created again; then the traces of the old topic are deleted.
         """
-        descends = command <= self.last
-        if descends and after_loss and not self.began_again and self._loss is not None:
+        is_out_of_order = command <= self.last
+        if is_out_of_order and after_loss and not self.began_again and self._loss is not None:
             self._findings.accepted += self.index.cut(self._loss.at)
             self.began_again = True
-            descends = False
-        first = self.index.add(command, encode(trace))
+            is_out_of_order = False
+        first = self.index.add(command, _encode(trace))
         if first is not None:
             self._findings.add(
-                self.kind, at, f"is of command {command}, as is what stands at offset {_place(first)[0]}"
+                self.kind, at, f"is of command {command}, as is the record at offset {_members(first)[0]}"
             )
-        elif descends:
-            self._findings.add(
-                self.kind, at, f"is of command {command}, and stands behind what is of command {self.last}"
-            )
+        elif is_out_of_order:
+            self._findings.add(self.kind, at, f"is of command {command}, and comes after command {self.last}")
         self.last = command

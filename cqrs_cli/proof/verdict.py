@@ -1,4 +1,4 @@
-"""What an outcome may say, whatever its command was: the contract's rules about status, reason and members."""
+"""The rules for an outcome alone, without its command: status, reason and members must fit each other."""
 
 from collections.abc import Iterator
 
@@ -20,11 +20,11 @@ REASONS: dict[str, set[str]] = {
 }
 
 
-def faults(verdict: Verdict) -> Iterator[str]:
-    """Everything about a verdict that contradicts itself."""
+def check_verdict(verdict: Verdict) -> Iterator[str]:
+    """Yield every contradiction within a verdict."""
     status, reason = verdict.status, verdict.reason or None
     if status not in REASONS:
-        yield f"has the status {status!r}, which is none"
+        yield f"has the status {status!r}, which is unknown"
         return
     if (reason in REASONS[status]) if REASONS[status] else (reason is None):
         yield from _expectation(verdict)
@@ -37,7 +37,7 @@ def faults(verdict: Verdict) -> Iterator[str]:
     if (verdict.original is not UNSET) != (status == "duplicate" or reason == "ID_REUSED"):
         yield f"is {status}{f' ({reason})' if reason else ''} {_with(verdict.original)} a first decision"
     if (verdict.decidedat is not UNSET) != (reason == "EXPIRED"):
-        yield f"is {status} {_with(verdict.decidedat)} a time of its own"
+        yield f"is {status} {_with(verdict.decidedat)} a decidedat"
     if verdict.retryable is not (UNSET if reason is None else reason == "VERSION_CONFLICT"):
         yield f"says retryable {verdict.retryable} of {reason or status}"
     if verdict.fingerprint is UNSET and status != "failed":
@@ -45,7 +45,7 @@ def faults(verdict: Verdict) -> Iterator[str]:
 
 
 def _expectation(verdict: Verdict) -> Iterator[str]:
-    """Whether the expected version held where it had to, and did not where it is the reason."""
+    """Check that the expected version held where it had to, and did not where it is the reason."""
     text, reason = verdict.expected, verdict.reason or None
     if text is UNSET:
         if reason in VERSION_REASONS:
@@ -54,14 +54,16 @@ def _expectation(verdict: Verdict) -> Iterator[str]:
     try:
         refusal = parse_expected(text).refusal(verdict.version - verdict.events)
     except ValueError:
-        if verdict.status not in ("duplicate", "failed") and reason != "ID_REUSED":  # no others were so far
-            yield f"is {verdict.status} with the expected version {text!r}, which is none"
+        if (
+            verdict.status not in ("duplicate", "failed") and reason != "ID_REUSED"
+        ):  # the others were checked before
+            yield f"is {verdict.status} with the expected version {text!r}, which is invalid"
         return
     if reason == "INVALID_EXPECTED_VERSION":
-        yield f"is {reason}, and {text!r} is one"
-    no = refusal[0] if refusal is not None else None
-    asked = verdict.status in ("accepted", "unchanged") or reason in {"BUSINESS_RULE"} | VERSION_REASONS
-    if asked and no != (reason if reason in VERSION_REASONS else None):
+        yield f"is {reason}, and {text!r} is a valid expected version"
+    found = refusal[0] if refusal is not None else None
+    checked = verdict.status in ("accepted", "unchanged") or reason in {"BUSINESS_RULE"} | VERSION_REASONS
+    if checked and found != (reason if reason in VERSION_REASONS else None):
         before = verdict.version - verdict.events
         yield f"is {reason or verdict.status}, expecting version {text} of an aggregate at version {before}"
 

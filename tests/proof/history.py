@@ -9,15 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Context, OutputRecord
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.proof import dedup_index
 from cqrs_cli.proof.findings import Violation
 from cqrs_cli.proof.partition import Proof, Report, Scratch
 from cqrs_cli.proof.scope import Scope
@@ -116,10 +113,10 @@ class History:
                 stack.enter_context(closing(TraceIndex(_made(folder / name)))) for name in "oel"
             )
             store = _store_on_disk(folder, stack) if on_disk else MemoryStore(WINDOW)
-            proof = Proof(of, Scratch(outcomes, events, letters, store))
+            proof = Proof(of, Scratch(outcomes, events, letters, store, flush_every=2))
             proof.outcomes.read(self.outcomes)
             proof.events.read(self.events)
-            proof.letters.read(self.letters)
+            proof.dead_letters.read(self.letters)
             decided = proof.decided(before, after, self.commands[0].offset if self.commands else 0)
             end = proof.until(decided)
             proof.conclude((record for record in self.commands if record.offset < end), decided)
@@ -220,8 +217,6 @@ def _laid(outputs: Sequence[OutputRecord]) -> list[Record]:
 
 
 def _store_on_disk(folder: Path, stack: ExitStack) -> Store:
-    """Until the stack unwinds every second change is written."""
-    stack.enter_context(pytest.MonkeyPatch.context()).setattr(dedup_index, "SETTLE_EVERY", 2)
     store = LmdbStore(_made(folder / "recall"), WINDOW)
     stack.callback(store.abandon)
     return store

@@ -118,7 +118,7 @@ class _Partition:
         bounds = {kind: self._bounds(kind) for kind in KINDS}
         claim = parse_claim(before.metadata)
         proof = Proof(self._scope(claim, bounds), scratch)
-        takers = (proof.outcomes.read, proof.events.read, proof.letters.read)
+        takers = (proof.outcomes.read, proof.events.read, proof.dead_letters.read)
         for kind, take in zip(LOGS, takers, strict=True):
             for records in self._read(kind, *bounds[kind]):
                 take(records)
