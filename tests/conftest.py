@@ -35,6 +35,13 @@ hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("un
 hypothesis.settings.load_profile("untimed")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Between several processes, tests that wait go first: the pure ones use the processors meanwhile."""
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        waiting = ("kafka", "spark", "docker")
+        items.sort(key=lambda item: not any(map(item.get_closest_marker, waiting)))
+
+
 @pytest.fixture(scope="session")
 def kafka_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The project root of the run's broker, which is stopped when the run ends, however it ends."""

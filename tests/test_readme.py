@@ -110,6 +110,7 @@ def test_a_project_is_made_as_it_says(tmp_path: Path) -> None:
 
 @pytest.mark.kafka
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_tour_of_that_project_can_be_walked(shop: Path, connection: "Connection", prefix: str) -> None:
     environment = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
     for line in TOUR:

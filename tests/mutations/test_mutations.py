@@ -16,7 +16,9 @@ def cases(mutations: list[Mutation], *marks: pytest.MarkDecorator) -> list[objec
         pytest.param(
             one,
             id=one.name,
-            marks=marks if one.noticed_by.startswith(_PURE) else [*marks, pytest.mark.kafka],
+            marks=marks
+            if one.noticed_by.startswith(_PURE)
+            else [*marks, pytest.mark.kafka, pytest.mark.slow],
         )
         for one in mutations
     ]

@@ -10,7 +10,7 @@ import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 #: Says outright that Ctrl-C is heard: whoever runs these tests in the background hands on that it is not.
 PROGRAM = """

@@ -98,6 +98,7 @@ def hanging(tmp_path: Path) -> Iterator[Callable[[], tuple["subprocess.Popen[byt
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_nothing_is_left_of_a_driver_that_was_stopped(
     hanging: Callable[[], tuple["subprocess.Popen[bytes]", list[int]]], number: signal.Signals
@@ -109,6 +110,7 @@ def test_nothing_is_left_of_a_driver_that_was_stopped(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_a_session_says_nothing_and_logs_to_its_file(tmp_path: Path) -> None:
     done = python(SESSION, "local[1]", tmp_path / "log" / "spark.log")
     assert (done.stdout, done.stderr, done.returncode) == ("3\n", "", 0)
@@ -116,6 +118,7 @@ def test_a_session_says_nothing_and_logs_to_its_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("master", "conf", "reason"),
     [
@@ -133,6 +136,7 @@ def test_what_spark_refuses_is_said_in_a_line(
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_two_sessions_follow_each_other_in_one_process(tmp_path: Path) -> None:
     again = SESSION.replace("with ", "for _ in 'ab':\n  with ").replace("\n    print", "\n      print")
     assert python(again, "local[1]", tmp_path / "spark.log").stdout == "3\n3\n"
@@ -215,6 +219,7 @@ def test_a_signal_to_the_drivers_group_does_not_reach_the_jvm(spark: "SparkConte
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_ctrl_c_while_the_jvm_is_asked_is_no_traceback(tmp_path: Path) -> None:
     ended = python(INTERRUPTED, tmp_path / "spark.log")
     assert (ended.stdout, ended.stderr) == ("interrupted\n", "")

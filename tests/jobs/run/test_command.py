@@ -16,7 +16,7 @@ from tests.support.processes import family, living, parent, python_workers
 from tests.support.project import Project, command
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 LOCAL = ("--master", "local[2]")
 NAMES = ("bank_account", "counter")

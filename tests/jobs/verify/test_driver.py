@@ -369,6 +369,7 @@ class TestState:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_on_spark_all_partitions_make_one_result(decided: TopicHarness, spark: "SparkContext") -> None:
     (at,) = append(decided, "events", decided.records("events", 1)[3], partition=1)
     wanted = plan(decided.connection, decided.topics, decided.settings)
@@ -444,6 +445,7 @@ def call(harness: TopicHarness, *arguments: str) -> subprocess.CompletedProcess[
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_command_prints_its_document_and_ends_with_0(decided: TopicHarness) -> None:
     done = call(decided, "bank_account", "--state", "-o", "json")
     assert (done.stderr, done.returncode) == ("", 0)
@@ -458,6 +460,7 @@ def test_the_command_prints_its_document_and_ends_with_0(decided: TopicHarness) 
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_the_command_names_each_violation_and_ends_with_5(decided: TopicHarness) -> None:
     (at,) = append(decided, "outcomes", decided.records("outcomes")[7])
     done = call(decided, "bank_account")

@@ -23,7 +23,7 @@ from cqrs_cli.system import process
 from tests.support.listening import listening, open_to_others
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

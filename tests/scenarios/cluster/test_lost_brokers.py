@@ -11,7 +11,7 @@ from tests.scenarios.cluster.service import Service
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.docker, pytest.mark.spark]
+pytestmark = [pytest.mark.docker, pytest.mark.spark, pytest.mark.slow]
 
 #: What the run says while it has to wait.
 SILENCE = "no answer from Kafka"

@@ -13,7 +13,7 @@ from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

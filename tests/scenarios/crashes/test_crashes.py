@@ -13,7 +13,7 @@ from tests.support.owners import Process, quietly
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 #: With 600 commands, 50 in a transaction, 150 applied at once. The first transaction is the claim's.
 IN_EACH_TRANSACTION = ("offsets.after", "flush.after", "commit.sent", "commit.after")

@@ -18,7 +18,7 @@ from tests.support.processes import family, jvm, living
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 STATE = ".cqrs/state"
 ONCE = ("run", "bank_account", "--once", "--master", "local[2]")

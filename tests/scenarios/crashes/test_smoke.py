@@ -10,7 +10,7 @@ import pytest
 from tests.support.project import Project, command
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 EXPECTED = {"accepted": 700, "unchanged": 50, "rejected": 150, "duplicate": 50, "failed": 50}
 

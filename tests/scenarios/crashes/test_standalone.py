@@ -11,7 +11,7 @@ from tests.support.project import Project, command
 from tests.support.standalone import cluster
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.mark.pins("one-outcome")

@@ -100,12 +100,14 @@ def user(request: pytest.FixtureRequest, users: Users, topics: Topics) -> User:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_doctor_accepts_the_documented_acls(user: User) -> None:
     assert user.missing() == set()
     assert {check.status for check in user.checks()} == {"ok"}
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_doctor_names_each_missing_acl(user: User) -> None:
     for need in user.needs:
         user.without(need)
@@ -116,6 +118,7 @@ def test_doctor_names_each_missing_acl(user: User) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_init_needs_no_earlier_topics(secured: Secured, users: Users) -> None:
     topics = Topics("counter", f"{secured.folder.name}.new.")
     operator = users("operator", topics, "init")
@@ -124,6 +127,7 @@ def test_init_needs_no_earlier_topics(secured: Secured, users: Users) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_run_names_missing_acls_first(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
     counters = TopicHarness(secured.administrator, prefix, tmp_path)
     runner = users(f"{prefix}runner", counters.topics, "run")
@@ -140,6 +144,7 @@ def test_run_names_missing_acls_first(secured: Secured, users: Users, tmp_path: 
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_losing_an_acl_ends_the_run(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
     counters = TopicHarness(secured.administrator, prefix, tmp_path)
     runner = users(f"{prefix}runner", counters.topics, "run")
@@ -159,6 +164,7 @@ def test_losing_an_acl_ends_the_run(secured: Secured, users: Users, tmp_path: Pa
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, prefix: str) -> None:
     counters = TopicHarness(secured.administrator, prefix, tmp_path)
     counters.send(*increments(3))
@@ -176,6 +182,7 @@ def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, pre
 
 
 @pytest.mark.kafka
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "command", "lacking"),
     [

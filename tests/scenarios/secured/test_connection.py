@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Cqrs
 from tests.scenarios.secured.broker import SECRET, Secured
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 WAYS_IN: dict[str, Callable[[Secured], Path]] = {
     "SCRAM-SHA-512": lambda broker: broker.login("root"),

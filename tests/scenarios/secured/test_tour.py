@@ -21,7 +21,7 @@ from tests.support.listening import open_to_others
 from tests.support.processes import family
 from tests.support.project import Project
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 #: Modules of these names in the project's folder, the current one of all processes, are none of cqrs's.
 SHADOWS = ("queue", "heapq", "decimal", "msgspec", "lmdb", "confluent_kafka", "sitecustomize")

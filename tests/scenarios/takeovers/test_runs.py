@@ -14,7 +14,7 @@ from tests.jobs.run.test_command import LOCAL, decided, increments
 from tests.support.project import Project
 from tests.support.waiting import eventually
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
 COUNTER = ("counter",)
 

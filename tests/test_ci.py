@@ -1,0 +1,45 @@
+"""The last line of `.ci/run` tells what all runs of pytest came to."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+PASSED = "....\n== 2445 passed, 3 skipped, 125 deselected in 401.10s (0:06:41) ==\n"
+FAILED = """\
+FAILED tests/a.py::b - 3 failed in c
+2 failed, 118 passed, 5 skipped, 1 error in 600.00s (0:10:00)
+make: *** [Makefile:1]
+"""
+STOPPED = "!!!!!!! KeyboardInterrupt !!!!!!!\n100 passed in 1500.00s (0:25:00)\n"
+KILLED = "....\nmake: *** [Makefile:28: test] Interrupt\n"
+
+
+def closing(folder: Path, *logs: str) -> list[str]:
+    """The lines that `.ci/closing` prints for these logs."""
+    for number, log in enumerate(logs):
+        (folder / f"{number}.log").write_text(log)
+    program = f". {ROOT}/.ci/closing; closing *.log"
+    return subprocess.check_output(["bash", "-c", program], cwd=folder, text=True).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("logs", "last"),
+    [
+        ((PASSED,), "2445 passed, 0 failed, 3 skipped"),
+        ((PASSED, PASSED), "4890 passed, 0 failed, 6 skipped"),
+        ((PASSED, FAILED), "2563 passed, 3 failed, 8 skipped"),
+        ((PASSED, KILLED), "2445 passed, 1 failed, 3 skipped"),
+        ((STOPPED, PASSED), "2545 passed, 1 failed, 3 skipped"),
+        ((PASSED, ""), "2445 passed, 1 failed, 3 skipped"),
+    ],
+)
+def test_the_last_line_sums_up(tmp_path: Path, logs: tuple[str, ...], last: str) -> None:
+    *each, total = closing(tmp_path, *logs)
+    assert total == last and len(each) >= len(logs)
+
+
+def test_each_closing_line_is_shown(tmp_path: Path) -> None:
+    assert closing(tmp_path, PASSED, FAILED)[:2] == [PASSED.splitlines()[1], FAILED.splitlines()[1]]
