@@ -70,8 +70,8 @@ def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
     plan = prepare(settings, here.connection, {"bank_account": aggregate})
     now = time.time_ns() // 1_000_000
-    for unit in plan.units():
-        with closing(open_shard(plan.shard(unit), plan.identity(unit, aggregate)).store) as store:
+    for partition in plan.partitions():
+        with closing(open_shard(plan.shard(partition), plan.identity(partition, aggregate)).store) as store:
             for start in range(0, given.remembered, 20_000):
                 ids = {
                     (f"acc-{n % given.accounts}", new_id(given.ids)): DedupEntry(now, n, "accepted", 1, 1, 0)

@@ -40,9 +40,9 @@ def _fill(here: Arena, given: argparse.Namespace) -> None:
     plan = prepare(settings, here.connection, {"bank_account": aggregate})
     state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"ann","balance":100}'))
     homes = [target("murmur2", f"acc-{n}".encode(), given.partitions) for n in range(given.aggregates)]
-    for unit in plan.units():
-        with closing(open_shard(plan.shard(unit), plan.identity(unit, aggregate)).store) as store:
-            mine = [n for n, home in enumerate(homes) if home == unit[1]]
+    for partition in plan.partitions():
+        with closing(open_shard(plan.shard(partition), plan.identity(partition, aggregate)).store) as store:
+            mine = [n for n, home in enumerate(homes) if home == partition[1]]
             for start in range(0, len(mine), 20_000):
                 states = {f"acc-{n}": StoredState(1, 0, 0, state) for n in mine[start : start + 20_000]}
                 store.apply(WriteBatch(store.token(), store.positions(), store.positions(), states))

@@ -20,7 +20,7 @@ from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.owner.status import overview
+from cqrs_cli.owner.status import partition_statuses
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -98,7 +98,7 @@ class Play:
     def decide(self, context: "SparkContext") -> Snapshot:
         """What `cqrs run --once` does: decide what is there now."""
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate}, once=True)
-        return run(context, plan, min(len(plan.units()), slots(context)), _ignore, _ignore)
+        return run(context, plan, min(len(plan.partitions()), slots(context)), _ignore, _ignore)
 
     def told(self) -> list[StepOutcome]:
         """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""
@@ -137,7 +137,9 @@ class Play:
     def live(self) -> Tally:
         """All accounts as their owners keep them, in LMDB; raises `CqrsError` if a shard is gone."""
         count = total = 0
-        for part in overview(self.connection, self.topics, self.settings.state_dir, with_digest=True):
+        for part in partition_statuses(
+            self.connection, self.topics, self.settings.state_dir, with_digest=True
+        ):
             if part.shard is None or part.shard.digest is None:
                 raise CqrsError(f"the state of partition {part.partition} is gone", "run the demo again")
             count += part.shard.aggregates

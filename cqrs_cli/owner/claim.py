@@ -1,6 +1,6 @@
 """Claims: who owns a partition, as a value that rides in the metadata of its offset commits.
 
-Runs are totally ordered by (generation, run); attempts within a run by (submission, Spark's attempt number).
+Runs are totally ordered by (run_epoch, run); attempts within a run by (submission, Spark's attempt number).
 """
 
 from enum import Enum
@@ -52,10 +52,10 @@ class Accepted(Struct, frozen=True):
     outcomes: int  # end
 
 
-class Claim(Struct, frozen=True, omit_defaults=True):
+class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "generation"}):
     """`n` rises with every claim of the partition, across runs."""
 
-    generation: int
+    run_epoch: int
     run: str
     submission: int
     attempt: int
@@ -73,7 +73,7 @@ class Claim(Struct, frozen=True, omit_defaults=True):
     @property
     def token(self) -> str:
         """What the shard knows this owner by: nobody else's, also where `n` began anew since the offset had expired."""
-        return f"{self.n}.{self.generation}.{self.run}.{self.submission}.{self.attempt}"
+        return f"{self.n}.{self.run_epoch}.{self.run}.{self.submission}.{self.attempt}"
 
 
 def parse_claim(metadata: str | None) -> Claim | None:
@@ -98,63 +98,63 @@ class Judgement(Enum):
         return self in (Judgement.TAKEN_OVER, Judgement.STRAGGLER)
 
 
-def judge(mine: Claim, standing: Claim | None) -> Judgement:
-    """Judge the standing claim by run and attempt, never by `n` alone: n rises also when an older run comes back."""
-    if standing is None:
+def judge(mine: Claim, committed_claim: Claim | None) -> Judgement:
+    """Judge the committed claim by run and attempt, never by `n` alone: n rises also when an older run comes back."""
+    if committed_claim is None:
         return Judgement.BEHIND
-    run, other = (mine.generation, mine.run), (standing.generation, standing.run)
+    run, other = (mine.run_epoch, mine.run), (committed_claim.run_epoch, committed_claim.run)
     if other > run:
         return Judgement.TAKEN_OVER
     if other < run:
         return Judgement.BEHIND
-    attempt, another = (mine.submission, mine.attempt), (standing.submission, standing.attempt)
+    attempt, another = (mine.submission, mine.attempt), (committed_claim.submission, committed_claim.attempt)
     if another > attempt:
         return Judgement.STRAGGLER
     return Judgement.MINE if another == attempt else Judgement.BEHIND
 
 
-def succeed(mine: Claim, standing: Claim | None, token: str) -> Claim:
-    """My claim as it takes the standing one's place, over a shard with this token: `n` rises above all three.
+def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
+    """My claim as it replaces the committed one, over a shard with this token: `n` rises above all three.
 
-    What the standing claim says of the log is carried over unchecked: where an owner begins is judged by it.
+    It keeps what the committed claim says of the log, unchecked: step 3 judges by it where the owner begins.
     """
-    n = 1 + max(mine.n, _number(token), standing.n if standing else 0)
-    if standing is None:
+    n = 1 + max(mine.n, _number(token), committed_claim.n if committed_claim else 0)
+    if committed_claim is None:
         return replace(mine, n=n, topic_id=UNKNOWN_TOPIC, accepted=None, other_ids=UNKNOWN_OTHERS)
     return replace(
         mine,
         n=n,
-        topic_id=standing.topic_id,
-        partitions=standing.partitions,
-        accepted=standing.accepted,
-        other_ids=standing.other_ids,
+        topic_id=committed_claim.topic_id,
+        partitions=committed_claim.partitions,
+        accepted=committed_claim.accepted,
+        other_ids=committed_claim.other_ids,
     )
 
 
-def may_warm(token: str, standing: Claim | None) -> bool:
+def may_warm(token: str, committed_claim: Claim | None) -> bool:
     """Whether nobody is at work in a shard whose token was read before the claim that stands: its owner's claim must be
     over. A living owner would find its shard at other positions, and have to begin again; the claim of one that has
     just begun may not be visible yet.
     """
-    return not token or (standing is not None and standing.n > _number(token))
+    return not token or (committed_claim is not None and committed_claim.n > _number(token))
 
 
-def believable(mine: Claim, claimed: bool, standing: Claim | None) -> bool:
+def believable(mine: Claim, claimed: bool, committed_claim: Claim | None) -> bool:
     """Whether a contradiction that I see is one, asked after I saw it: only while the claim that stands is mine, or
     where there is none and I have not claimed yet. Otherwise somebody took over while I was looking.
     """
-    if standing is None:
+    if committed_claim is None:
         return not claimed
-    return judge(mine, standing) is Judgement.MINE
+    return judge(mine, committed_claim) is Judgement.MINE
 
 
-def terminal(standing: Claim | None, generation: int, run: str) -> Claim | None:
-    """The claim that ends a run, to take the standing one's place; None if that is not the run's, or its end."""
-    if standing is None or (standing.generation, standing.run) != (generation, run):
+def terminal(committed_claim: Claim | None, run_epoch: int, run: str) -> Claim | None:
+    """The claim that ends a run, to replace the committed one; None if that is not the run's, or its end."""
+    if committed_claim is None or (committed_claim.run_epoch, committed_claim.run) != (run_epoch, run):
         return None
-    if standing.attempt == TERMINAL:
+    if committed_claim.attempt == TERMINAL:
         return None
-    return replace(standing, submission=TERMINAL, attempt=TERMINAL, n=standing.n + 1)
+    return replace(committed_claim, submission=TERMINAL, attempt=TERMINAL, n=committed_claim.n + 1)
 
 
 def _number(token: str) -> int:
@@ -164,5 +164,5 @@ def _number(token: str) -> int:
 
 
 def next_run_epoch(clock: int, seen: list[Claim | None]) -> int:
-    """The generation of a new run: after every one seen, and not before the clock (ms)."""
-    return max([clock, *(claim.generation + 1 for claim in seen if claim is not None)])
+    """The run epoch of a new run: after every one seen, and not before the clock (ms)."""
+    return max([clock, *(claim.run_epoch + 1 for claim in seen if claim is not None)])

@@ -13,7 +13,7 @@ from cqrs_cli.owner.position import LogState, contradiction, gap
 from cqrs_cli.owner.recover import outcome_of
 
 
-def look(
+def read_log_state(
     connection: Connection,
     ground: AggregateTopics,
     partition: int,
@@ -35,7 +35,7 @@ def look(
     if accepted is not None and event is not None and event.offset < accepted.events[1]:
         made = None
     commands = _Commands(connection, topics, partition, start, end)
-    lies = commands.hold(decided, last)
+    last_outcome_matches = commands.hold(decided, last)
     log = LogState(
         aggregate=topics.aggregate,
         topic=topics.commands,
@@ -46,11 +46,11 @@ def look(
         start=start,
         end=end,
         last_outcome=decided,
-        lies=lies,
+        last_outcome_matches=last_outcome_matches,
         outcomes_start=bounds["outcomes"][0],
         has_events=event is not None,
         last_event=made,
-        event_lies=not lies and commands.hold(made, event),
+        last_event_matches=not last_outcome_matches and commands.hold(made, event),
         is_new=decided is not None and decided >= end and commands.are_later_than(last),
         committed=committed,
         claim=claim,
@@ -71,7 +71,7 @@ def check_last_decided(log: LogState) -> None:
     it the old topic's id, away. Raises `ContradictionError`.
     """
     offset = log.last_outcome
-    if offset is not None and log.start <= offset < log.end and not log.lies:
+    if offset is not None and log.start <= offset < log.end and not log.last_outcome_matches:
         what = f"command {offset} is not the one that was decided: the topic was deleted and created again"
         raise contradiction(log, what, log.start)
 

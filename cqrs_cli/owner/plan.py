@@ -17,7 +17,7 @@ class Partition(NamedTuple):
     """What has one owner: a partition of an aggregate's topics."""
 
     aggregate: str
-    partition: int
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +31,14 @@ class Plan:
     partitioner: Partitioner
     window: int  # ms
     state_dir: Path
-    generation: int
+    run_epoch: int
     run: str
     submission: int = 0
     targets: dict[Partition, int] | None = None  # where `--once` ends: commands offset by partition
     accept_loss: dict[Partition, int] = field(default_factory=dict)
     refused: dict[Partition, frozenset[int]] = field(default_factory=dict)
 
-    def units(self) -> list[Partition]:
+    def partitions(self) -> list[Partition]:
         """Every (aggregate, partition) of the run."""
         return [
             Partition(name, p)
@@ -48,13 +48,13 @@ class Plan:
 
     def share(self, task: int, tasks: int) -> list[Partition]:
         """What one of `tasks` tasks owns."""
-        return self.units()[task::tasks]
+        return self.partitions()[task::tasks]
 
-    def claim(self, unit: Partition, attempt: int) -> Claim:
+    def claim(self, partition: Partition, attempt: int) -> Claim:
         """The claim of a task's attempt, before it has seen the one that stands."""
-        ground = self.grounds[unit.aggregate]
+        ground = self.grounds[partition.aggregate]
         return Claim(
-            self.generation,
+            self.run_epoch,
             self.run,
             self.submission,
             attempt,
@@ -63,17 +63,17 @@ class Plan:
             ground.partitions,
         )
 
-    def shard(self, unit: Partition) -> Path:
+    def shard(self, partition: Partition) -> Path:
         """The folder of a partition's shard."""
-        return shard_folder(self.state_dir, self.grounds[unit.aggregate].topics) / str(unit.partition)
+        return shard_folder(self.state_dir, self.grounds[partition.aggregate].topics) / str(partition.number)
 
-    def identity(self, unit: Partition, aggregate: Aggregate) -> Identity:
+    def identity(self, partition: Partition, aggregate: Aggregate) -> Identity:
         """What the shard of a partition is a cache of."""
-        ground = self.grounds[unit.aggregate]
+        ground = self.grounds[partition.aggregate]
         return Identity(
             cluster_id=ground.cluster_id,
             topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
-            partition=unit.partition,
+            partition=partition.number,
             partitions=ground.partitions,
             schema=aggregate.schema_digest,
             revision=aggregate.decider.revision,
@@ -90,7 +90,7 @@ def shard_folder(state_dir: Path, topics: Topics) -> Path:
 class OwnerResult:
     """How an owner ended: quietly (`error` None), or with the error that ends the run."""
 
-    unit: Partition
+    partition: Partition
     counts: Counts
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()

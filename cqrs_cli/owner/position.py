@@ -21,11 +21,13 @@ class LogState(NamedTuple):
     start: int  # of the commands log
     end: int  # its high watermark
     last_outcome: int | None  # the input offset of the last visible outcome
-    lies: bool  # whether the command it speaks of lies there, rather than none, or another
+    last_outcome_matches: bool  # whether the command it speaks of lies there, rather than none, or another
     outcomes_start: int  # of the outcomes log: above 0 once its retention has deleted some
     has_events: bool
     last_event: int | None  # the input offset of the last visible event; None also if it does not say
-    event_lies: bool  # as `lies`, of the last event: looked at where the outcome does not tell
+    last_event_matches: (
+        bool  # as `last_outcome_matches`, of the last event: looked at where the outcome does not tell
+    )
     is_new: bool  # whether all commands are later than the last outcome
     committed: int | None  # the group's offset; None if it has none, or it expired
     claim: Claim | None  # what rides with it
@@ -138,8 +140,8 @@ def _decided(log: LogState) -> int:
     """Below which offset of this very log everything is decided or accepted as lost, as far as anything shows."""
     if _is_another(log):
         return 0
-    traces = ((log.last_outcome, log.lies), (log.last_event, log.event_lies))
-    shown = [last + 1 for last, lies in traces if last is not None and lies]
+    traces = ((log.last_outcome, log.last_outcome_matches), (log.last_event, log.last_event_matches))
+    shown = [last + 1 for last, matches in traces if last is not None and matches]
     if (accepted := _accepted(log)) is not None:
         shown.append(accepted.at)
     if log.last_outcome is None and _is_ours(log):

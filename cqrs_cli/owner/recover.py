@@ -24,14 +24,14 @@ def fold_events(
     aggregate: Aggregate,
     topics: Topics,
     partition: int,
-    ledger: StateCache,
+    cache: StateCache,
     bounds: tuple[int, int],
     accepted: Accepted | None = None,
 ) -> None:
     """Fold the events of the log that has these bounds; raises `ContradictionError` naming the record that cannot
     follow, and where events were deleted, unless an operator `accepted` that loss.
     """
-    at, (start, end) = ledger.positions.events, bounds
+    at, (start, end) = cache.positions.events, bounds
     if at > end:
         raise ContradictionError(
             f"{topics.events} partition {partition} ends at {end}, before the {at} that was already folded",
@@ -43,21 +43,21 @@ def fold_events(
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
     for records in read(connection, topics.events, partition, max(at, start), end):
-        with ledger.looking():
-            states = _folded(aggregate, topics, partition, ledger, records)
-        ledger.fold(ledger.positions._replace(events=records[-1].offset + 1), states)
-    if ledger.positions.events < end:
-        ledger.fold(ledger.positions._replace(events=end))
+        with cache.reading():
+            states = _folded(aggregate, topics, partition, cache, records)
+        cache.fold(cache.positions._replace(events=records[-1].offset + 1), states)
+    if cache.positions.events < end:
+        cache.fold(cache.positions._replace(events=end))
 
 
 def _folded(
-    aggregate: Aggregate, topics: Topics, partition: int, ledger: StateCache, records: list[Record]
+    aggregate: Aggregate, topics: Topics, partition: int, cache: StateCache, records: list[Record]
 ) -> dict[str, Folded]:
     states: dict[str, Folded] = {}
     for record in records:
         try:
             event = read_event(record.value)
-            before = states.get(event.subject) or ledger.state(event.subject)
+            before = states.get(event.subject) or cache.state(event.subject)
             after = fold_event(aggregate, before, event)
         except (FoldError, ValueError) as error:
             raise ContradictionError(
@@ -73,7 +73,7 @@ def fold_outcomes(
     connection: Connection,
     topics: Topics,
     partition: int,
-    ledger: StateCache,
+    cache: StateCache,
     bounds: tuple[int, int],
     last: Record | None,
     window: int,
@@ -86,7 +86,7 @@ def fold_outcomes(
     The events must be folded: raises `ContradictionError` if they do not reach what was decided, naming the command to
     go `onward` from. Of what was decided when an operator `accepted` a loss they need not.
     """
-    at, (start, end) = ledger.positions.outcomes, bounds
+    at, (start, end) = cache.positions.outcomes, bounds
     if at > end:
         raise ContradictionError(
             f"{topics.outcomes} partition {partition} ends at {end}, before the {at} that was already folded",
@@ -95,7 +95,7 @@ def fold_outcomes(
     if at == 0 and last is not None:
         at = offset_at(connection, topics.outcomes, partition, max(0, last.timestamp - window)) or 0
     for records in read(connection, topics.outcomes, partition, max(at, start), end):
-        positions = ledger.positions
+        positions = cache.positions
         clock = max(positions.clock, *(record.timestamp for record in records))
         remembered: dict[tuple[str, str], DedupEntry] = {}
         decided = positions.commands
@@ -108,23 +108,23 @@ def fold_outcomes(
                 continue
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
-        _check_events(topics, partition, ledger, latest, decided if onward is None else onward)
-        ledger.fold(
+        _check_events(topics, partition, cache, latest, decided if onward is None else onward)
+        cache.fold(
             positions._replace(commands=decided, outcomes=records[-1].offset + 1, clock=clock),
             None,
             remembered,
         )
-    if ledger.positions.outcomes < end:
-        ledger.fold(ledger.positions._replace(outcomes=end))
+    if cache.positions.outcomes < end:
+        cache.fold(cache.positions._replace(outcomes=end))
 
 
 def _check_events(
-    topics: Topics, partition: int, ledger: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
+    topics: Topics, partition: int, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
 ) -> None:
     """Where events were lost, aggregates would be decided on as they once were."""
-    with ledger.looking():
+    with cache.reading():
         for subject, outcome in latest.items():
-            state, verdict = ledger.state(subject), outcome.data
+            state, verdict = cache.state(subject), outcome.data
             if falls_short(state, outcome):
                 version = state.version if state else 0
                 raise ContradictionError(

@@ -6,10 +6,10 @@ from cqrs_cli.owner.claim import Claim, Judgement
 class Superseded(Exception):
     """The claim that stands says to end: `judgement` is TAKEN_OVER or STRAGGLER."""
 
-    def __init__(self, judgement: Judgement, standing: Claim | None) -> None:
+    def __init__(self, judgement: Judgement, committed_claim: Claim | None) -> None:
         super().__init__(judgement.value)
         self.judgement = judgement
-        self.standing = standing
+        self.committed_claim = committed_claim
 
 
 class ClaimLost(Exception):

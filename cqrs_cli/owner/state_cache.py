@@ -22,20 +22,20 @@ CACHED_STATES = 20_000
 
 
 class StateCache:
-    """Reads through to the store; writes only through `settle` and `fold`, each one change under the owner's token."""
+    """Reads through to the store; writes only through `flush` and `fold`, each one change under the owner's token."""
 
     def __init__(self, aggregate: Aggregate, store: Store, token: str) -> None:
         self._aggregate = aggregate
         self._store = store
         self._token = token
         self._view: StateView | None = None
-        self._settled = self.positions = store.positions()
+        self._flushed = self.positions = store.positions()
         self._states: dict[str, Folded] = {}
         self._remembered: dict[tuple[str, str], DedupEntry] = {}
-        self._cache: dict[str, Folded] = {}
+        self._decoded: dict[str, Folded] = {}
 
     @contextmanager
-    def looking(self) -> Iterator[None]:
+    def reading(self) -> Iterator[None]:
         """For the length of the block `state` and `remembered` may be asked."""
         with self._store.view() as view:
             self._view = view
@@ -46,7 +46,7 @@ class StateCache:
 
     def state(self, aggregate_id: str) -> Folded | None:
         """The aggregate as it stands, None if it does not exist."""
-        known = self._states.get(aggregate_id) or self._cache.get(aggregate_id)
+        known = self._states.get(aggregate_id) or self._decoded.get(aggregate_id)
         if known is not None:
             return known
         assert self._view is not None
@@ -64,15 +64,15 @@ class StateCache:
         return self._view.remembered(subject, command_id)
 
     def _keep(self, aggregate_id: str, folded: Folded) -> Folded:
-        cache = self._cache
-        if len(cache) >= CACHED_STATES:
-            for oldest in list(cache)[: CACHED_STATES // 10]:
-                del cache[oldest]
-        cache[aggregate_id] = folded
+        decoded = self._decoded
+        if len(decoded) >= CACHED_STATES:
+            for oldest in list(decoded)[: CACHED_STATES // 10]:
+                del decoded[oldest]
+        decoded[aggregate_id] = folded
         return folded
 
-    def absorb(self, decisions: Decisions, position: int, events: int | None, outcomes: int | None) -> None:
-        """Take in what was just committed to Kafka, never before; `settle` makes it rest."""
+    def stage(self, decisions: Decisions, position: int, events: int | None, outcomes: int | None) -> None:
+        """Take in what was just committed to Kafka, never before; `flush` makes it rest."""
         self._states.update(decisions.states)
         self._remembered.update(decisions.remembered)
         before = self.positions
@@ -85,9 +85,9 @@ class StateCache:
         """How many decisions wait to be applied."""
         return len(self._remembered)
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Apply what waits; raises `NotOwnerError` if somebody else has written the shard."""
-        if self.positions == self._settled:
+        if self.positions == self._flushed:
             return
         self._apply(self.positions, self._states, self._remembered)
         for aggregate_id, folded in self._states.items():
@@ -113,8 +113,8 @@ class StateCache:
         remembered: Mapping[tuple[str, str], DedupEntry],
     ) -> None:
         packed = {aggregate_id: pack(self._aggregate, folded) for aggregate_id, folded in states.items()}
-        self._store.apply(WriteBatch(self._token, self._settled, end, packed, remembered))
-        self._settled = end
+        self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered))
+        self._flushed = end
 
 
 def pack(aggregate: Aggregate, folded: Folded) -> StoredState:

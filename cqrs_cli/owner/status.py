@@ -44,7 +44,7 @@ class PartitionStatus(NamedTuple):
         return max(0, self.end - max(self.start, self.position or 0))
 
 
-def overview(
+def partition_statuses(
     connection: Connection, topics: Topics, state_dir: Path, with_digest: bool = False
 ) -> list[PartitionStatus]:
     """Every partition of an aggregate; raises `ConfigurationError` if its topics do not exist."""

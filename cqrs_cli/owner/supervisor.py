@@ -20,7 +20,7 @@ from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT
 from cqrs_cli.owner.claim import Claim, Judgement, believable, judge, parse_claim
-from cqrs_cli.owner.denied import denied
+from cqrs_cli.owner.explain import explain_denial
 from cqrs_cli.owner.owner import MOST_COMMANDS, Owner
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
@@ -57,20 +57,20 @@ class Supervisor:
     """One partition, through as many tenures as errors make necessary."""
 
     def __init__(
-        self, plan: Plan, unit: Partition, aggregate: Aggregate, attempt: int, stopping: threading.Event
+        self, plan: Plan, partition: Partition, aggregate: Aggregate, attempt: int, stopping: threading.Event
     ) -> None:
         self.plan = plan
-        self.unit = unit
+        self.partition = partition
         self.aggregate = aggregate
         self.stopping = stopping
-        self.mine: Claim = plan.claim(unit, attempt)
-        self.most = MOST_COMMANDS
-        self.refused = plan.refused.get(unit, frozenset())  # offsets that get a failed outcome unread
+        self.mine: Claim = plan.claim(partition, attempt)
+        self.batch_limit = MOST_COMMANDS
+        self.refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
         self.notes: list[str] = []
         self.tenure: Owner | None = None
         self.store: Store | None = None
         self.missing, self.contradicted = _Lasting(), _Lasting()
-        self.ending = OwnerResult(unit, self.mine.counts)
+        self.ending = OwnerResult(partition, self.mine.counts)
         self._looked = self._woke = time.monotonic()
 
     def end_if_stuck(self) -> None:
@@ -96,7 +96,7 @@ class Supervisor:
     def _tell(self, what: object, then: str = "beginning again") -> None:
         """A line in the task's log."""
         kind = f"{type(what).__name__}: " if isinstance(what, Exception) else ""
-        print(f"{_where(self.unit)}: {kind}{what}; {then}", file=sys.stderr, flush=True)
+        print(f"{_where(self.partition)}: {kind}{what}; {then}", file=sys.stderr, flush=True)
 
     @property
     def failed(self) -> bool:
@@ -114,14 +114,14 @@ class Supervisor:
         except BaseException as bug:
             traceback.print_exc()
             error = CqrsError(
-                f"{_where(self.unit)}: {type(bug).__name__}: {bug}", "see the log for the traceback"
+                f"{_where(self.partition)}: {type(bug).__name__}: {bug}", "see the log for the traceback"
             )
-        self.ending = OwnerResult(self.unit, self.mine.counts, error, tuple(self.notes))
+        self.ending = OwnerResult(self.partition, self.mine.counts, error, tuple(self.notes))
 
     def _serve(self) -> CqrsError | None:
-        identity = self.plan.identity(self.unit, self.aggregate)
+        identity = self.plan.identity(self.partition, self.aggregate)
         while True:
-            opened = open_shard(self.plan.shard(self.unit), identity, self.notes.append)
+            opened = open_shard(self.plan.shard(self.partition), identity, self.notes.append)
             with closing(opened.store) as store:
                 self.store = store
                 try:
@@ -132,12 +132,12 @@ class Supervisor:
                     store.condemn()
 
     def _keep(self, store: Store) -> CqrsError | None:
-        warm(self.plan, self.unit, self.aggregate, store)
+        warm(self.plan, self.partition, self.aggregate, store)
         if store.code() not in ("", self.aggregate.code_digest):
             self.notes.append(
-                f"the code of {self.unit.aggregate} changed but not its revision: if `evolve` means something else "
-                f"now, raise it, Decider(…, revision={self.aggregate.decider.revision + 1}); check with: "
-                f"cqrs verify {self.unit.aggregate} --state"
+                f"the code of {self.partition.aggregate} changed but not its revision: if `evolve` means something "
+                f"else now, raise it, Decider(…, revision={self.aggregate.decider.revision + 1}); check with: "
+                f"cqrs verify {self.partition.aggregate} --state"
             )
         return self._hold(store)
 
@@ -158,8 +158,8 @@ class Supervisor:
                     return _stood_down(end)
                 except BatchTooLarge as error:
                     if error.size == 1 and not error.late and not self._bury(error):
-                        return _undecided(self.unit, tenure.topics.commands, error)
-                    tenure.most = max(1, error.size // 2)
+                        return _undecided(self.partition, tenure.topics.commands, error)
+                    tenure.batch_limit = max(1, error.size // 2)
                     pause = FIRST_PAUSE if error.size > 1 else pause
                     self._tell(error)
                 except ContradictionError as error:
@@ -176,10 +176,10 @@ class Supervisor:
                     return error
                 except (KafkaException, UnavailableError, ClaimLost, NotOwnerError) as error:
                     if isinstance(error, KafkaException) and is_denied(error):
-                        return denied(self.plan.connection, tenure.topics)
+                        return explain_denial(self.plan.connection, tenure.topics)
                     self._tell(error)
                 finally:
-                    self.mine, self.most = tenure.present_claim(), tenure.most
+                    self.mine, self.batch_limit = tenure.present_claim(), tenure.batch_limit
                 if tenure.useful:
                     pause = FIRST_PAUSE
                     self.missing, self.contradicted = _Lasting(), _Lasting()
@@ -192,7 +192,9 @@ class Supervisor:
         return None
 
     def _tenure(self, store: Store) -> Owner:
-        return Owner(self.plan, self.unit, self.aggregate, store, self.mine, self.most, self.refused)
+        return Owner(
+            self.plan, self.partition, self.aggregate, store, self.mine, self.batch_limit, self.refused
+        )
 
     def _bury(self, error: BatchTooLarge) -> bool:
         """Whether the record can be done with by leaving its bytes out of its dead letter, which is larger than the
@@ -201,18 +203,18 @@ class Supervisor:
         if not error.undecidable or error.offset in self.refused:
             return False
         self.refused |= {error.offset}
-        topic = self.plan.grounds[self.unit.aggregate].topics.commands
+        topic = self.plan.grounds[self.partition.aggregate].topics.commands
         self.notes.append(
-            f"{topic} partition {self.unit.partition} offset {error.offset} failed, and its dead letter has none of "
+            f"{topic} partition {self.partition.number} offset {error.offset} failed, and its dead letter has none of "
             f"its bytes: {error}"
         )
         return True
 
     def _judge_again(self) -> None:
         """6: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
-        topics, partition = self.plan.grounds[self.unit.aggregate].topics, self.unit.partition
+        topics, number = self.plan.grounds[self.partition.aggregate].topics, self.partition.number
         try:
-            claim = parse_claim(committed_now(self.plan.connection, topics, [partition])[partition].metadata)
+            claim = parse_claim(committed_now(self.plan.connection, topics, [number])[number].metadata)
         except UnavailableError:
             return  # the next tenure will see
         judgement = judge(self.mine, claim)
@@ -243,21 +245,21 @@ class _Lasting:
 
 
 def _stood_down(end: Superseded) -> CqrsError | None:
-    if end.judgement is Judgement.STRAGGLER or end.standing is None:
+    if end.judgement is Judgement.STRAGGLER or end.committed_claim is None:
         return None
     return TakenOverError(
-        f"run {end.standing.run} took over these topics",
+        f"run {end.committed_claim.run} took over these topics",
         "let it work; start this one again only to take them back",
     )
 
 
-def _undecided(unit: Partition, topic: str, error: BatchTooLarge) -> CqrsError:
-    name, partition = unit
+def _undecided(partition: Partition, topic: str, error: BatchTooLarge) -> CqrsError:
+    name, number = partition
     return CqrsError(
-        f"{topic} partition {partition} offset {error.offset} cannot be decided: {error}",
-        f"give that record a failed outcome and go on: cqrs run --fail {name}:{partition}@{error.offset}",
+        f"{topic} partition {number} offset {error.offset} cannot be decided: {error}",
+        f"give that record a failed outcome and go on: cqrs run --fail {name}:{number}@{error.offset}",
     )
 
 
-def _where(unit: Partition) -> str:
-    return f"{unit.aggregate} partition {unit.partition}"
+def _where(partition: Partition) -> str:
+    return f"{partition.aggregate} partition {partition.number}"

@@ -12,22 +12,22 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.store import NotOwnerError, Store
 
 
-def warm(plan: Plan, unit: Partition, aggregate: Aggregate, store: Store) -> None:
+def warm(plan: Plan, partition: Partition, aggregate: Aggregate, store: Store) -> None:
     """Fold what is visible into the shard; a living owner's is left alone. Raises `CorruptError` and nothing else."""
-    name, partition = unit
+    name, number = partition
     topics, connection = plan.grounds[name].topics, plan.connection
     try:
         token = store.token()  # before the claim: an owner claims first, then takes the shard
-        claim = parse_claim(committed_now(connection, topics, [partition])[partition].metadata)
+        claim = parse_claim(committed_now(connection, topics, [number])[number].metadata)
         if not may_warm(token, claim):
             return
-        ledger = StateCache(aggregate, store, token)
-        outcomes = bounds(connection, topics.outcomes, [partition])[partition]
-        events = bounds(connection, topics.events, [partition])[partition]  # at least those of the outcomes
-        last = last_record(connection, topics.outcomes, partition, *outcomes)
+        cache = StateCache(aggregate, store, token)
+        outcomes = bounds(connection, topics.outcomes, [number])[number]
+        events = bounds(connection, topics.events, [number])[number]  # at least those of the outcomes
+        last = last_record(connection, topics.outcomes, number, *outcomes)
         accepted = claim.accepted if claim else None
-        fold_events(connection, aggregate, topics, partition, ledger, events, accepted)
-        fold_outcomes(connection, topics, partition, ledger, outcomes, last, plan.window, accepted=accepted)
+        fold_events(connection, aggregate, topics, number, cache, events, accepted)
+        fold_outcomes(connection, topics, number, cache, outcomes, last, plan.window, accepted=accepted)
     except CorruptError:
         raise
     except (CqrsError, NotOwnerError):

@@ -94,7 +94,7 @@ class LmdbStore:
     def token(self) -> str:
         return _read_head(self._read(self._head))[1]
 
-    def take(self, token: str, expected: str) -> None:
+    def take_ownership(self, token: str, expected: str) -> None:
         def write(txn: Transaction) -> None:
             positions = self._owned(txn, expected)
             txn.put(_HEAD, _write_head(positions, token), db=self._meta)

@@ -23,7 +23,7 @@ class MemoryStore:
     def token(self) -> str:
         return self._token
 
-    def take(self, token: str, expected: str) -> None:
+    def take_ownership(self, token: str, expected: str) -> None:
         self._check_owner(expected)
         self._token = token
 

@@ -41,7 +41,7 @@ class Store(Protocol):
     def token(self) -> str:
         """Who may write: the token of the owner's claim; empty when never claimed."""
 
-    def take(self, token: str, expected: str) -> None:
+    def take_ownership(self, token: str, expected: str) -> None:
         """Hand the shard to a new owner; raises `NotOwnerError` unless the token is still `expected`."""
 
     def code(self) -> str:

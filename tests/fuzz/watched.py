@@ -61,14 +61,14 @@ def read_records(bomb: bytes) -> None:
 def read_shard(folder: Path, bomb: bytes) -> None:
     """As the state of an aggregate at rest."""
     store = open_shard(folder, IDENTITY).store
-    store.take("me", "")
+    store.take_ownership("me", "")
     store.apply(
         WriteBatch("me", store.positions(), Positions(1, 1, 1, 1), {"a": StoredState(1, 0, 0, bomb)}, {})
     )
-    ledger = StateCache(COUNTER, store, "me")
+    cache = StateCache(COUNTER, store, "me")
     try:
-        with ledger.looking():
-            ledger.state("a")
+        with cache.reading():
+            cache.state("a")
         raise AssertionError("a pickle is read as a state")
     except ContradictionError:
         pass

@@ -24,23 +24,23 @@ class Break(NamedTuple):
     wrong: str  # the promise that falls
 
 
-def judged_by_number(mine: Claim, standing: Claim | None) -> Judgement:
-    if standing is None or standing.n < mine.n:
+def judged_by_number(mine: Claim, committed_claim: Claim | None) -> Judgement:
+    if committed_claim is None or committed_claim.n < mine.n:
         return Judgement.BEHIND
-    return Judgement.MINE if standing.n == mine.n else Judgement.TAKEN_OVER
+    return Judgement.MINE if committed_claim.n == mine.n else Judgement.TAKEN_OVER
 
 
-def judged_without_attempts(mine: Claim, standing: Claim | None) -> Judgement:
-    judgement = judge(mine, standing)
+def judged_without_attempts(mine: Claim, committed_claim: Claim | None) -> Judgement:
+    judgement = judge(mine, committed_claim)
     return Judgement.MINE if judgement is Judgement.STRAGGLER else judgement
 
 
-def believed_before_claiming(mine: Claim, claimed: bool, standing: Claim | None) -> bool:
-    return not claimed or judge(mine, standing) is Judgement.MINE
+def believed_before_claiming(mine: Claim, claimed: bool, committed_claim: Claim | None) -> bool:
+    return not claimed or judge(mine, committed_claim) is Judgement.MINE
 
 
-def warmed_unless_the_visible_claim_is_its_owners(token: str, standing: Claim | None) -> bool:
-    return standing is None or standing.token != token
+def warmed_unless_the_visible_claim_is_its_owners(token: str, committed_claim: Claim | None) -> bool:
+    return committed_claim is None or committed_claim.token != token
 
 
 def folded_whatever_comes(aggregate: Aggregate, before: Folded | None, event: EventEnvelope) -> Folded:
@@ -53,9 +53,9 @@ def blamed_for_timeouts(error: KafkaError) -> bool:
     return blames_the_batch(error) or error.code() == KafkaError._TIMED_OUT
 
 
-def ended_by_an_ordinary_claim(standing: Claim | None, generation: int, run: str) -> Claim | None:
-    last = terminal(standing, generation, run)
-    return changed(standing, n=last.n) if last is not None and standing is not None else None
+def ended_by_an_ordinary_claim(committed_claim: Claim | None, run_epoch: int, run: str) -> Claim | None:
+    last = terminal(committed_claim, run_epoch, run)
+    return changed(committed_claim, n=last.n) if last is not None and committed_claim is not None else None
 
 
 TWO_RUNS = ((1, 0), (2, 0))

@@ -99,8 +99,8 @@ def _idle(turn: Turn) -> Steps:
 
 def doubt(turn: Turn) -> Steps:
     """A contradiction is believed only while the claim is mine, asked without waiting for pending commits."""
-    owner, standing = turn.owner, turn.broker.claim
-    if turn.rules.believable(owner.mine, owner.claimed, standing):
+    owner, committed_claim = turn.owner, turn.broker.claim
+    if turn.rules.believable(owner.mine, owner.claimed, committed_claim):
         yield turn.stops(5, "the contradiction is believed")
     else:
         yield turn.drops("does not believe it: the claim is not its own")

@@ -54,17 +54,17 @@ def _arrival(scenario: Scenario, world: World, transaction: Transaction) -> Step
             wrong = "what is committed is not what the commands come to"
         elif len(outcomes) < transaction.offset:
             wrong = "a command is passed over"
-        elif (claim.generation, TERMINAL) in world.claimed:
+        elif (claim.run_epoch, TERMINAL) in world.claimed:
             wrong = "a run decides after it was ended"
     if not scenario.scattered:
         for place in transaction.unmarked:
             broker = broker.marked(place)
     by_driver = transaction.of == len(world.owners)
-    claimed = (claim.generation, TERMINAL if by_driver else claim.submission)
+    claimed = (claim.run_epoch, TERMINAL if by_driver else claim.submission)
     after = world._replace(broker=broker, claimed=world.claimed | {claimed})
     if not by_driver and world.owners[transaction.of].step == "await":
         after = after.with_owner(transaction.of, _informed(world.owners[transaction.of], world))
-    return Step(f"broker: commits offset {transaction.offset} of run {claim.generation}", after, wrong)
+    return Step(f"broker: commits offset {transaction.offset} of run {claim.run_epoch}", after, wrong)
 
 
 def _informed(owner: Owner, world: World) -> Owner:

@@ -34,7 +34,7 @@ def claim(turn: Turn) -> Steps:
     if broker.offset is None:
         yield turn.next("finds no offset to claim", mine=mine)
     else:
-        known = {"mine": mine, "standing": broker.claim, "committed": broker.offset, "claimed": True}
+        known = {"mine": mine, "committed_claim": broker.claim, "committed": broker.offset, "claimed": True}
         yield from turn.sends("claims", broker.offset, turn.rules.after("claim"), **known)
 
 
@@ -62,14 +62,14 @@ def judge_position(turn: Turn) -> Steps:
         start=0,
         end=whole,
         last_outcome=last,
-        lies=last is not None,
+        last_outcome_matches=last is not None,
         outcomes_start=0,
         has_events=bool(events),
         last_event=cause_of(Record(0, 0, None, events[-1])) if events else None,
-        event_lies=bool(events),
+        last_event_matches=bool(events),
         is_new=False,
         committed=owner.committed,
-        claim=owner.standing,
+        claim=owner.committed_claim,
     )
     try:
         at = position(log)
@@ -80,7 +80,7 @@ def judge_position(turn: Turn) -> Steps:
         yield turn.doubts(f"offset {owner.committed} is committed but command {at} has no outcome")
         return
     mine = replace(owner.mine, topic_id=log.topic_id, other_ids=log.other_ids, partitions=log.partitions)
-    known = {"mine": mine, "at": at, "standing": None, "outcomes_end": 0, "claimed": True}
+    known = {"mine": mine, "at": at, "committed_claim": None, "outcomes_end": 0, "claimed": True}
     if owner.claimed and at == owner.committed:
         yield turn.next(f"goes on at {at}", **known)
     else:

@@ -51,8 +51,8 @@ class Turn:
             return self.drops("finds its shard taken by another")
         if rules.shard_checks_positions and found.positions != owner.settled:
             refused = self.drops("finds its shard at other positions")
-            standing = self.broker.claim
-            if standing is None or standing.token != owner.token:
+            committed_claim = self.broker.claim
+            if committed_claim is None or committed_claim.token != owner.token:
                 return refused
             return refused._replace(wrong="somebody has written into a living owner's shard")
         at = shard.positions

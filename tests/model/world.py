@@ -28,7 +28,7 @@ class Owner(NamedTuple):
     most: int = 2  # commands in its next batch, at most
     tenures: int = 1
     # where this tenure begins
-    standing: Claim | None = None
+    committed_claim: Claim | None = None
     committed: int | None = None
     claimed: bool = False
     last: int | None = None  # the command of the last outcome
@@ -47,7 +47,7 @@ class Owner(NamedTuple):
 
     @property
     def run(self) -> int:
-        return self.mine.generation
+        return self.mine.run_epoch
 
     def __str__(self) -> str:
         return f"run {self.run}.{self.mine.submission}"
@@ -57,7 +57,7 @@ class Driver(NamedTuple):
     """Who ends the first run from outside."""
 
     step: str = "idle"
-    standing: Claim | None = None
+    committed_claim: Claim | None = None
 
 
 class World(NamedTuple):

@@ -20,7 +20,7 @@ RULES = [
         (
             (
                 "        try:\n            written = self.writer.commit(",
-                "        self.ledger.absorb(decisions, end, None, None)\n        self.ledger.settle()\n"
+                "        self.cache.stage(decisions, end, None, None)\n        self.cache.flush()\n"
                 "        try:\n            written = self.writer.commit(",
             ),
         ),
@@ -82,8 +82,8 @@ RULES = [
         "cqrs_cli/owner/claim.py",
         (
             (
-                "run, other = (mine.generation, mine.run), (standing.generation, standing.run)",
-                'run, other = (mine.n, ""), (standing.n, "")',
+                "run, other = (mine.run_epoch, mine.run), (committed_claim.run_epoch, committed_claim.run)",
+                'run, other = (mine.n, ""), (committed_claim.n, "")',
             ),
         ),
         "tests/owner/test_claim.py::test_a_later_run_has_taken_over_whatever_its_attempt",
@@ -143,13 +143,13 @@ DETAILS = [
     Mutation(
         "a contradiction is believed without looking at the claim again",
         "cqrs_cli/owner/claim.py",
-        (("    return judge(mine, standing) is Judgement.MINE\n", "    return True\n"),),
+        (("    return judge(mine, committed_claim) is Judgement.MINE\n", "    return True\n"),),
         "tests/owner/test_claim.py",
     ),
     Mutation(
         "a living owner's shard is warmed",
         "cqrs_cli/owner/claim.py",
-        (("standing.n > _number(token)", "standing.n >= 0"),),
+        (("committed_claim.n > _number(token)", "committed_claim.n >= 0"),),
         "tests/owner/test_claim.py",
     ),
     Mutation(
@@ -167,7 +167,12 @@ DETAILS = [
     Mutation(
         "a run that was ended leaves an ordinary claim",
         "cqrs_cli/owner/claim.py",
-        (("replace(standing, submission=TERMINAL, attempt=TERMINAL, n=", "replace(standing, n="),),
+        (
+            (
+                "replace(committed_claim, submission=TERMINAL, attempt=TERMINAL, n=",
+                "replace(committed_claim, n=",
+            ),
+        ),
         "tests/owner/test_claim.py",
     ),
     Mutation(

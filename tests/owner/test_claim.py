@@ -37,12 +37,12 @@ def test_nobodys_claim_and_a_foreign_commit_are_behind_me() -> None:
 
 
 def test_a_later_run_has_taken_over_whatever_its_attempt() -> None:
-    assert judge(MINE, replace(MINE, generation=11, submission=0, attempt=0)) is Judgement.TAKEN_OVER
+    assert judge(MINE, replace(MINE, run_epoch=11, submission=0, attempt=0)) is Judgement.TAKEN_OVER
     assert judge(MINE, replace(MINE, run="n", n=1)) is Judgement.TAKEN_OVER
 
 
 def test_an_older_run_is_behind_me_even_with_a_terminal_attempt() -> None:
-    assert judge(MINE, replace(MINE, generation=9, attempt=TERMINAL, n=99)) is Judgement.BEHIND
+    assert judge(MINE, replace(MINE, run_epoch=9, attempt=TERMINAL, n=99)) is Judgement.BEHIND
 
 
 def test_a_later_attempt_or_submission_of_my_run_makes_me_the_straggler() -> None:
@@ -81,17 +81,19 @@ def test_the_order_of_claims_has_no_circle(a: Claim, b: Claim, c: Claim) -> None
 def test_a_new_run_is_later_than_all_seen_and_never_before_the_clock(
     clock: int, seen: list[Claim | None]
 ) -> None:
-    generation = next_run_epoch(clock, seen)
-    assert generation >= clock
-    assert all(judge(replace(c, generation=generation), c) is Judgement.BEHIND for c in seen if c)
+    run_epoch = next_run_epoch(clock, seen)
+    assert run_epoch >= clock
+    assert all(judge(replace(c, run_epoch=run_epoch), c) is Judgement.BEHIND for c in seen if c)
 
 
 @given(st.none() | claims, st.sampled_from(["", "3.10.m", "12.9.a.b", "torn"]))
-def test_a_claim_that_takes_its_place_rises_above_all_before(standing: Claim | None, token: str) -> None:
-    following = succeed(MINE, standing, token)
+def test_a_claim_that_takes_its_place_rises_above_all_before(
+    committed_claim: Claim | None, token: str
+) -> None:
+    following = succeed(MINE, committed_claim, token)
     assert judge(MINE, following) is Judgement.MINE
-    assert following.n > max(MINE.n, standing.n if standing else 0)
-    assert succeed(MINE, standing, following.token).n > following.n
+    assert following.n > max(MINE.n, committed_claim.n if committed_claim else 0)
+    assert succeed(MINE, committed_claim, following.token).n > following.n
 
 
 @given(claims, claims)
@@ -101,7 +103,7 @@ def test_no_two_attempts_have_one_token(one: Claim, other: Claim) -> None:
 
 
 def test_what_the_standing_claim_says_of_the_log_is_carried_over() -> None:
-    given = replace(MINE, generation=9, topic_id="before", partitions=3, accepted=LOSS)
+    given = replace(MINE, run_epoch=9, topic_id="before", partitions=3, accepted=LOSS)
     following = succeed(MINE, given, "")
     assert (following.topic_id, following.partitions, following.accepted) == ("before", 3, LOSS)
 
@@ -119,20 +121,24 @@ def test_a_contradiction_is_believed_where_nobody_has_claimed() -> None:
     assert believable(MINE, False, None)
 
 
-@pytest.mark.parametrize("standing", [None, replace(MINE, attempt=2), replace(MINE, generation=9)])
-def test_a_contradiction_seen_while_the_claim_is_anothers_is_not_believed(standing: Claim | None) -> None:
-    assert not believable(MINE, True, standing)
+@pytest.mark.parametrize("committed_claim", [None, replace(MINE, attempt=2), replace(MINE, run_epoch=9)])
+def test_a_contradiction_seen_while_the_claim_is_anothers_is_not_believed(
+    committed_claim: Claim | None,
+) -> None:
+    assert not believable(MINE, True, committed_claim)
 
 
-@pytest.mark.parametrize("standing", [replace(MINE, attempt=2), replace(MINE, generation=11)])
-def test_a_contradiction_seen_while_another_makes_the_first_claim_is_not_believed(standing: Claim) -> None:
-    assert not believable(MINE, False, standing)
+@pytest.mark.parametrize("committed_claim", [replace(MINE, attempt=2), replace(MINE, run_epoch=11)])
+def test_a_contradiction_seen_while_another_makes_the_first_claim_is_not_believed(
+    committed_claim: Claim,
+) -> None:
+    assert not believable(MINE, False, committed_claim)
 
 
 @given(st.none() | claims)
 def test_a_shard_is_warmed_if_it_is_new_or_its_owners_claim_is_over(before: Claim | None) -> None:
     owner = succeed(MINE, before, "")
-    later = succeed(replace(MINE, generation=11), owner, "")
+    later = succeed(replace(MINE, run_epoch=11), owner, "")
     assert may_warm("", before)
     assert may_warm(owner.token, later)
 
@@ -145,17 +151,18 @@ def test_a_living_owners_shard_is_left_alone_even_before_its_claim_is_visible(be
 
 
 def test_the_claim_that_ends_a_run_makes_all_its_attempts_stragglers() -> None:
-    last = terminal(MINE, MINE.generation, MINE.run)
+    last = terminal(MINE, MINE.run_epoch, MINE.run)
     assert last is not None
     assert judge(replace(MINE, submission=99, attempt=99), last) is Judgement.STRAGGLER
-    assert judge(replace(MINE, generation=11), last) is Judgement.BEHIND
+    assert judge(replace(MINE, run_epoch=11), last) is Judgement.BEHIND
 
 
 @pytest.mark.parametrize(
-    "standing", [None, replace(MINE, run="n"), replace(MINE, generation=9), replace(MINE, attempt=TERMINAL)]
+    "committed_claim",
+    [None, replace(MINE, run="n"), replace(MINE, run_epoch=9), replace(MINE, attempt=TERMINAL)],
 )
-def test_a_run_that_has_ended_or_lost_the_partition_is_not_ended_there(standing: Claim | None) -> None:
-    assert terminal(standing, MINE.generation, MINE.run) is None
+def test_a_run_that_has_ended_or_lost_the_partition_is_not_ended_there(committed_claim: Claim | None) -> None:
+    assert terminal(committed_claim, MINE.run_epoch, MINE.run) is None
 
 
 ends = st.integers(0, 2**53)

@@ -28,11 +28,11 @@ def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> Log
         start=0,
         end=20,
         last_outcome=last,
-        lies=last is not None,
+        last_outcome_matches=last is not None,
         outcomes_start=0,
         has_events=last is not None,
         last_event=last,
-        event_lies=False,
+        last_event_matches=False,
         is_new=False,
         committed=committed,
         claim=claim(),
@@ -95,9 +95,21 @@ def test_another_number_of_partitions_is_refused(count: int) -> None:
         (log(last=None, other_ids=("e", "other")), "the topic of its outcomes was deleted and created", 10),
         (log(last=None, committed=None, has_events=True), "events but no outcome", 0),
         (log(last=None, has_events=True, outcomes_start=7, claim=None), "events but no outcome", 0),
-        (log(last=None, committed=None, last_event=6, has_events=True, event_lies=True), "no outcome", 7),
-        (log(lies=False, end=3, committed=None, claim=None), "9 is decided but the log ends at 3", 3),
-        (log(lies=False, end=3, committed=None, claim=None, is_new=True), "decided but the log ends at 3", 0),
+        (
+            log(last=None, committed=None, last_event=6, has_events=True, last_event_matches=True),
+            "no outcome",
+            7,
+        ),
+        (
+            log(last_outcome_matches=False, end=3, committed=None, claim=None),
+            "9 is decided but the log ends at 3",
+            3,
+        ),
+        (
+            log(last_outcome_matches=False, end=3, committed=None, claim=None, is_new=True),
+            "decided but the log ends at 3",
+            0,
+        ),
         (log(other_ids=("new", "o"), claim=claim(accepted=Accepted(10, (0, 9), 9))), "its events was", 10),
         (
             log(committed=7, claim=claim(accepted=Accepted(7, (0, 9), 9))),
@@ -141,8 +153,8 @@ def test_an_operators_word_never_has_commands_decided_again() -> None:
     assert position(log(committed=None, claim=None), accept_loss=3) == 10
     with pytest.raises(ContradictionError, match="offset 25 is committed"):
         position(log(committed=25), accept_loss=9)
-    assert position(log(lies=False, topic_id="other"), accept_loss=3) == 3
-    assert position(log(lies=False, claim=None), accept_loss=3) == 3
+    assert position(log(last_outcome_matches=False, topic_id="other"), accept_loss=3) == 3
+    assert position(log(last_outcome_matches=False, claim=None), accept_loss=3) == 3
 
 
 def test_an_operators_word_stands_until_something_is_decided() -> None:
@@ -153,13 +165,16 @@ def test_an_operators_word_stands_until_something_is_decided() -> None:
 
 def test_an_operators_word_can_be_given_again_for_another_loss_until_something_is_decided() -> None:
     lost = log(
-        other_ids=("new", "o"), lies=False, committed=12, claim=claim(accepted=Accepted(12, (0, 9), 9))
+        other_ids=("new", "o"),
+        last_outcome_matches=False,
+        committed=12,
+        claim=claim(accepted=Accepted(12, (0, 9), 9)),
     )
     assert position(lost, accept_loss=12) == 12
 
 
 def test_where_events_say_what_was_decided_no_word_has_it_decided_again() -> None:
-    lost = log(last=None, committed=None, claim=None, has_events=True, last_event=6, event_lies=True)
+    lost = log(last=None, committed=None, claim=None, has_events=True, last_event=6, last_event_matches=True)
     with pytest.raises(ContradictionError, match="no outcome"):
         position(lost, accept_loss=6)
     assert position(lost, accept_loss=7) == 7
@@ -207,7 +222,7 @@ logs = st.builds(
     start=offsets,
     end=offsets,
     last_outcome=st.none() | offsets,
-    lies=st.booleans(),
+    last_outcome_matches=st.booleans(),
     outcomes_start=st.sampled_from([0, 5]),
     has_events=st.booleans(),
     last_event=st.none() | offsets,
@@ -242,7 +257,12 @@ def test_whatever_an_operator_says_nothing_that_lies_there_is_decided_again(
         assert error.exit_code in (2, 5)
         return
     same = given.topic_id == "id" or given.claim is None or given.claim.topic_id == UNKNOWN_TOPIC
-    if given.lies and same and given.last_outcome is not None and given.last_outcome < given.end:
+    if (
+        given.last_outcome_matches
+        and same
+        and given.last_outcome is not None
+        and given.last_outcome < given.end
+    ):
         assert at > given.last_outcome
 
 

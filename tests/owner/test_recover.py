@@ -72,9 +72,9 @@ def test_what_deciding_does_not_remember_is_not_remembered_again(read: OutcomeEn
 def ahead() -> StateCache:
     """Over a shard that has folded up to offset 100."""
     store = MemoryStore(1000)
-    ledger = StateCache(COUNTER, store, "")
-    ledger.fold(Positions(commands=100, events=100, outcomes=100))
-    return ledger
+    cache = StateCache(COUNTER, store, "")
+    cache.fold(Positions(commands=100, events=100, outcomes=100))
+    return cache
 
 
 def test_a_log_that_ends_before_the_shard_stops_it(ahead: StateCache) -> None:

@@ -132,26 +132,26 @@ class StoreContract:
         assert (store.count(), store.positions()) == (0, Positions())
 
     def test_the_token_is_handed_on(self, store: Store) -> None:
-        store.take("first", expected="")
-        store.take("second", expected="first")
+        store.take_ownership("first", expected="")
+        store.take_ownership("second", expected="first")
         assert store.token() == "second"
 
     def test_only_the_expected_token_is_replaced(self, store: Store) -> None:
-        store.take("first", expected="")
+        store.take_ownership("first", expected="")
         with pytest.raises(NotOwnerError):
-            store.take("third", expected="second")
+            store.take_ownership("third", expected="second")
         assert store.token() == "first"
 
     def test_taking_keeps_the_positions_and_applying_the_token(self, store: Store) -> None:
         write(store, clock=9)
-        store.take("me", expected="")
+        store.take_ownership("me", expected="")
         write(store, clock=9)
         assert (store.token(), store.positions()) == ("me", Positions(commands=2, clock=9))
 
     @pytest.mark.pins("one-owner")
     @pytest.mark.parametrize("token", ["", "m", "me2"])
     def test_another_token_changes_nothing(self, store: Store, token: str) -> None:
-        store.take("me", expected="")
+        store.take_ownership("me", expected="")
         with pytest.raises(NotOwnerError):
             store.apply(WriteBatch(token, Positions(), at(0, 1), {"a": saved()}, {("a", "1"): decision()}))
         assert (store.count(), store.positions(), recall(store, "a", "1")) == (0, Positions(), None)
@@ -170,7 +170,7 @@ class StoreContract:
         assert recall(store, "a", "1") == decision()
 
     def test_the_code_is_noted_by_the_owner_alone(self, store: Store) -> None:
-        store.take("me", expected="")
+        store.take_ownership("me", expected="")
         store.set_code_digest("abc", token="me")
         with pytest.raises(NotOwnerError):
             store.set_code_digest("def", token="other")

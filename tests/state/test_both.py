@@ -54,7 +54,7 @@ class BothStores(RuleBasedStateMachine):
         self.both(WriteBatch(token, believed, end, {"a": saved(1)}, kept))
 
     @rule(token=tokens, expected=tokens)
-    def take(self, token: str, expected: str) -> None:
+    def take_ownership(self, token: str, expected: str) -> None:
         assert _taken(self.lmdb, token, expected) == _taken(self.memory, token, expected)
 
     @rule()
@@ -77,7 +77,7 @@ def _tried(store: Store, change: WriteBatch) -> type[Exception] | None:
 
 def _taken(store: Store, token: str, expected: str) -> bool:
     try:
-        store.take(token, expected)
+        store.take_ownership(token, expected)
     except NotOwnerError:
         return False
     return True

@@ -65,7 +65,7 @@ class TestLmdbStore(StoreContract):
 
 def test_everything_is_there_after_opening_again(opening: Opening) -> None:
     store = opening()
-    store.take("me", expected="")
+    store.take_ownership("me", expected="")
     store.set_code_digest("abc", token="me")
     write(store, clock=5, states={"a": saved()}, remembered={("a", "1"): decision(5)})
     store.close()
@@ -149,7 +149,7 @@ def test_another_process_sees_whole_changes_only(
 
 @pytest.mark.parametrize(
     ("act", "answer"),
-    [("look_up(store, '1999').version", "4\n"), ("store.take('new', expected='')", "None\n")],
+    [("look_up(store, '1999').version", "4\n"), ("store.take_ownership('new', expected='')", "None\n")],
 )
 def test_another_process_follows_when_the_map_has_grown(
     opening: Opening, python: Callable[[str], subprocess.Popen[str]], act: str, answer: str
@@ -175,7 +175,7 @@ def test_a_paused_owner_that_wakes_up_writes_nothing(
     store = opening()
     paused = python("""
         store = LmdbStore(path, WINDOW)
-        store.take("old", expected="")
+        store.take_ownership("old", expected="")
         begun = store.positions()
         print("paused", flush=True)
         input()
@@ -186,7 +186,7 @@ def test_a_paused_owner_that_wakes_up_writes_nothing(
     """)
     assert paused.stdin and paused.stdout
     assert paused.stdout.readline() == "paused\n"
-    store.take("new", expected="old")
+    store.take_ownership("new", expected="old")
     write(store, states={"a": saved(2)})
     print(file=paused.stdin, flush=True)
     assert paused.stdout.readline() == "refused\n"

@@ -81,8 +81,8 @@ def run(
         with cli.working("starting Spark"):
             session = project_session(settings, "run", " ".join(known), spark)
             context = stack.enter_context(session)
-            tasks = min(len(plan.units()), slots(context))
-        owned = f"{counted(len(plan.units()), 'partition')}, {counted(tasks, 'task')}"
+            tasks = min(len(plan.partitions()), slots(context))
+        owned = f"{counted(len(plan.partitions()), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"deciding for {', '.join(known)}: {owned}; Ctrl-C stops")
         try:
             done = drive(context, plan, tasks, display.show, display.note)

@@ -37,14 +37,14 @@ def status(
     of the partition: nothing, where another machine owns it. Aggregates without topics are left out, and named as
     missing in JSON; without any that has them it ends with 3.
     """
-    from cqrs_cli.owner.status import overview
+    from cqrs_cli.owner.status import partition_statuses
 
     names = cli.chosen(aggregates)
     connection, seen = cli.connection(), {}
     missing: dict[str, ConfigurationError] = {}
     for name in names:
         try:
-            seen[name] = overview(connection, cli.topics(name), cli.settings.state_dir, with_digest)
+            seen[name] = partition_statuses(connection, cli.topics(name), cli.settings.state_dir, with_digest)
         except ConfigurationError as error:
             if aggregates:
                 raise
@@ -106,7 +106,7 @@ def _owner(claim: "Claim") -> dict[str, Any]:
     counts = claim.counts
     return {
         "run": claim.run,
-        "since": rfc3339(claim.generation),
+        "since": rfc3339(claim.run_epoch),
         "stopped": claim.attempt == TERMINAL,
         "commands": counts.commands,
         **{name: getattr(counts, name) for name in COUNTS},

@@ -221,7 +221,7 @@ def _taken(plan: Plan) -> dict[str, str]:
         except CqrsError:
             continue
         for claim in filter(None, (parse_claim(one.metadata) for one in found.values())):
-            if (claim.generation, claim.run) > (plan.generation, plan.run):
+            if (claim.run_epoch, claim.run) > (plan.run_epoch, plan.run):
                 taken[name] = claim.run
     return taken
 

@@ -36,8 +36,8 @@ def prepare(
     """
     losses = dict(_places(accept_loss, aggregates))
     refused: dict[Partition, frozenset[int]] = {}
-    for unit, offset in _places(fail, aggregates):
-        refused[unit] = refused.get(unit, frozenset()) | {offset}
+    for partition, offset in _places(fail, aggregates):
+        refused[partition] = refused.get(partition, frozenset()) | {offset}
     grounds = _grounds(settings, connection, aggregates)
     _check_partitions(grounds, [*losses, *refused])
     seen = {
@@ -92,17 +92,17 @@ def _check_offsets(
     """Before anybody is fenced: a slip must not end the run that works. A loss accepted before is none, even where the
     offset is deleted now.
     """
-    for unit in sorted({*losses, *refused}):
-        topic, partition = grounds[unit.aggregate].topics.commands, unit.partition
-        start, end = bounds(connection, topic, [partition], "read_uncommitted")[partition]
-        onward, failed = losses.get(unit), refused.get(unit, frozenset())
-        claim = seen[unit]
+    for partition in sorted({*losses, *refused}):
+        topic, number = grounds[partition.aggregate].topics.commands, partition.number
+        start, end = bounds(connection, topic, [number], "read_uncommitted")[number]
+        onward, failed = losses.get(partition), refused.get(partition, frozenset())
+        claim = seen[partition]
         spent = claim is not None and claim.accepted is not None and claim.accepted.at == onward
         if onward is not None and not spent:
-            check_place(topic, partition, onward, start, end)
+            check_place(topic, number, onward, start, end)
         if failed and max(failed) >= end:
             raise UsageError(
-                f"{topic} partition {partition} has no command at offset {max(failed)}", f"it ends at {end}"
+                f"{topic} partition {number} has no command at offset {max(failed)}", f"it ends at {end}"
             )
 
 

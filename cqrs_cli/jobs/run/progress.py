@@ -27,7 +27,11 @@ class Snapshot:
 
     def total(self, name: str, aggregate: str | None = None) -> int:
         """A count summed over the partitions, of one aggregate or all."""
-        return sum(getattr(c, name) for unit, c in self.counts.items() if aggregate in (None, unit.aggregate))
+        return sum(
+            getattr(c, name)
+            for partition, c in self.counts.items()
+            if aggregate in (None, partition.aggregate)
+        )
 
     def summary(self) -> dict[str, Any]:
         """The document that `run --once` prints."""
@@ -36,7 +40,11 @@ class Snapshot:
         return {**sums, "aggregates": {name: self._sums(name) for name in names}}
 
     def _sums(self, aggregate: str | None) -> dict[str, Any]:
-        counts = [c for unit, c in self.counts.items() if aggregate in (None, unit.aggregate) and c.commands]
+        counts = [
+            c
+            for partition, c in self.counts.items()
+            if aggregate in (None, partition.aggregate) and c.commands
+        ]
         first, last = min((c.first for c in counts), default=0), max((c.last for c in counts), default=0)
         sums = {name: self.total(name, aggregate) for name in ("commands", *STATUSES, "events")}
         return {**sums, "seconds": round((last - first) / 1000, 3)}
@@ -85,10 +93,12 @@ class Progress:
             self._connect()
             why = error.message if isinstance(error, MissingError) else error
             raise unreachable(self._plan.connection, why) from error
-        return Snapshot(time.monotonic(), {unit: claim.counts for unit, claim in self._claims.items()}, lag)
+        return Snapshot(
+            time.monotonic(), {partition: claim.counts for partition, claim in self._claims.items()}, lag
+        )
 
     def _is_ours(self, claim: Claim) -> bool:
-        return (claim.generation, claim.run) == (self._plan.generation, self._plan.run)
+        return (claim.run_epoch, claim.run) == (self._plan.run_epoch, self._plan.run)
 
     def claimed(self, submission: int) -> bool:
         """Whether this submission has claimed anything."""
@@ -97,9 +107,9 @@ class Progress:
     def unclaimed(self, submission: int) -> list[Partition]:
         """The partitions that nobody of this submission has claimed."""
         return [
-            unit
-            for unit in self._plan.units()
-            if unit not in self._claims or self._claims[unit].submission < submission
+            partition
+            for partition in self._plan.partitions()
+            if partition not in self._claims or self._claims[partition].submission < submission
         ]
 
     def final(self, endings: list[OwnerResult]) -> Snapshot:
@@ -108,5 +118,5 @@ class Progress:
             lag = self.look().lag
         except UnavailableError:
             lag = 0
-        counts = {ending.unit: ending.counts for ending in endings}
+        counts = {ending.partition: ending.counts for ending in endings}
         return Snapshot(time.monotonic(), counts, lag, sum(ending.cpu for ending in endings))

@@ -25,10 +25,10 @@ PATIENCE = 2 * TRANSACTION_TIMEOUT
 
 def retire(plan: Plan) -> None:
     """Retire every partition of the plan; what cannot be reached is left to the transaction timeout."""
-    units: SimpleQueue[Partition] = SimpleQueue()
-    for unit in plan.units():
-        units.put(unit)
-    workers = [threading.Thread(target=_work, args=(plan, units), daemon=True) for _ in range(WORKERS)]
+    partitions: SimpleQueue[Partition] = SimpleQueue()
+    for partition in plan.partitions():
+        partitions.put(partition)
+    workers = [threading.Thread(target=_work, args=(plan, partitions), daemon=True) for _ in range(WORKERS)]
     for worker in workers:
         worker.start()
     deadline = time.monotonic() + PATIENCE
@@ -36,33 +36,33 @@ def retire(plan: Plan) -> None:
         worker.join(max(0.0, deadline - time.monotonic()))
 
 
-def _work(plan: Plan, units: "SimpleQueue[Partition]") -> None:
+def _work(plan: Plan, partitions: "SimpleQueue[Partition]") -> None:
     while True:
         try:
-            unit = units.get_nowait()
+            partition = partitions.get_nowait()
         except Empty:
             return
-        _retire_one(plan, unit)
+        _retire_one(plan, partition)
 
 
-def _retire_one(plan: Plan, unit: Partition) -> None:
-    ground, partition = plan.grounds[unit.aggregate], unit.partition
+def _retire_one(plan: Plan, partition: Partition) -> None:
+    ground, number = plan.grounds[partition.aggregate], partition.number
     topic = ground.topics.commands
     watcher = consumer(plan.connection, group=ground.topics.group, isolation="read_uncommitted")
-    group = consumer(plan.connection, group=ground.topics.group)
+    reader = consumer(plan.connection, group=ground.topics.group)
     try:
-        standing = parse_claim(committed(watcher, topic, [partition])[partition].metadata)
-        if terminal(standing, plan.generation, plan.run) is None:
+        committed_claim = parse_claim(committed(watcher, topic, [number])[number].metadata)
+        if terminal(committed_claim, plan.run_epoch, plan.run) is None:
             return
-        writer = FencedWriter(plan.connection, ground.topics, partition, min(ground.max_bytes.values()))
+        writer = FencedWriter(plan.connection, ground.topics, number, min(ground.max_bytes.values()))
         writer.fence()
         # Read anew: the fence may have let a last commit through, and somebody else may have moved the offset.
-        found = committed(group, topic, [partition])[partition]
-        last = terminal(parse_claim(found.metadata), plan.generation, plan.run)
+        found = committed(reader, topic, [number])[number]
+        last = terminal(parse_claim(found.metadata), plan.run_epoch, plan.run)
         if found.offset is not None and last is not None:
-            writer.commit_position(group, found.offset, last.metadata())
+            writer.commit_position(reader, found.offset, last.metadata())
     except KafkaException:
         pass  # fenced by a newer run, or no broker: either way there is nothing left to end
     finally:
         watcher.close()
-        group.close()
+        reader.close()

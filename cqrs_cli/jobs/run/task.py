@@ -29,10 +29,13 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[OwnerResult
     failpoints.arm()
     parent, orphaned, began = os.getppid(), 0.0, time.process_time()
     stopping = threading.Event()
-    units = plan.share(task, tasks)
-    aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in units}}
-    owners = [Supervisor(plan, unit, aggregates[unit.aggregate], attempt, stopping) for unit in units]
-    threads = [threading.Thread(target=owner.run, name=str(owner.unit), daemon=True) for owner in owners]
+    partitions = plan.share(task, tasks)
+    aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in partitions}}
+    owners = [
+        Supervisor(plan, partition, aggregates[partition.aggregate], attempt, stopping)
+        for partition in partitions
+    ]
+    threads = [threading.Thread(target=owner.run, name=str(owner.partition), daemon=True) for owner in owners]
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
     for thread in threads:

@@ -66,11 +66,11 @@ class StateCheck:
             with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
                 store = LmdbStore(Path(folder), window_ms=1)
             stack.callback(store.abandon)
-            ledger = StateCache(self._aggregate, store, store.token())
-            compared, positions = self._compare(shards, proof, ledger, store)
+            cache = StateCache(self._aggregate, store, store.token())
+            compared, positions = self._compare(shards, proof, cache, store)
             if not self._hopeless:
-                self._fold(ledger, end, proof)
-            folded = ledger.positions.events
+                self._fold(cache, end, proof)
+            folded = cache.positions.events
             if (
                 compared.skipped
                 or folded <= positions.events
@@ -80,7 +80,7 @@ class StateCheck:
             return compared._replace(behind=(positions.events, folded))
 
     def _compare(
-        self, shards: Shards, proof: Proof, ledger: StateCache, store: LmdbStore
+        self, shards: Shards, proof: Proof, cache: StateCache, store: LmdbStore
     ) -> tuple[Compared, Positions]:
         """What came of the shard, and where it is.
 
@@ -94,9 +94,9 @@ class StateCheck:
         with closing(shard):
             if skipped := not_ours(shard.identity(), shards, self._partition, self._aggregate):
                 return Compared(skipped=skipped), Positions()
-            self._fold(ledger, shard.positions().events, proof)
+            self._fold(cache, shard.positions().events, proof)
             with shard.snapshot() as (positions, items):
-                end = self._fold(ledger, positions.events, proof)
+                end = self._fold(cache, positions.events, proof)
                 if end < positions.events:
                     what = f"is the end of the log, and the shard has folded up to {positions.events}"
                     proof.findings.add("events", end, what)
@@ -121,20 +121,20 @@ class StateCheck:
         except (OSError, msgspec.DecodeError):
             return False
 
-    def _fold(self, ledger: StateCache, end: int, proof: Proof) -> int:
+    def _fold(self, cache: StateCache, end: int, proof: Proof) -> int:
         """Go on to offset `end`, or as far as the log goes; says how far that is."""
-        at, partition = ledger.positions.events, self._partition
+        at, partition = cache.positions.events, self._partition
         bounds = readers.bounds(self._connection, self._topic, [partition], "read_uncommitted")[partition]
         end = min(end, bounds[1])
         for records in readers.read(self._connection, self._topic, partition, max(at, bounds[0]), end):
-            with ledger.looking():
-                states = self._folded(ledger, records, proof)
-            ledger.fold(ledger.positions._replace(events=records[-1].offset + 1), states)
+            with cache.reading():
+                states = self._folded(cache, records, proof)
+            cache.fold(cache.positions._replace(events=records[-1].offset + 1), states)
             if self._hopeless:
                 break
         return end
 
-    def _folded(self, ledger: StateCache, records: list[Record], proof: Proof) -> dict[str, Folded]:
+    def _folded(self, cache: StateCache, records: list[Record], proof: Proof) -> dict[str, Folded]:
         states: dict[str, Folded] = {}
         for record in records:
             try:
@@ -145,7 +145,7 @@ class StateCheck:
             if subject in self._broken:
                 continue
             try:
-                before = states.get(subject) or ledger.state(subject)
+                before = states.get(subject) or cache.state(subject)
                 after = fold_event(self._aggregate, before, event)
             except (FoldError, ValueError) as error:
                 proof.findings.add("events", record.offset, f"cannot be folded: {error}")

@@ -28,7 +28,7 @@ from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.partitioner import Partitioner, home
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 from cqrs_cli.owner.claim import UNKNOWN_TOPIC, Claim, parse_claim
-from cqrs_cli.owner.explain import named
+from cqrs_cli.owner.explain import explain_stall
 from cqrs_cli.proof.partition import Proof, Report, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.registry import load
@@ -95,7 +95,7 @@ class _Partition:
             try:
                 return self._prove(self._scratch(stack))
             except StalledError as error:
-                raise named(self.plan.connection, self.topics, self.partition, error) from error
+                raise explain_stall(self.plan.connection, self.topics, self.partition, error) from error
 
     def _scratch(self, stack: ExitStack) -> Scratch:
         """What may be larger than memory: in a temporary folder, which TMPDIR names, about 400 bytes for each command.

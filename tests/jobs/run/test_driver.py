@@ -187,7 +187,7 @@ def test_who_is_taken_over_in_part_says_what_is_left(
 def test_however_a_run_ends_its_partitions_are_fenced(counters: TopicHarness) -> None:
     def stops(plan: Plan) -> list[OwnerResult]:
         endings = list(own(plan, 0, 1, 0))
-        return [OwnerResult(endings[0].unit, endings[0].counts, CqrsError("enough"))]
+        return [OwnerResult(endings[0].partition, endings[0].counts, CqrsError("enough"))]
 
     counters.send(*increments(3))
     with pytest.raises(CqrsError, match="enough"):

@@ -64,14 +64,14 @@ def test_each_run_is_later_than_every_one_before_it(
     first = counters.plan()
     quietly(first)
     monkeypatch.setattr("time.time_ns", lambda: 1_000_000)  # a clock far behind
-    assert counters.plan().generation > first.generation
+    assert counters.plan().run_epoch > first.run_epoch
 
 
 def test_every_partition_is_owned_by_exactly_one_task(bank: TopicHarness) -> None:
     plan = bank.plan()
     for tasks in (1, 2, 3):
-        shares = [unit for task in range(tasks) for unit in plan.share(task, tasks)]
-        assert sorted(shares) == plan.units() == [("bank_account", 0), ("bank_account", 1)]
+        shares = [partition for task in range(tasks) for partition in plan.share(task, tasks)]
+        assert sorted(shares) == plan.partitions() == [("bank_account", 0), ("bank_account", 1)]
 
 
 def test_topics_that_do_not_exist_are_a_configuration_error(

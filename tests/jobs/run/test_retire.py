@@ -13,14 +13,14 @@ from cqrs_cli.owner.plan import Plan
 def test_nobody_waits_for_a_call_that_never_returns(monkeypatch: pytest.MonkeyPatch) -> None:
     never, retired = threading.Event(), []
 
-    def retire_one(_: Plan, unit: tuple[str, int]) -> None:
-        if unit[1] == 0:
+    def retire_one(_: Plan, partition: tuple[str, int]) -> None:
+        if partition[1] == 0:
             never.wait(60)
-        retired.append(unit[1])
+        retired.append(partition[1])
 
     monkeypatch.setattr(retiring, "_retire_one", retire_one)
     monkeypatch.setattr(retiring, "PATIENCE", 0.5)
-    plan = SimpleNamespace(units=lambda: [("counter", partition) for partition in range(20)])
+    plan = SimpleNamespace(partitions=lambda: [("counter", partition) for partition in range(20)])
     retiring.retire(cast(Plan, plan))
     assert sorted(retired) == list(range(1, 20))
     never.set()

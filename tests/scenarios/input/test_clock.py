@@ -60,7 +60,7 @@ def test_a_repeated_id_repeats_its_answer(counters: TopicHarness, plan: Plan, ho
 
     def run(number: int) -> None:
         targets = {Partition("counter", 0): counters.end("commands")}
-        quietly(replace(plan, generation=plan.generation + number, targets=targets))
+        quietly(replace(plan, run_epoch=plan.run_epoch + number, targets=targets))
 
     for number, (id, after, _) in enumerate(STEPS):
         sent = increment(id)

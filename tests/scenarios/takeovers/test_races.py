@@ -101,7 +101,7 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness, monkeypatch:
 
     def late(*arguments: Any) -> Any:
         found = committed_now(*arguments)
-        store.take("9.9.other", "")
+        store.take_ownership("9.9.other", "")
         return found
 
     monkeypatch.setattr("cqrs_cli.owner.warm_up.committed_now", late)
