@@ -84,8 +84,8 @@ class OutcomeWaiter:
         met, self._met = self._met, []
         return met
 
-    def rest(self, patience: float) -> Iterator[ReceivedOutcome]:
-        """The outcomes still to come; ends early when none has come for `patience` seconds: see `outstanding`."""
+    def rest(self, patience: float) -> Iterator[list[ReceivedOutcome]]:
+        """The outcomes still to come, as they arrive; ends early when none arrived for `patience` seconds."""
         self._sender.flush()
         deadline = time.monotonic() + patience
         while self._open or self._met:
@@ -94,7 +94,7 @@ class OutcomeWaiter:
                 return
             came = self.arrived(min(left, 0.2))
             if came:
-                yield from came
+                yield came
                 deadline = time.monotonic() + patience
 
     def _watch(self, topic: str, partition: int) -> None:

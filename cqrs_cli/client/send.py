@@ -1,16 +1,44 @@
-"""Sending many commands, and saying exactly how many of them were sent when that ends early."""
+"""Sending commands, and waiting for what was decided. Results are values; nothing is printed."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from cqrs_cli.client.compose import Composed, complete_line
+from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import CqrsError, UsageError
+from cqrs_cli.kafka.topics.topics import Topics
+
+#: Commands between two reads of the outcomes, and between two reports of the progress.
+COMMANDS_PER_LOOK = 2000
+
+
+class SentCommand(NamedTuple):
+    """A command, and its place in the commands topic."""
+
+    composed: Composed
+    partition: int
+    offset: int
+
+
+class SentCommands(NamedTuple):
+    """How many commands each aggregate got, and how long that took."""
+
+    aggregates: Mapping[str, int]
+    seconds: float
+
+    @property
+    def total(self) -> int:
+        """Commands of all aggregates."""
+        return sum(self.aggregates.values())
 
 
 def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[Composed]:
-    """The commands in lines of JSON, empty lines skipped, as far as all is well.
+    """The commands in lines of JSON; empty lines are skipped.
 
-    Raises `UsageError` naming the line that is no command to one of the `known` aggregates.
+    Raises `UsageError` for the first line that is not a command to one of the `known` aggregates; it names the line.
     """
     for number, line in enumerate(lines, 1):
         if line.isspace():
@@ -24,26 +52,102 @@ def read_lines(lines: Iterable[bytes], known: Collection[str]) -> Iterator[Compo
         yield composed
 
 
-def send_all(commands: Iterable[Composed], sender: CommandProducer, send: Callable[[Composed], None]) -> None:
-    """Send until the commands end, and wait until the log has them.
+def send_one(producer: CommandProducer, topics: Topics, composed: Composed) -> SentCommand:
+    """Send one command, and wait until the log has it."""
+    places: list[tuple[int, int]] = []
+    producer.send(
+        topics.commands, composed.subject.encode(), composed.value, lambda *place: places.append(place)
+    )
+    producer.flush()
+    ((partition, offset),) = places
+    return SentCommand(composed, partition, offset)
 
-    Whatever ends it early is raised with how many commands were sent: those and no others, in the order given.
+
+def send_all(
+    producer: CommandProducer,
+    topics: Mapping[str, Topics],
+    commands: Iterable[Composed],
+    progress: Callable[[int], None],
+) -> SentCommands:
+    """Send commands until they end, and wait until the log has them; `progress` hears how many were sent so far.
+
+    Raises what ends it early with the number of commands sent: those and no others, in the order given.
     """
+    began = time.monotonic()
+    counts: Counter[str] = Counter()
+
+    def send(composed: Composed) -> None:
+        producer.send(topics[composed.aggregate].commands, composed.subject.encode(), composed.value)
+        counts[composed.aggregate] += 1
+
+    for sent in _sending(producer, commands, send):
+        progress(sent)
+    return SentCommands(dict(counts), round(time.monotonic() - began, 3))
+
+
+def send_and_wait(
+    producer: CommandProducer,
+    waiter: OutcomeWaiter,
+    topics: Mapping[str, Topics],
+    commands: Iterable[Composed],
+    patience: float,
+) -> Iterator[list[ReceivedOutcome]]:
+    """Send commands until they end, and yield their outcomes as they arrive.
+
+    Ends early when no outcome has arrived for `patience` seconds: see `waiter.outstanding`. Commands before a line that
+    is not a command are waited for; then the line's `UsageError` is raised. Other errors are raised at once.
+    """
+    arrived: list[ReceivedOutcome] = []
+    bad_line: UsageError | None = None
+
+    def send(composed: Composed) -> None:
+        waiter.send(topics[composed.aggregate], composed.subject.encode(), composed.value, composed.id)
+        if producer.sent % COMMANDS_PER_LOOK == 0:
+            arrived.extend(waiter.arrived())
+
+    try:
+        for _ in _sending(producer, commands, send):
+            yield arrived
+            arrived = []
+    except UsageError as error:
+        bad_line = error
+    yield arrived
+    yield from waiter.rest(patience)
+    if bad_line is not None:
+        raise bad_line
+
+
+def send_one_and_wait(
+    waiter: OutcomeWaiter, topics: Topics, composed: Composed, patience: float
+) -> list[ReceivedOutcome]:
+    """Send one command, and wait at most `patience` seconds for its outcome; empty when none arrived."""
+    waiter.send(topics, composed.subject.encode(), composed.value, composed.id)
+    return [outcome for arrived in waiter.rest(patience) for outcome in arrived]
+
+
+def _sending(
+    producer: CommandProducer, commands: Iterable[Composed], send: Callable[[Composed], None]
+) -> Iterator[int]:
+    """Send until the commands end, and wait until the log has them; yields how many, every so often."""
     try:
         for composed in commands:
             send(composed)
-        sender.flush()
+            if producer.sent % COMMANDS_PER_LOOK == 0:
+                yield producer.sent
+        producer.flush()
     except UsageError as error:
-        sender.flush()
-        raise UsageError(error.message, f"{_sent(sender)} before it: mend it and send the rest") from None
+        producer.flush()
+        raise UsageError(
+            error.message, f"{_count(producer)} before it: correct it and send the rest"
+        ) from None
     except CqrsError as error:
-        sender.stop()
-        raise type(error)(f"{error.message}; {_sent(sender)}", error.hint) from error
+        producer.stop()
+        raise type(error)(f"{error.message}; {_count(producer)}", error.hint) from error
     except KeyboardInterrupt:
-        sender.stop()
+        producer.stop()
         raise
 
 
-def _sent(sender: CommandProducer) -> str:
-    count = sender.delivered
+def _count(producer: CommandProducer) -> str:
+    count = producer.delivered
     return f"{count:,} command{' was' if count == 1 else 's were'} sent"

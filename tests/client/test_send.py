@@ -1,27 +1,29 @@
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
 import pytest
 
 from cqrs_cli.client.compose import Composed
 from cqrs_cli.client.producer import CommandProducer
-from cqrs_cli.client.send import read_lines, send_all
+from cqrs_cli.client.send import SentCommands, read_lines, send_all
 from cqrs_cli.errors import UnavailableError, UsageError
+from cqrs_cli.kafka.topics.topics import Topics
 
 GOOD = b'{"type":"a.B","subject":"s"}\n'
 
 
-class FakeSender:
+class FakeProducer:
     """Delivers what it is given, unless it fails at a certain command."""
 
     def __init__(self, fails_at: int = -1) -> None:
         self.fails_at = fails_at
-        self.delivered = 0
+        self.sent = self.delivered = 0
         self.stopped = False
 
-    def send(self, composed: Composed) -> None:
+    def send(self, topic: str, key: bytes, value: bytes) -> None:
         if self.delivered == self.fails_at:
             raise UnavailableError("no broker", "start one")
+        self.sent += 1
         self.delivered += 1
 
     def flush(self) -> None: ...
@@ -30,14 +32,13 @@ class FakeSender:
         self.stopped = True
 
 
-def send(lines: list[bytes], sender: FakeSender) -> None:
-    send_all(read_lines(lines, ["a"]), cast(CommandProducer, sender), sender.send)
+def send(commands: Iterable[Composed], producer: FakeProducer) -> SentCommands:
+    return send_all(cast(CommandProducer, producer), {"a": Topics("a")}, commands, lambda count: None)
 
 
 def test_lines_are_sent_and_empty_ones_skipped() -> None:
-    sender = FakeSender()
-    send([GOOD, b"\n", GOOD, b"  "], sender)
-    assert sender.delivered == 2
+    sent = send(read_lines([GOOD, b"\n", GOOD, b"  "], ["a"]), FakeProducer())
+    assert (sent.total, sent.aggregates) == (2, {"a": 2})
 
 
 @pytest.mark.parametrize(
@@ -49,16 +50,16 @@ def test_lines_are_sent_and_empty_ones_skipped() -> None:
 )
 def test_a_bad_line_is_named_and_how_many_were_sent(bad: bytes, complaint: str) -> None:
     with pytest.raises(UsageError) as refusal:
-        send([GOOD, b"\n", bad, GOOD], FakeSender())
+        send(read_lines([GOOD, b"\n", bad, GOOD], ["a"]), FakeProducer())
     assert refusal.value.message == complaint
-    assert refusal.value.hint == "1 command was sent before it: mend it and send the rest"
+    assert refusal.value.hint == "1 command was sent before it: correct it and send the rest"
 
 
 def test_a_broker_that_is_lost_on_the_way_is_named_with_how_many_were_sent() -> None:
-    sender = FakeSender(fails_at=2)
+    producer = FakeProducer(fails_at=2)
     with pytest.raises(UnavailableError, match="no broker; 2 commands were sent; start one"):
-        send([GOOD] * 5, sender)
-    assert sender.stopped
+        send(read_lines([GOOD] * 5, ["a"]), producer)
+    assert producer.stopped
 
 
 def test_ctrl_c_lets_what_is_on_its_way_arrive() -> None:
@@ -66,7 +67,7 @@ def test_ctrl_c_lets_what_is_on_its_way_arrive() -> None:
         yield from read_lines([GOOD], ["a"])
         raise KeyboardInterrupt
 
-    sender = FakeSender()
+    producer = FakeProducer()
     with pytest.raises(KeyboardInterrupt):
-        send_all(interrupted(), cast(CommandProducer, sender), sender.send)
-    assert sender.stopped
+        send(interrupted(), producer)
+    assert producer.stopped

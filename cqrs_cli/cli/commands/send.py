@@ -1,7 +1,11 @@
 """`cqrs send`: one command from the command line, or many from a file."""
 
+import sys
 import time
-from typing import Annotated
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +15,12 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import complete_aggregate, duration
 from cqrs_cli.errors import UsageError
 from cqrs_cli.settings.durations import milliseconds
+
+if TYPE_CHECKING:
+    from cqrs_cli.client.compose import Composed
+    from cqrs_cli.client.outcomes import OutcomeWaiter
+    from cqrs_cli.client.producer import CommandProducer
+    from cqrs_cli.kafka.topics.topics import Topics
 
 
 def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -70,7 +80,6 @@ def send(
     With --wait each outcome is printed; exit 7 if one of them is not accepted, unchanged, or a duplicate of those, and
     8 if none comes in time.
     """
-    from cqrs_cli.cli.render.send import send_file, send_one, send_one_and_wait
     from cqrs_cli.client.compose import compose
 
     patience = duration("--timeout", timeout).total_seconds() if wait else None
@@ -80,7 +89,7 @@ def send(
             raise UsageError(
                 "with --file the lines say everything", "leave out what belongs to a single command"
             )
-        return send_file(cli, file, patience)
+        return _send_file(cli, file, patience)
     if aggregate is None or id is None or command is None:
         raise UsageError("AGGREGATE, ID and COMMAND are needed, or --file", "see cqrs send --help")
     lifetime = None if expires is None else milliseconds(duration("--expires", expires))
@@ -96,5 +105,100 @@ def send(
         expiry=expiry,
     )
     if patience is None:
-        return send_one(cli, composed)
-    return send_one_and_wait(cli, composed, patience)
+        return _send_one(cli, composed)
+    return _send_one_and_wait(cli, composed, patience)
+
+
+def _send_one(cli: Cli, composed: "Composed") -> None:
+    """Send one command and print where it went."""
+    from cqrs_cli.cli.render.send import sent_document, sent_text
+    from cqrs_cli.client.producer import CommandProducer
+    from cqrs_cli.client.send import send_one
+
+    with CommandProducer(cli.connection(), cli.settings.partitioner) as producer:
+        sent = send_one(producer, cli.topics(composed.aggregate), composed)
+    cli.result(sent_document(sent), sent_text(sent))
+
+
+def _send_one_and_wait(cli: Cli, composed: "Composed", patience: float) -> None:
+    """Send one command and print its outcome; raises as `OutcomePrinter.conclude`."""
+    from cqrs_cli.cli.render.send import OutcomePrinter
+    from cqrs_cli.client.outcomes import OutcomeWaiter
+    from cqrs_cli.client.producer import CommandProducer
+    from cqrs_cli.client.send import send_one_and_wait
+
+    connection = cli.connection()
+    with (
+        CommandProducer(connection, cli.settings.partitioner) as producer,
+        OutcomeWaiter(connection, producer) as waiter,
+    ):
+        printer = OutcomePrinter(cli, waiter, patience, "--id ")
+        with cli.working("waiting for the outcome"), printer.naming_what_is_open():
+            outcomes = send_one_and_wait(waiter, cli.topics(composed.aggregate), composed, patience)
+        printer.print(outcomes)
+        printer.conclude()
+
+
+def _send_file(cli: Cli, file: str, patience: float | None) -> None:
+    """Send the lines of a file, `-` for stdin, and print how many; with `patience` wait, and print each outcome."""
+    from cqrs_cli.client.outcomes import OutcomeWaiter
+    from cqrs_cli.client.producer import CommandProducer
+    from cqrs_cli.client.send import read_lines
+
+    known = cli.aggregate_names()
+    topics = {name: cli.topics(name) for name in known}
+    with _opened(file) as lines:
+        connection, commands = cli.connection(), read_lines(lines, known)
+        with CommandProducer(
+            connection, cli.settings.partitioner, bulk=True, reports=patience is not None
+        ) as producer:
+            if patience is None:
+                _send_all(cli, producer, topics, commands)
+            else:
+                with OutcomeWaiter(connection, producer) as waiter:
+                    _send_all_and_wait(cli, producer, waiter, topics, commands, patience)
+
+
+def _send_all(
+    cli: Cli, producer: "CommandProducer", topics: "Mapping[str, Topics]", commands: "Iterable[Composed]"
+) -> None:
+    from cqrs_cli.cli.render.send import all_sent_document, all_sent_text
+    from cqrs_cli.client.send import send_all
+
+    with cli.working("sending") as now:
+        sent = send_all(producer, topics, commands, lambda count: now(f"sent {count:,} commands"))
+    cli.result(all_sent_document(sent), all_sent_text(sent))
+
+
+def _send_all_and_wait(
+    cli: Cli,
+    producer: "CommandProducer",
+    waiter: "OutcomeWaiter",
+    topics: "Mapping[str, Topics]",
+    commands: "Iterable[Composed]",
+    patience: float,
+) -> None:
+    from cqrs_cli.cli.render.send import OutcomePrinter
+    from cqrs_cli.client.send import send_and_wait
+
+    printer = OutcomePrinter(cli, waiter, patience)
+    try:
+        with printer.naming_what_is_open():
+            for outcomes in send_and_wait(producer, waiter, topics, commands, patience):
+                printer.print(outcomes)
+    except UsageError as bad_line:
+        raise printer.with_what_is_open(bad_line) from None
+    printer.conclude()
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[IO[bytes]]:
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        opened = Path(file).open("rb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}", "name a file, or - for stdin") from None
+    with opened:
+        yield opened

@@ -119,7 +119,7 @@ def test_whoever_stops_waiting_is_told_the_id(
     ending: BaseException,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def rest(self: OutcomeWaiter, patience: float) -> Iterator[ReceivedOutcome]:
+    def rest(self: OutcomeWaiter, patience: float) -> Iterator[list[ReceivedOutcome]]:
         raise ending
 
     monkeypatch.setattr(OutcomeWaiter, "rest", rest)
