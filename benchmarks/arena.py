@@ -59,10 +59,10 @@ def arena() -> Iterator[Arena]:
     try:
         (root / "cqrs.toml").touch()
         shutil.copytree(AGGREGATES, root / "aggregates")
-        broker = embedded.start(root, lambda text: print(text, file=sys.stderr))
+        broker = embedded.start_broker(root, lambda text: print(text, file=sys.stderr))
         yield Arena(root, Connection(broker.bootstrap_server), broker.pid)
     finally:
-        embedded.stop(root)
+        embedded.stop_broker(root)
         shutil.rmtree(root, ignore_errors=True)
 
 

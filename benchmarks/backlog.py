@@ -13,7 +13,7 @@ from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.jobs.run.prepare import prepare
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load as load_aggregate
-from cqrs_cli.settings.settings import load
+from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch
 
@@ -66,7 +66,7 @@ def _ours(here: Arena, given: argparse.Namespace, prefix: str) -> dict[str, obje
 
 def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:
     """Fill each shard with ids as deciding so many commands would have."""
-    settings = load({"topic_prefix": prefix}, here.root)
+    settings = load_settings({"topic_prefix": prefix}, here.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
     plan = prepare(settings, here.connection, {"bank_account": aggregate})
     now = time.time_ns() // 1_000_000

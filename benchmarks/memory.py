@@ -10,7 +10,7 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.jobs.run.prepare import prepare
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.registry import load as load_aggregate
-from cqrs_cli.settings.settings import load
+from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch
 
@@ -35,7 +35,7 @@ def main() -> None:
 
 def _fill(here: Arena, given: argparse.Namespace) -> None:
     """Accounts straight into the shards, as folding their events would have left them."""
-    settings = load({}, here.root)
+    settings = load_settings({}, here.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
     plan = prepare(settings, here.connection, {"bank_account": aggregate})
     state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"ann","balance":100}'))

@@ -47,10 +47,10 @@ def kafka_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The project root of the run's broker, which is stopped when the run ends, however it ends."""
     root = tmp_path_factory.mktemp("project")
     try:
-        embedded.start(root, print)
+        embedded.start_broker(root, print)
         yield root
     finally:
-        embedded.stop(root)
+        embedded.stop_broker(root)
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +60,7 @@ def connection(request: pytest.FixtureRequest) -> "Connection":
 
     if server := os.environ.get(BOOTSTRAP_SERVER):
         return Connection(server)
-    return Connection(embedded.start(request.getfixturevalue("kafka_root")).bootstrap_server)
+    return Connection(embedded.start_broker(request.getfixturevalue("kafka_root")).bootstrap_server)
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.embedded import jars
-from cqrs_cli.kafka.topics.partitioner import home
+from cqrs_cli.kafka.topics.partitioner import partition_for
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scaffold import create
 from cqrs_cli.system import java
@@ -129,13 +129,17 @@ def bank(connection: "Connection", prefix: str) -> Topics:
 
 def decided(connection: "Connection", topics: Topics, account: str) -> str:
     """What becomes of the commands on the account's partition, by the rules that the owner applies."""
-    partition = home("murmur2", account.encode(), 4) or 0
+    partition = partition_for("murmur2", account.encode(), 4) or 0
     aggregate: Aggregate = registry.load("bank_account", "aggregates", ROOT)
     opened = Folded(1, aggregate.decider.initial, 0, 0)
     ((_, end),) = readers.bounds(connection, topics.commands, [partition]).values()
     (records,) = readers.read(connection, topics.commands, partition, 0, end)
     context = Context(
-        partition, lambda _: opened, lambda *_: None, lambda: 0, lambda key: home("murmur2", key, 4) or 0
+        partition,
+        lambda _: opened,
+        lambda *_: None,
+        lambda: 0,
+        lambda key: partition_for("murmur2", key, 4) or 0,
     )
     ((value, _, _),) = decide_batch(aggregate, records, context).outcomes
     return read_outcome(value).data.code or read_outcome(value).data.status

@@ -37,9 +37,9 @@ class Cli(Printer):
     @cached_property
     def settings(self) -> "Settings":
         """Flag, environment, file, default; read on first use. Raises `ConfigurationError`."""
-        from cqrs_cli.settings.settings import load
+        from cqrs_cli.settings.settings import load_settings
 
-        return load(self.flags)
+        return load_settings(self.flags)
 
     def connection(self, start: bool = True) -> "Connection":
         """The configured broker, or the embedded one, which `start` starts when it is down.
@@ -57,7 +57,7 @@ class Cli(Printer):
     def _embedded(self, root: Path, start: bool) -> str:
         from cqrs_cli.kafka.embedded import broker as embedded
 
-        running = self.broker() if start else embedded.status(root)
+        running = self.broker() if start else embedded.broker_status(root)
         if running is None:
             raise UnavailableError("the embedded Kafka does not run", "start it: cqrs kafka start")
         return running.bootstrap_server
@@ -66,13 +66,13 @@ class Cli(Printer):
         """The embedded broker, started when it is down; the one download shows how far it is."""
         from cqrs_cli.kafka.embedded import broker as embedded
 
-        running = embedded.status(self.settings.root)
+        running = embedded.broker_status(self.settings.root)
         if running is not None:
             return running
         if self.quiet or not sys.stderr.isatty():
-            return embedded.start(self.settings.root, self.note)
+            return embedded.start_broker(self.settings.root, self.note)
         with self.working("starting the embedded Kafka") as now:
-            return embedded.start(self.settings.root, now, now)
+            return embedded.start_broker(self.settings.root, now, now)
 
     def aggregate(self, name: str) -> "Aggregate":
         """The aggregate of that name; raises `UsageError` naming those that exist."""

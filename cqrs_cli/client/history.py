@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import Partitioner, home
+from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 
 #: Whether an aggregate at this point still belongs to what was asked for.
 Within = Callable[[Folded], bool]
@@ -53,7 +53,7 @@ def parse_at(text: str | None) -> Within:
 def find_ranges(connection: Connection, topic: str, key: bytes, partitioner: Partitioner) -> list[LogRange]:
     """Where the committed events of this key are: one partition, or all of them when the partitioner is off."""
     count = readers.partitions(connection, topic)
-    only = home(partitioner, key, count)
+    only = partition_for(partitioner, key, count)
     bounds = readers.bounds(connection, topic, range(count) if only is None else [only])
     return [LogRange(topic, partition, start, end) for partition, (start, end) in bounds.items()]
 

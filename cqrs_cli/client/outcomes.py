@@ -78,7 +78,7 @@ class OutcomeWaiter:
             elif error.code() != KafkaError._PARTITION_EOF and not (
                 clients.is_unreachable(error) or clients.is_about_group(error)
             ):
-                raise readers.failure(
+                raise readers.read_failure(
                     self._connection, message.topic() or "?", message.partition() or 0, error
                 )
         met, self._met = self._met, []
@@ -108,7 +108,9 @@ class OutcomeWaiter:
             readers.partitions(self._connection, topic)
             raise
         except KafkaException as error:
-            raise readers.failure(self._connection, topic, partition, clients.kafka_error(error)) from error
+            raise readers.read_failure(
+                self._connection, topic, partition, clients.kafka_error(error)
+            ) from error
         self._watched.add((topic, partition))
 
     def _poll(self, timeout: float) -> list[Message]:

@@ -153,7 +153,7 @@ def _failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError
     if code in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
         return CqrsError(f"a command is larger than {topic} takes", "see its max.message.bytes")
     if clients.is_denied(error):
-        return RequiredAcl("Write", "topic", topic).missing()
+        return RequiredAcl("Write", "topic", topic).denied()
     if code in (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART):
         return ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
     if clients.is_unreachable(error) or code == KafkaError._MSG_TIMED_OUT:

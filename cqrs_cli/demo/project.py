@@ -75,17 +75,17 @@ def _lines(settings: "Settings") -> Iterator[str]:
 @contextmanager
 def alone(root: Path, waiting: Callable[[], None]) -> Iterator[None]:
     """One demo at a time in a folder: a second one would take the partitions away from the first."""
-    with lock.held(root / "lock", waiting, LOCK_SECONDS):
+    with lock.file_lock(root / "lock", waiting, LOCK_SECONDS):
         yield
 
 
 @contextmanager
 def broker_left_as_found(settings: "Settings") -> Iterator[None]:
     """The project's embedded broker, if it gets started within the block, is stopped with it, however that ends."""
-    if settings.bootstrap_server or broker.status(settings.root) is not None:
+    if settings.bootstrap_server or broker.broker_status(settings.root) is not None:
         yield
         return
     try:
         yield
     finally:
-        broker.stop(settings.root)
+        broker.stop_broker(settings.root)

@@ -11,7 +11,7 @@ from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import Role, needs
-from cqrs_cli.kafka.topics.checks import TopicInfo, missing, mistakes
+from cqrs_cli.kafka.topics.checks import TopicInfo, missing_topics, mistakes
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 
 #: Judged unless somebody says which.
@@ -22,7 +22,7 @@ def check_embedded(root: Path) -> Iterator[Check]:
     """Whether the project's own broker runs. It is not started."""
     from cqrs_cli.kafka.embedded import broker as embedded
 
-    broker = embedded.status(root)
+    broker = embedded.broker_status(root)
     if broker is None:
         yield warn(
             "broker",
@@ -76,7 +76,7 @@ def _topics(
     there = find_topics(admin, topics)
     found |= {topics.name(kind): info for kind, info in there.items()}
     wrong = mistakes(topics, there, TopicPlan(dedup_window=window))
-    if (error := missing(topics, there)) is not None:
+    if (error := missing_topics(topics, there)) is not None:
         wrong.insert(0, error)
     yield from (fail("topics", error) for error in wrong)
     if wrong:
@@ -119,10 +119,11 @@ def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
 def _acls(admin: Admin, aggregates: Sequence[Topics], roles: Sequence[Role]) -> Iterator[Check]:
     """Whether the cluster's authorizer, if there is one, allows what the roles need."""
     lacking = {
-        role: admin.missing(need for topics in aggregates for need in needs(role, topics)) for role in roles
+        role: admin.missing_acls(need for topics in aggregates for need in needs(role, topics))
+        for role in roles
     }
     for role, refused in lacking.items():
-        yield from (fail("acls", need.missing(role)) for need in refused)
+        yield from (fail("acls", need.denied(role)) for need in refused)
     if any(lacking.values()):
         return
     try:

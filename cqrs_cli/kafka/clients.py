@@ -1,7 +1,5 @@
 """Kafka clients with the settings that the design rests on. All data goes through librdkafka."""
 
-import logging
-import threading
 import time
 from collections.abc import Callable, Collection
 from typing import Any, Literal, TypeVar
@@ -10,16 +8,12 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 Isolation = Literal["read_committed", "read_uncommitted"]
-
-#: librdkafka's own messages; silent unless a handler is added. What matters comes back as an error of a call.
-LOG = logging.getLogger("cqrs.librdkafka")
-LOG.addHandler(logging.NullHandler())
-LOG.propagate = False
 
 #: How long a request to the broker may take, in seconds, before it counts as unreachable.
 REQUEST_TIMEOUT = 10.0
@@ -70,7 +64,7 @@ def consumer(
             "fetch.queue.backoff.ms": 1,  # 0 busy-polls, the default of 1000 starves a reader with a backlog
             **{name.replace("_", "."): value for name, value in overrides.items()},
         },
-        logger=LOG,
+        logger=LIBRDKAFKA_LOG,
     )
 
 
@@ -101,34 +95,8 @@ def producer(connection: Connection, *, transactional_id: str | None = None, **o
             "compression.type": "lz4",
             **{name.replace("_", "."): value for name, value in overrides.items()},
         },
-        logger=LOG,
+        logger=LIBRDKAFKA_LOG,
     )
-
-
-def until_sent(producer: Producer, request: str) -> None:
-    """Return as soon as a request of this name is on the wire, its reply mostly not read. Needs `debug=protocol`."""
-    sent = _Said(f"Sent {request}")
-    LOG.addHandler(sent)
-    LOG.setLevel(logging.DEBUG)
-    deadline = time.monotonic() + REQUEST_TIMEOUT
-    try:
-        while not sent.said and time.monotonic() < deadline:
-            producer.poll(0.05)  # returns with each line of the log
-    finally:
-        LOG.setLevel(logging.NOTSET)
-        LOG.removeHandler(sent)
-
-
-class _Said(logging.Handler):
-    """Whether a text was logged by a client that this thread polls."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.said = False
-        self._text, self._thread = text, threading.get_ident()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.said = self.said or (record.thread == self._thread and self._text in record.getMessage())
 
 
 def described(connection: Connection, client: Consumer | Producer, topic: str | None = None) -> Any:
@@ -162,7 +130,7 @@ def _explain(connection: Connection) -> None:
         pass  # kafka-python cannot do what librdkafka can: then it knows nothing either
 
 
-def answered(ask: Callable[[], T], passing: Collection[int], within: float) -> T:
+def answered(ask: Callable[[], _T], passing: Collection[int], within: float) -> _T:
     """What `ask` gives, asked again for so many seconds while it fails with an error that passes; raises
     `KafkaException`.
     """
@@ -188,7 +156,7 @@ def is_about_group(error: KafkaError) -> bool:
 
 def failed(connection: Connection, error: KafkaException | KafkaError, need: RequiredAcl) -> CqrsError:
     """The error to raise for one of librdkafka's; `need` is what had to be allowed."""
-    return need.missing() if is_denied(error) else unreachable(connection, error)
+    return need.denied() if is_denied(error) else unreachable(connection, error)
 
 
 def is_unreachable(error: KafkaError) -> bool:

@@ -72,4 +72,4 @@ class PartitionLog:
 
     def failure(self, kind: Kind, error: KafkaError) -> Exception:
         """The error to raise for one that came in place of a message."""
-        return readers.failure(self.connection, self.topics.name(kind), self.partition, error)
+        return readers.read_failure(self.connection, self.topics.name(kind), self.partition, error)

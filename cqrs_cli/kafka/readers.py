@@ -40,7 +40,7 @@ _ELECTING = {
     *_UNKNOWN,
 }
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 #: How long the broker may hold a fetch back where there is nothing more, in ms. A stretch mostly ends in a control
 #: record, which shows only as an empty fetch: 100 ms for each reading that ends.
@@ -64,7 +64,7 @@ def partitions(connection: Connection, topic: str) -> int:
     finally:
         probe.close()
     if found.error is not None and is_denied(found.error):
-        raise RequiredAcl("Read", "topic", topic).missing()
+        raise RequiredAcl("Read", "topic", topic).denied()
     if found.error or not found.partitions:
         raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
     return len(found.partitions)
@@ -97,7 +97,7 @@ def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
     return low, high
 
 
-def _from_leader(topic: str, partition: int, ask: Callable[[], T]) -> T:
+def _from_leader(topic: str, partition: int, ask: Callable[[], _T]) -> _T:
     """What the partition's leader answers, as soon as it has one."""
     try:
         return answered(ask, _ELECTING, REQUEST_TIMEOUT)
@@ -172,7 +172,7 @@ def read_with(
             elif error.code() == KafkaError._PARTITION_EOF:
                 position = max(position, message.offset())
             elif not is_about_group(error):
-                raise failure(connection, topic, partition, error)
+                raise read_failure(connection, topic, partition, error)
         if records:
             yield records
             deadline = time.monotonic() + patience
@@ -200,7 +200,7 @@ def record_of(message: Any) -> Record:  # the stubs allow None where a delivered
     return Record(message.offset(), message.timestamp()[1], message.key(), message.value(), headers)
 
 
-def failure(connection: Connection, topic: str, partition: int, error: KafkaError) -> Exception:
+def read_failure(connection: Connection, topic: str, partition: int, error: KafkaError) -> Exception:
     """What to raise for an error that came in place of a message."""
     if error.code() in _UNKNOWN:
         return _missing(topic, partition)

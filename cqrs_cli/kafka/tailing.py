@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import Partitioner, home
+from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 
 #: A record and the partition it was in.
 Placed = tuple[int, Record]
@@ -43,7 +43,7 @@ class Origin(NamedTuple):
         return cls("time", parse_timestamp(text))
 
 
-def bounds(
+def tail_bounds(
     connection: Connection,
     topic: str,
     origin: Origin,
@@ -58,7 +58,7 @@ def bounds(
     count = readers.partitions(connection, topic)
     if absent := sorted(partition for partition in chosen or () if partition >= count):
         raise UsageError(f"{topic} has no partition {absent[0]}", f"it has 0 to {count - 1}")
-    only = None if key is None else home(partitioner, key, count)
+    only = None if key is None else partition_for(partitioner, key, count)
     wanted = [p for p in (range(count) if only is None else [only]) if not chosen or p in chosen]
     found = readers.bounds(connection, topic, wanted)
     return {
@@ -159,7 +159,7 @@ def following(
                         note(f"no answer from {connection.bootstrap_server}; still trying")
                     silent = True
                 elif error.code() != KafkaError._PARTITION_EOF and not clients.is_about_group(error):
-                    raise readers.failure(connection, topic, partition, error)
+                    raise readers.read_failure(connection, topic, partition, error)
             yield batch
     finally:
         reader.close()

@@ -15,8 +15,9 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.context import OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import DeadLetter
-from cqrs_cli.kafka.clients import producer, until_sent
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.librdkafka_log import until_sent
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: After this the broker aborts the transaction, and until then it blocks readers: short, begun late.
@@ -215,7 +216,7 @@ class FencedWriter:
         failpoints.during(
             "commit.sent",
             lambda: self._wait(self._producer.commit_transaction, TRANSACTION_TIMEOUT),
-            lambda: until_sent(self._producer, "EndTxnRequest"),
+            lambda: until_sent(self._producer, "EndTxnRequest", REQUEST_TIMEOUT),
         )
         failpoints.reached("commit.after")
 

@@ -30,7 +30,7 @@ def explain_denial(connection: Connection, topics: Topics) -> CqrsError:
     """The error that ends a run whose user lacks an ACL: it names the ACL, which librdkafka does not always do."""
     try:
         with Admin(connection) as admin:
-            missing = admin.missing(needs("run", topics))
+            missing = admin.missing_acls(needs("run", topics))
     except CqrsError as error:
         return error
     if missing:

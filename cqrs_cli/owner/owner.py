@@ -18,8 +18,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer, is_denied
 from cqrs_cli.kafka.offsets import committed
-from cqrs_cli.kafka.readers import StalledError, failure, record_of, watermarks
-from cqrs_cli.kafka.topics.partitioner import home
+from cqrs_cli.kafka.readers import StalledError, read_failure, record_of, watermarks
+from cqrs_cli.kafka.topics.partitioner import partition_for
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.kafka.writer import BatchLateError, BatchRefusedError, FencedWriter, TopicMadeAgainError
 from cqrs_cli.owner.claim import Accepted, Claim, Judgement, judge, parse_claim, succeed
@@ -225,7 +225,7 @@ class Owner:
             elif is_denied(error):
                 raise KafkaException(error)  # the owner finds out which ACL it was
             else:  # also where the records are gone: step 3 of the next tenure says what was lost
-                raise failure(self.plan.connection, self.topics.commands, self.number, error)
+                raise read_failure(self.plan.connection, self.topics.commands, self.number, error)
         return records
 
     def _decide_and_commit(self, records: list[Record]) -> None:
@@ -267,7 +267,7 @@ class Owner:
             self.cache.state,
             self.cache.remembered,
             _now,
-            None if partitioner == "off" else lambda key: home(partitioner, key, partitions) or 0,
+            None if partitioner == "off" else lambda key: partition_for(partitioner, key, partitions) or 0,
             self.topics.commands,
             self.plan.window,
             self.cache.positions.clock,

@@ -70,7 +70,7 @@ def _failure(connection: Connection, topics: Topics, error: KafkaException) -> C
     """Of a group that may not be described librdkafka only says that time is up."""
     need = RequiredAcl("Describe", "group", topics.group)
     with Admin(connection) as admin:
-        return need.missing("read") if admin.missing([need]) else clients.failed(connection, error, need)
+        return need.denied("read") if admin.missing_acls([need]) else clients.failed(connection, error, need)
 
 
 def _shard(path: Path, topic_id: str, with_digest: bool) -> Shard | None:

@@ -133,7 +133,7 @@ class Supervisor:
 
     def _keep(self, store: Store) -> CqrsError | None:
         warm(self.plan, self.partition, self.aggregate, store)
-        if store.code() not in ("", self.aggregate.code_digest):
+        if store.code_digest() not in ("", self.aggregate.code_digest):
             self.notes.append(
                 f"the code of {self.partition.aggregate} changed but not its revision: if `evolve` means something "
                 f"else now, raise it, Decider(…, revision={self.aggregate.decider.revision + 1}); check with: "

@@ -28,7 +28,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.settings import sources
 from cqrs_cli.settings.durations import parse_duration, show_duration
 from cqrs_cli.settings.java_properties import is_name, is_secret
-from cqrs_cli.settings.sources import Layer
+from cqrs_cli.settings.sources import Source
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
@@ -175,18 +175,18 @@ class Settings(BaseSettings):
         return {**held, **self.properties}
 
 
-def load(flags: Mapping[str, object], cwd: Path | None = None) -> Settings:
+def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Settings:
     """The settings in force in `cwd`. Flags are named as the settings; None means not given, `properties` is -X's list.
 
     Raises `ConfigurationError` naming where a bad value or unknown key stands, `UsageError` if that is a flag.
     """
     cwd = (cwd or Path.cwd()).absolute()
-    root, files = sources.project(cwd)
+    root, files = sources.project_sources(cwd)
     names = set(Settings.model_fields) - {"root"}
     for layer in files:
         _refuse_unknown(layer, names)
     environment = EnvSettingsSource(Settings)()
-    ordered = [sources.flags(flags, cwd), sources.environment(environment, cwd), *files]
+    ordered = [sources.flag_source(flags, cwd), sources.environment_source(environment, cwd), *files]
     values, found = _merge(ordered)
     try:
         settings = Settings(root=root, **values)
@@ -206,7 +206,7 @@ def origins(settings: Settings) -> dict[str, str]:
     return {name: settings._origins.get(name, "default") for name in Settings.model_fields if name != "root"}
 
 
-def _merge(ordered: list[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
+def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
     """One value per setting, the highest layer's, and its origin. Client properties are merged one by one."""
     values: dict[str, Any] = {}
     found: dict[str, str] = {}
@@ -226,7 +226,7 @@ def _merge(ordered: list[Layer]) -> tuple[dict[str, Any], dict[str, str]]:
     return values, found
 
 
-def _refuse_unknown(layer: Layer, names: set[str]) -> None:
+def _refuse_unknown(layer: Source, names: set[str]) -> None:
     for name in layer.values:
         if name not in names:
             close = difflib.get_close_matches(name, names, 1)
@@ -234,7 +234,7 @@ def _refuse_unknown(layer: Layer, names: set[str]) -> None:
             raise ConfigurationError(f"{layer.origin(name)}: unknown setting {name!r}", hint)
 
 
-def _refusal(error: ValidationError, ordered: list[Layer]) -> Exception:
+def _refusal(error: ValidationError, ordered: list[Source]) -> Exception:
     """The first bad value as an error that names its place."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])

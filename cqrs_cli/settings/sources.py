@@ -14,7 +14,7 @@ ENV_PREFIX = "CQRS_"
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]")
 
 
-class Layer(NamedTuple):
+class Source(NamedTuple):
     """Values of one place. Relative paths among them are relative to `folder`."""
 
     values: dict[str, Any]
@@ -23,13 +23,13 @@ class Layer(NamedTuple):
     error: type[UsageError] | type[ConfigurationError] = ConfigurationError
 
 
-def flags(given: Mapping[str, object], cwd: Path) -> Layer:
+def flag_source(given: Mapping[str, object], cwd: Path) -> Source:
     """What the command line says; None means not given. Raises `UsageError` for a secret or malformed `-X`."""
     values = {name: value for name, value in given.items() if value is not None and value != []}
     pairs = values.get("properties")
     if isinstance(pairs, (list, tuple)):
         values["properties"] = dict(_pair(str(pair)) for pair in pairs)
-    return Layer(
+    return Source(
         values, lambda name: f"flag {FLAGS.get(name, '--' + name.replace('_', '-'))}", cwd, UsageError
     )
 
@@ -49,7 +49,7 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value.strip()
 
 
-def environment(found: Mapping[str, Any], cwd: Path) -> Layer:
+def environment_source(found: Mapping[str, Any], cwd: Path) -> Source:
     """What `CQRS_<NAME>` variables say. `CQRS_PROPERTIES` holds one key=value a line; the root is not a setting."""
     values = {name: value for name, value in found.items() if name != "root"}
     if "properties" in values:
@@ -57,10 +57,10 @@ def environment(found: Mapping[str, Any], cwd: Path) -> Layer:
             values["properties"] = parse_properties(values["properties"])
         except ValueError as error:
             raise ConfigurationError(f"{ENV_PREFIX}PROPERTIES: {error}", "one key=value a line") from None
-    return Layer(values, lambda name: f"environment {ENV_PREFIX}{name.upper()}", cwd)
+    return Source(values, lambda name: f"environment {ENV_PREFIX}{name.upper()}", cwd)
 
 
-def project(cwd: Path) -> tuple[Path, list[Layer]]:
+def project_sources(cwd: Path) -> tuple[Path, list[Source]]:
     """The project's root, and the layers of its files: the nearest folder with cqrs.toml or [tool.cqrs], else `cwd`."""
     for folder in (cwd, *cwd.parents):
         found = [
@@ -71,7 +71,7 @@ def project(cwd: Path) -> tuple[Path, list[Layer]]:
     return cwd, []
 
 
-def _file(path: Path) -> Layer | None:
+def _file(path: Path) -> Source | None:
     if not path.is_file():
         return None
     whole = path.name == "cqrs.toml"
@@ -90,7 +90,7 @@ def _file(path: Path) -> Layer | None:
     where = str(path) if whole else f"{path} [tool.cqrs]"
     if not isinstance(table, dict):
         raise ConfigurationError(f"{where} is not a table", "write [tool.cqrs] and settings below it")
-    return Layer(_dashes_to_underscores(table), lambda _: where, path.parent)
+    return Source(_dashes_to_underscores(table), lambda _: where, path.parent)
 
 
 def command_config(path: Path) -> dict[str, str]:

@@ -42,7 +42,7 @@ def aggregate_key(aggregate_id: str) -> bytes:
     return aggregate_id.encode()
 
 
-def id_key(subject: str, command_id: str) -> bytes:
+def dedup_key(subject: str, command_id: str) -> bytes:
     """Where a decision is remembered, before shortening; different pairs have different keys.
 
     The id comes first, so that ids in order of time (UUIDv7) touch neighbouring pages. A canonical lower-case
@@ -66,7 +66,7 @@ def shorten(key: bytes) -> bytes:
     return _LONG + blake2b(key, digest_size=32).digest()
 
 
-def saved_entry(aggregate_id: str, saved: StoredState) -> tuple[bytes, bytes]:
+def state_entry(aggregate_id: str, saved: StoredState) -> tuple[bytes, bytes]:
     """An aggregate as a key and value of LMDB."""
     key = aggregate_id.encode()
     head = _pack_saved(saved[0], saved[1], saved[2])
@@ -75,12 +75,12 @@ def saved_entry(aggregate_id: str, saved: StoredState) -> tuple[bytes, bytes]:
     return key, head + saved[3]
 
 
-def read_saved(value: bytes) -> StoredState:
+def decode_state(value: bytes) -> StoredState:
     """The aggregate in the value of an ordinary key."""
     return _new(StoredState, (*_unpack_saved(value), value[_after_saved:]))
 
 
-def read_long_saved(value: bytes) -> tuple[bytes, StoredState]:
+def decode_long_state(value: bytes) -> tuple[bytes, StoredState]:
     """The whole key, and the aggregate, in the value of a shortened key."""
     (length,) = _LENGTH.unpack_from(value, _after_saved)
     start = _after_saved + _LENGTH.size
@@ -92,7 +92,7 @@ def is_long(key: bytes) -> bool:
     return key.startswith(_LONG)
 
 
-def remembered_entry(key: bytes, remembered: DedupEntry) -> tuple[bytes, bytes]:
+def dedup_entry(key: bytes, remembered: DedupEntry) -> tuple[bytes, bytes]:
     """A decision as a key and value of LMDB, `key` being its `id_key`."""
     timestamp, offset, status, version, events, fingerprint = remembered
     value = _pack_remembered(timestamp, offset, version, events, _STATUS_CODES[status], fingerprint)
@@ -101,7 +101,7 @@ def remembered_entry(key: bytes, remembered: DedupEntry) -> tuple[bytes, bytes]:
     return key, value
 
 
-def read_remembered(value: bytes) -> DedupEntry:
+def decode_dedup(value: bytes) -> DedupEntry:
     """The decision in a value."""
     timestamp, offset, version, events, status, fingerprint = _unpack_remembered(value)
     return DedupEntry(timestamp, offset, REMEMBERED[status], version, events, fingerprint)
@@ -113,6 +113,6 @@ def check_whole_key(found: bytes, key: bytes) -> None:
         raise ContradictionError("two ids longer than 500 bytes share one digest", "use shorter ids")
 
 
-def whole_key_of_remembered(value: bytes) -> bytes:
+def whole_dedup_key(value: bytes) -> bytes:
     """The whole key in a value under a shortened one."""
     return value[_after_remembered:]

@@ -28,7 +28,7 @@ class CorruptError(ConfigurationError):
 
 
 @contextmanager
-def complaints(path: Path) -> Iterator[None]:
+def translated(path: Path) -> Iterator[None]:
     """Turn what the system says about the folder into `ConfigurationError`; MapFull and MapResized pass."""
     try:
         yield

@@ -19,9 +19,9 @@ import lmdb
 from cqrs_cli import failpoints
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state import encoding
-from cqrs_cli.state.errors import REBUILD, CorruptError, complaints
+from cqrs_cli.state.errors import REBUILD, CorruptError, translated
 from cqrs_cli.state.lmdb_view import Database, LmdbView, Transaction
-from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, generation_ages
+from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, segment_ages
 
 DATA_FILE: Final = "data.mdb"
 
@@ -35,7 +35,7 @@ _by_key: Callable[[tuple[bytes, bytes]], bytes] = itemgetter(0)
 
 Entries: TypeAlias = list[tuple[bytes, bytes]]
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class LmdbStore:
@@ -57,7 +57,7 @@ class LmdbStore:
         self._window_ms = window_ms
         self._open = True
         self._asked: float | None = None
-        with complaints(path):
+        with translated(path):
             # readahead: an owner looks up here and there (cold, a third faster without), a reader lists everything
             # (cold, four times as fast with)
             self._env = lmdb.open(
@@ -77,7 +77,7 @@ class LmdbStore:
                 with nullcontext() if readonly else self._env.begin(write=True) as txn:
                     self._meta = self._env.open_db(b"meta", txn, create=not readonly)
                     self._states = self._env.open_db(b"states", txn, create=not readonly)
-                    # Neighbouring generations lie in different ones: generation g in the one numbered g % 2.
+                    # Neighbouring segments lie in different databases: segment s in number s % 2.
                     self._ids = [self._env.open_db(b"ids.%d" % n, txn, create=not readonly) for n in (0, 1)]
             except BaseException:
                 self._env.close()
@@ -101,7 +101,7 @@ class LmdbStore:
 
         self._write(write)
 
-    def code(self) -> str:
+    def code_digest(self) -> str:
         return self._read(lambda txn: txn.get(_CODE, b"", self._meta)).decode()
 
     def set_code_digest(self, code: str, token: str) -> None:
@@ -116,25 +116,25 @@ class LmdbStore:
 
     @contextmanager
     def view(self) -> Iterator[LmdbView]:
-        with complaints(self._path), LmdbView(self._begin, self._states, self._ids) as view:
+        with translated(self._path), LmdbView(self._begin, self._states, self._ids) as view:
             yield view
 
     def apply(self, change: WriteBatch) -> None:
         check_clock(change)
         before, now = change.start.clock // self._window_ms, change.end.clock // self._window_ms
         # Sorted, since neighbours share pages: each page is found and copied once.
-        states = sorted((encoding.saved_entry(*item) for item in change.states.items()), key=_by_key)
+        states = sorted((encoding.state_entry(*item) for item in change.states.items()), key=_by_key)
         ids: tuple[Entries, Entries] = ([], [])
-        for (subject, command_id), remembered, age in generation_ages(change, self._window_ms):
-            key = encoding.id_key(subject, command_id)
-            ids[(now - age) % 2].append(encoding.remembered_entry(key, remembered))
+        for (subject, command_id), remembered, age in segment_ages(change, self._window_ms):
+            key = encoding.dedup_key(subject, command_id)
+            ids[(now - age) % 2].append(encoding.dedup_entry(key, remembered))
         expected = _write_head(change.start, change.token)
 
         def write(txn: Transaction) -> None:
             # Inside the transaction: a paused owner that wakes up must not overwrite its successor's work.
             if (head := self._head(txn)) != expected:
                 raise NotOwnerError(f"the shard is at {_read_head(head)}, not {_read_head(expected)}")
-            self._drop_generations(txn, before, now)
+            self._drop_segments(txn, before, now)
             _put(txn, self._states, states)
             for db, entries in zip(self._ids, ids, strict=True):
                 _put(txn, db, sorted(entries, key=_by_key))
@@ -148,21 +148,21 @@ class LmdbStore:
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, StoredState]]]]:
         """Positions and every aggregate, in one consistent look while the block lasts: keep it short."""
-        with complaints(self._path), self._begin() as txn:
+        with translated(self._path), self._begin() as txn:
             yield _read_head(self._head(txn))[0], self._items(txn)
 
     def items(self) -> Iterator[tuple[str, StoredState]]:
-        with complaints(self._path), self._begin() as txn:
+        with translated(self._path), self._begin() as txn:
             yield from self._items(txn)
 
     def _items(self, txn: Transaction) -> Iterator[tuple[str, StoredState]]:
         with txn.cursor(self._states) as cursor:
             for key, value in cursor:
                 if encoding.is_long(key):
-                    whole, saved = encoding.read_long_saved(value)
+                    whole, saved = encoding.decode_long_state(value)
                     yield whole.decode(), saved
                 else:
-                    yield key.decode(), encoding.read_saved(value)
+                    yield key.decode(), encoding.decode_state(value)
 
     def count(self) -> int:
         return self._read(lambda txn: txn.stat(self._states)["entries"])
@@ -174,7 +174,7 @@ class LmdbStore:
 
     def sync(self) -> None:
         """Put on disk what was written so far."""
-        with complaints(self._path):
+        with translated(self._path):
             self._env.sync(True)  # without True it does nothing in an environment opened with sync=False
 
     def close(self) -> None:
@@ -202,14 +202,14 @@ class LmdbStore:
             raise NotOwnerError(f"the token is {owner!r}, not {token!r}")
         return positions
 
-    def _drop_generations(self, txn: Transaction, before: int, now: int) -> None:
-        """Empty the places of the generations `now` and `now - 1`, unless they lie there already."""
-        for generation in (now, now - 1):
-            if generation > before:
-                txn.drop(self._ids[generation % 2], delete=False)
+    def _drop_segments(self, txn: Transaction, before: int, now: int) -> None:
+        """Empty the places of the segments `now` and `now - 1`, unless they lie there already."""
+        for segment in (now, now - 1):
+            if segment > before:
+                txn.drop(self._ids[segment % 2], delete=False)
 
-    def _read(self, look: Callable[[Transaction], T]) -> T:
-        with complaints(self._path), self._begin() as txn:
+    def _read(self, look: Callable[[Transaction], _T]) -> _T:
+        with translated(self._path), self._begin() as txn:
             return look(txn)
 
     def _begin(self, write: bool = False) -> Transaction:
@@ -227,7 +227,7 @@ class LmdbStore:
         self._env.reader_check()  # a reader that was killed would keep old pages from being used again
         while True:
             try:
-                with complaints(self._path), self._begin(write=True) as txn:
+                with translated(self._path), self._begin(write=True) as txn:
                     work(txn)
                 return
             except lmdb.MapFullError:

@@ -46,18 +46,18 @@ class LmdbView:
         if len(key) > encoding.MAX_KEY:
             return self._long_saved(key)
         value = self._get(key)
-        return None if value is None else encoding.read_saved(value)
+        return None if value is None else encoding.decode_state(value)
 
     def _long_saved(self, key: bytes) -> StoredState | None:
         value = self._get(encoding.shorten(key))
         if value is None:
             return None
-        whole, saved = encoding.read_long_saved(value)
+        whole, saved = encoding.decode_long_state(value)
         encoding.check_whole_key(whole, key)
         return saved
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
-        whole = key = encoding.id_key(subject, command_id)
+        whole = key = encoding.dedup_key(subject, command_id)
         if len(whole) > encoding.MAX_KEY:
             key = encoding.shorten(whole)
         found: DedupEntry | None = None
@@ -70,5 +70,5 @@ class LmdbView:
 
     def _decision(self, value: bytes, whole: bytes) -> DedupEntry:
         if len(whole) > encoding.MAX_KEY:
-            encoding.check_whole_key(encoding.whole_key_of_remembered(value), whole)
-        return encoding.read_remembered(value)
+            encoding.check_whole_key(encoding.whole_dedup_key(value), whole)
+        return encoding.decode_dedup(value)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
-from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, generation_ages
+from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, segment_ages
 
 
 class MemoryStore:
-    """Gone with the process. `window_ms` is the dedup window, and the length of a generation."""
+    """Gone with the process. `window_ms` is the dedup window, and the length of a segment."""
 
     waiting = 0.0
 
@@ -18,7 +18,7 @@ class MemoryStore:
         self._code = ""
         self._positions = Positions()
         self._states: dict[str, StoredState] = {}
-        self._generations: dict[int, dict[tuple[str, str], DedupEntry]] = {}
+        self._segments: dict[int, dict[tuple[str, str], DedupEntry]] = {}
 
     def token(self) -> str:
         return self._token
@@ -27,7 +27,7 @@ class MemoryStore:
         self._check_owner(expected)
         self._token = token
 
-    def code(self) -> str:
+    def code_digest(self) -> str:
         return self._code
 
     def set_code_digest(self, code: str, token: str) -> None:
@@ -38,18 +38,20 @@ class MemoryStore:
         return self._positions
 
     def view(self) -> AbstractContextManager[StateView]:
-        return nullcontext(_MemoryView(dict(self._states), [dict(g) for g in self._generations.values()]))
+        return nullcontext(
+            _MemoryView(dict(self._states), [dict(segment) for segment in self._segments.values()])
+        )
 
     def apply(self, change: WriteBatch) -> None:
         check_clock(change)
-        young = list(generation_ages(change, self._window_ms))
+        young = list(segment_ages(change, self._window_ms))
         self._check_owner(change.token)
         if change.start != self._positions:
             raise NotOwnerError(f"positions are {self._positions}, not {change.start}")
         current = change.end.clock // self._window_ms
-        self._generations = {g: self._generations.get(g, {}) for g in (current, current - 1)}
+        self._segments = {s: self._segments.get(s, {}) for s in (current, current - 1)}
         for ids, remembered, age in young:
-            self._generations[current - age][ids] = remembered
+            self._segments[current - age][ids] = remembered
         self._states |= change.states
         self._positions = change.end
 
@@ -69,14 +71,14 @@ class MemoryStore:
 
 class _MemoryView:
     def __init__(
-        self, states: dict[str, StoredState], generations: list[dict[tuple[str, str], DedupEntry]]
+        self, states: dict[str, StoredState], segments: list[dict[tuple[str, str], DedupEntry]]
     ) -> None:
         self._states = states
-        self._generations = generations
+        self._segments = segments
 
     def saved(self, aggregate_id: str) -> StoredState | None:
         return self._states.get(aggregate_id)
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
-        found = [g[subject, command_id] for g in self._generations if (subject, command_id) in g]
+        found = [s[subject, command_id] for s in self._segments if (subject, command_id) in s]
         return max(found, key=lambda remembered: remembered.timestamp, default=None)

@@ -30,9 +30,9 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.encoding import CODEC
-from cqrs_cli.state.errors import CorruptError, complaints, refuse_network
+from cqrs_cli.state.errors import CorruptError, refuse_network, translated
 from cqrs_cli.state.lmdb_store import DATA_FILE, LmdbStore
-from cqrs_cli.state.shutdown_marker import distrust, write_mark
+from cqrs_cli.state.shutdown_marker import distrust, write_marker
 
 #: Of one partition's shards set aside, so many are kept: they hold nothing that the log does not.
 KEPT_ASIDE = 2
@@ -82,7 +82,7 @@ def open_shard(path: Path, identity: Identity, note: Callable[[str], None] = lam
     the shard is open in this process already; `UnavailableError` if another process keeps judging it.
     """
     refuse_network(path)
-    with complaints(path):
+    with translated(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with _judging(path):
             reason = ""
@@ -99,7 +99,7 @@ def open_readonly(path: Path) -> LmdbStore | None:
     """A look at the shard in `path` while its owner, in another process, works; None if none can be trusted."""
     if not (path / DATA_FILE).exists():
         return None
-    with complaints(path), _judging(path):
+    with translated(path), _judging(path):
         if distrust(path):
             return None
         try:
@@ -120,12 +120,12 @@ class Shard(LmdbStore):
             return
         failpoints.reached("shard.closing")
         try:
-            # Alone first, then synced, then marked: so nobody's unsynced write can come under a clean mark.
+            # Alone first, then synced, then marked: so nobody's unsynced write can come under a clean marker.
             alone = _try_lock(self._folder, fcntl.LOCK_EX)
             super().close()
             failpoints.reached("shard.closed")
             if alone:
-                write_mark(self._folder, "clean")
+                write_marker(self._folder, "clean")
         except OSError:
             pass  # the folder is gone, or the disk full: it stays marked as at work
         finally:
@@ -134,7 +134,7 @@ class Shard(LmdbStore):
     def condemn(self) -> None:
         """Let go of it as damaged: the next one to open it sets it aside."""
         self.abandon()
-        write_mark(self._folder, "damaged")
+        write_marker(self._folder, "damaged")
         os.close(self._folder)
 
 
@@ -172,7 +172,7 @@ def _reopen(path: Path, identity: Identity) -> Shard | str:
         if reason := distrust(path):
             return reason
         failpoints.reached("shard.opening")
-        write_mark(folder, "working")  # before LMDB writes anything
+        write_marker(folder, "working")  # before LMDB writes anything
         try:
             store = _Opening(path, identity.window_ms, folder).result(_CHANGE_TAKES)
         except CorruptError as error:
@@ -195,7 +195,7 @@ def _create(path: Path, identity: Identity) -> Shard:
         store.note_identity(encode_json(identity))
         store.sync()
         failpoints.reached("shard.opening")
-        write_mark(folder, "working")  # a crash before this leaves no mark, hence no trust
+        write_marker(folder, "working")  # a crash before this leaves no marker, hence no trust
         undo.pop_all()
         return store
 

@@ -1,4 +1,4 @@
-"""The mark beside a shard's data, by which it is judged before LMDB may touch it.
+"""The shutdown marker beside a shard's data, by which it is judged before LMDB may touch it.
 
 LMDB aborts the process on a torn file, and nothing is synced while a shard is at work. So the judgement needs a
 witness of its own: a small file, written with fsync and rename.
@@ -23,16 +23,16 @@ import msgspec
 
 from cqrs_cli.state.lmdb_store import DATA_FILE
 
-MARK_FILE = "mark.json"
+MARKER_FILE = "mark.json"
 
 
-State = Literal["working", "damaged", "clean"]
+ShutdownState = Literal["working", "damaged", "clean"]
 
 
-class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ShutdownMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was true of the data file when its owner began, or ended cleanly."""
 
-    state: State
+    state: ShutdownState
     boot: str
     device: int
     inode: int
@@ -40,39 +40,39 @@ class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changed: int  # ns since the epoch
 
 
-def write_mark(folder: int, state: State) -> None:
+def write_marker(folder: int, state: ShutdownState) -> None:
     """Mark the shard in `folder`, a descriptor: whoever set the folder aside meanwhile does not lead us astray."""
     data = os.stat(DATA_FILE, dir_fd=folder)
-    mark = Mark(state, boot_id(), data.st_dev, data.st_ino, data.st_size, data.st_mtime_ns)
-    draft = f"{MARK_FILE}.{os.getpid()}"
+    marker = ShutdownMarker(state, boot_id(), data.st_dev, data.st_ino, data.st_size, data.st_mtime_ns)
+    draft = f"{MARKER_FILE}.{os.getpid()}"
     file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644, dir_fd=folder)
     try:
-        os.write(file, msgspec.json.encode(mark))
+        os.write(file, msgspec.json.encode(marker))
         os.fsync(file)
     finally:
         os.close(file)
-    os.replace(draft, MARK_FILE, src_dir_fd=folder, dst_dir_fd=folder)
+    os.replace(draft, MARKER_FILE, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)
 
 
 def distrust(path: Path) -> str | None:
     """Why the shard in the folder `path` may not be opened; None if it may."""
     try:
-        mark = msgspec.json.decode((path / MARK_FILE).read_bytes(), type=Mark)
+        marker = msgspec.json.decode((path / MARKER_FILE).read_bytes(), type=ShutdownMarker)
         data = (path / DATA_FILE).stat()
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except msgspec.DecodeError:
-        return f"{MARK_FILE} cannot be read"
-    if mark.state == "damaged":
+        return f"{MARKER_FILE} cannot be read"
+    if marker.state == "damaged":
         return "its owner found it damaged"
-    if mark.state == "clean":
-        if (mark.inode, mark.length, mark.changed) != (data.st_ino, data.st_size, data.st_mtime_ns):
+    if marker.state == "clean":
+        if (marker.inode, marker.length, marker.changed) != (data.st_ino, data.st_size, data.st_mtime_ns):
             return "it is not the file that was closed cleanly"
         return None
-    if (mark.device, mark.inode) != (data.st_dev, data.st_ino):
+    if (marker.device, marker.inode) != (data.st_dev, data.st_ino):
         return "it is a copy of a shard at work"
-    if not mark.boot or mark.boot != boot_id():
+    if not marker.boot or marker.boot != boot_id():
         return "the machine was restarted while it was at work"
     return None
 

@@ -33,7 +33,7 @@ class NotOwnerError(Exception):
 class Store(Protocol):
     """One partition's memory. Implementations pass `tests/state/contract.py`; `memory.py` is the short one.
 
-    Remembered ids rest in generations, epochs of time as long as the dedup window. A store keeps the one that
+    Remembered ids lie in segments of time, each as long as the dedup window. A store keeps the one that
     the clock of its positions is in and the one before: everything that can still be a duplicate. `apply`
     drops the others as the clock moves on; that decides nothing, since none of them answers any more.
     """
@@ -44,7 +44,7 @@ class Store(Protocol):
     def take_ownership(self, token: str, expected: str) -> None:
         """Hand the shard to a new owner; raises `NotOwnerError` unless the token is still `expected`."""
 
-    def code(self) -> str:
+    def code_digest(self) -> str:
         """The digest of the code that folded what rests here; empty when never noted."""
 
     def set_code_digest(self, code: str, token: str) -> None:
@@ -56,7 +56,7 @@ class Store(Protocol):
     def view(self) -> AbstractContextManager[StateView]:
         """A consistent look while the block lasts. Keep it short: old pages cannot be reused meanwhile.
 
-        Of two decisions on one (subject, id), in neighbouring generations, the view gives the later one by its
+        Of two decisions on one (subject, id), in neighbouring segments, the view gives the later one by its
         timestamp: offsets begin anew with a topic that was made again.
         """
 
@@ -64,7 +64,7 @@ class Store(Protocol):
         """Make the change.
 
         Raises, with nothing changed: `NotOwnerError` if the token or positions are not the expected ones,
-        `ValueError` if the clock goes back or something remembered lies in a generation after it,
+        `ValueError` if the clock goes back or something remembered lies in a segment after it,
         `ConfigurationError` if the disk is full.
         """
 
@@ -85,8 +85,8 @@ class Store(Protocol):
         """Make it durable and marked clean, then let go. Idempotent."""
 
 
-def generation_ages(change: WriteBatch, window_ms: int) -> Iterator[tuple[tuple[str, str], DedupEntry, int]]:
-    """What a change remembers and is young enough, with its age: 0 in the clock's generation, 1 before it.
+def segment_ages(change: WriteBatch, window_ms: int) -> Iterator[tuple[tuple[str, str], DedupEntry, int]]:
+    """What a change remembers and is young enough, with its age: 0 in the clock's segment, 1 before it.
 
     Raises `ValueError` for what lies after the clock.
     """

@@ -14,8 +14,8 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.state.lmdb_view import Transaction
 
 #: Appended together: so many, or so many bytes.
-BATCH = 5_000
-BATCH_BYTES = 4 << 20
+TRACES_TOGETHER = 5_000
+BYTES_TOGETHER = 4 << 20
 
 #: Address space, not disk. Doubled when full.
 _MAP_SIZE = 16 << 30
@@ -23,7 +23,7 @@ _MAP_SIZE = 16 << 30
 _KEY = Struct(">Q")
 _pack: Callable[[int], bytes] = _KEY.pack
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class TraceIndex:
@@ -45,7 +45,7 @@ class TraceIndex:
         self._greatest = command
         self._waiting.append((_pack(command), trace))
         self._bytes += len(trace)
-        if len(self._waiting) >= BATCH or self._bytes >= BATCH_BYTES:
+        if len(self._waiting) >= TRACES_TOGETHER or self._bytes >= BYTES_TOGETHER:
             self._settle()
         return None
 
@@ -114,7 +114,7 @@ class TraceIndex:
         self._write(work)
         self._waiting, self._bytes = [], 0
 
-    def _write(self, work: Callable[[Transaction], T]) -> T:
+    def _write(self, work: Callable[[Transaction], _T]) -> _T:
         """Do `work` in one transaction; again from its beginning whenever the map had to grow."""
         while True:
             try:

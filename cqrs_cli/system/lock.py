@@ -10,7 +10,7 @@ from cqrs_cli.errors import UnavailableError
 
 
 @contextmanager
-def held(path: Path, waiting: Callable[[], None], limit: float) -> Iterator[None]:
+def file_lock(path: Path, waiting: Callable[[], None], limit: float) -> Iterator[None]:
     """Hold the lock for the block. `waiting` is called once if another process holds it.
 
     Raises `UnavailableError` after `limit` seconds, `OSError` when the file cannot be opened.

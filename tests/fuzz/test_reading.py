@@ -28,7 +28,7 @@ from cqrs_cli.owner.claim import Claim, parse_claim
 from cqrs_cli.owner.recover import outcome_of, remember
 from cqrs_cli.owner.state_cache import pack
 from cqrs_cli.settings.durations import parse_duration, show_duration
-from cqrs_cli.state.encoding import id_key, remembered_entry, saved_entry
+from cqrs_cli.state.encoding import dedup_entry, dedup_key, state_entry
 from tests.fuzz.damage import FOREIGN, damaged, documents, texts
 
 ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
@@ -78,7 +78,7 @@ def record(value: bytes | None, offset: int = 0) -> Record:
 def test_any_event_is_folded_or_refused(value: bytes | None) -> None:
     try:
         folded = fold_event(ACCOUNT, None, read_event(value))
-        saved_entry("acc-42", pack(ACCOUNT, folded))
+        state_entry("acc-42", pack(ACCOUNT, folded))
         folds = True
     except (ValueError, FoldError):
         folds = False
@@ -102,7 +102,7 @@ def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
         remembered: dict[tuple[str, str], DedupEntry] = {}
         remember(remembered, read, 0)
         for ids, first in remembered.items():
-            remembered_entry(id_key(*ids), first)
+            dedup_entry(dedup_key(*ids), first)
         assert outcome_line(read).isprintable()
 
 
@@ -173,9 +173,9 @@ def test_any_time_is_understood_or_refused(duration: str, origin: str) -> None:
 def test_any_broker_state_file_is_read(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
     folder = tmp_path_factory.getbasetemp() / "broker-state"
     folder.mkdir(exist_ok=True)
-    (folder / files.STATE).write_bytes(text)
+    (folder / files.STATE_FILE).write_bytes(text)
     found = files.read_state(folder)
-    assert found is None or isinstance(found, files.State)
+    assert found is None or isinstance(found, files.BrokerState)
 
 
 def test_endless_nesting_is_refused_everywhere() -> None:

@@ -11,7 +11,7 @@ from cqrs_cli.doctor.settings import setting_rows
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.java_properties import parse_properties
-from cqrs_cli.settings.settings import Settings, load
+from cqrs_cli.settings.settings import Settings, load_settings
 from tests.fuzz.damage import damaged, texts
 
 TOML = b"""\
@@ -52,7 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def settled(folder: Path, **flags: object) -> Settings | None:
     """The settings in force; None if they were refused, in one line."""
     try:
-        settings = load(flags, folder)
+        settings = load_settings(flags, folder)
         connection = Connection("127.0.0.1:9092", settings.client_properties())
         connection.check()
         connection.kafka_python()

@@ -116,7 +116,7 @@ def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_p
 def test_a_broker_that_is_away_for_longer_than_the_transaction_may_last_is_not_the_batchs_fault(
     counters: TopicHarness, kafka_root: Path
 ) -> None:
-    broker = embedded.status(kafka_root)
+    broker = embedded.broker_status(kafka_root)
     assert broker is not None
     counters.send(*increments(1))
     owner = Process(counters.plan(), "offsets.after:2:stop", constants=HASTE)

@@ -19,7 +19,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.recover import falls_short, fold_events, fold_outcomes, remember
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.state.memory import MemoryStore
-from cqrs_cli.state.shutdown_marker import MARK_FILE
+from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import Positions
 from tests.support import ROOT
 from tests.support.commands import increments, mixture
@@ -96,7 +96,7 @@ def lose(bank: TopicHarness, how: str) -> None:
         case "deleted":
             shutil.rmtree(path)
         case "without a mark":
-            (path / MARK_FILE).unlink()
+            (path / MARKER_FILE).unlink()
         case "torn":
             data = path / "data.mdb"
             data.write_bytes(data.read_bytes()[:5000])
@@ -125,7 +125,7 @@ def test_a_lost_shard_is_rebuilt_and_answers_the_same(bank: TopicHarness, how: s
 @pytest.mark.kafka
 def test_a_shard_that_was_set_aside_is_told(counters: TopicHarness) -> None:
     quietly(counters.plan())
-    (counters.shard_path() / MARK_FILE).unlink()
+    (counters.shard_path() / MARKER_FILE).unlink()
     (verdict,) = own(counters.plan(), 0, 1, 0)
     assert "set aside" in verdict.notes[0] and "to be rebuilt from the log" in verdict.notes[0]
 

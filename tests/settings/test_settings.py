@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli.doctor.settings import setting_rows
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
-from cqrs_cli.settings.settings import Settings, load, origins
+from cqrs_cli.settings.settings import Settings, load_settings, origins
 from tests.support import ROOT
 
 
@@ -28,12 +28,12 @@ def project(folder: Path, cqrs: str | None = None, pyproject: str | None = None)
 
 def refused(folder: Path, **flags: object) -> CqrsError:
     with pytest.raises(CqrsError) as caught:
-        load(flags, folder)
+        load_settings(flags, folder)
     return caught.value
 
 
 def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
-    settings = load({}, tmp_path)
+    settings = load_settings({}, tmp_path)
     assert (settings.root, settings.bootstrap_server, settings.partitions) == (tmp_path, None, 4)
     assert settings.state_dir == tmp_path / ".cqrs/state"
     assert (settings.dedup_window, settings.outcomes_retention) == (timedelta(hours=24), None)
@@ -50,7 +50,7 @@ def test_flag_beats_environment_beats_cqrs_toml_beats_pyproject(
     )
     monkeypatch.setenv("CQRS_PARTITIONS", "5")
     monkeypatch.setenv("CQRS_MASTER", "e")
-    settings = load({"partitions": 7, "master": None}, tmp_path)
+    settings = load_settings({"partitions": 7, "master": None}, tmp_path)
     assert (settings.partitions, settings.master, settings.aggregates, settings.partitioner) == (
         7,
         "e",
@@ -70,24 +70,24 @@ def test_the_root_is_the_nearest_folder_that_says_so(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
     project(inner, pyproject="[project]\nname = 'no cqrs in here'\n")
-    assert load({}, inner).root == tmp_path
+    assert load_settings({}, inner).root == tmp_path
     project(tmp_path / "a", pyproject="[tool.cqrs]\n")
-    assert load({}, inner).root == tmp_path / "a"
-    assert load({}, inner).partitions == 4
+    assert load_settings({}, inner).root == tmp_path / "a"
+    assert load_settings({}, inner).partitions == 4
 
 
 def test_somebody_elses_broken_pyproject_is_passed_by(tmp_path: Path) -> None:
-    assert load({}, project(tmp_path, pyproject="not toml")).root == tmp_path
+    assert load_settings({}, project(tmp_path, pyproject="not toml")).root == tmp_path
 
 
 def test_an_empty_variable_counts_as_unset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_BOOTSTRAP_SERVER", "")
-    assert load({}, tmp_path).bootstrap_server is None
+    assert load_settings({}, tmp_path).bootstrap_server is None
 
 
 def test_the_root_cannot_be_set_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_ROOT", "/elsewhere")
-    assert load({}, tmp_path).root == tmp_path
+    assert load_settings({}, tmp_path).root == tmp_path
     assert "unknown setting 'root'" in refused(project(tmp_path, 'root = "/elsewhere"')).message
 
 
@@ -99,7 +99,7 @@ def test_an_unknown_key_is_refused_with_file_and_close_match(tmp_path: Path) -> 
 
 
 def test_keys_may_be_spelled_as_the_flags_are(tmp_path: Path) -> None:
-    assert load({}, project(tmp_path, 'topic-prefix = "x."')).topic_prefix == "x."
+    assert load_settings({}, project(tmp_path, 'topic-prefix = "x."')).topic_prefix == "x."
 
 
 @pytest.mark.parametrize(
@@ -153,24 +153,24 @@ def test_broken_toml_is_named(tmp_path: Path) -> None:
 
 def test_outcomes_are_kept_for_the_commands_and_two_windows(tmp_path: Path) -> None:
     project(tmp_path, 'commands_retention = "7d"\ndedup_window = "24h"\noutcomes_retention = "9d"')
-    assert load({}, tmp_path).outcomes_retention == timedelta(days=9)
+    assert load_settings({}, tmp_path).outcomes_retention == timedelta(days=9)
     project(tmp_path, 'outcomes_retention = "8d"')
     assert (
         "8d is shorter than commands_retention and two dedup windows together, 9d"
         in refused(tmp_path).message
     )
     project(tmp_path, 'outcomes_retention = "unlimited"')
-    assert load({}, tmp_path).outcomes_retention is None
+    assert load_settings({}, tmp_path).outcomes_retention is None
 
 
 def test_paths_are_relative_to_where_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project(tmp_path, 'state_dir = "shards"')
     inner = tmp_path / "inner"
     inner.mkdir()
-    assert load({}, inner).state_dir == tmp_path / "shards"
-    assert load({"state_dir": Path("here")}, inner).state_dir == inner / "here"
+    assert load_settings({}, inner).state_dir == tmp_path / "shards"
+    assert load_settings({"state_dir": Path("here")}, inner).state_dir == inner / "here"
     monkeypatch.setenv("CQRS_STATE_DIR", "there")
-    assert load({}, inner).state_dir == inner / "there"
+    assert load_settings({}, inner).state_dir == inner / "there"
 
 
 def test_client_properties_are_merged_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,7 +180,7 @@ def test_client_properties_are_merged_one_by_one(tmp_path: Path, monkeypatch: py
     )
     (tmp_path / "client.properties").write_text("security.protocol=SSL\nclient.id=file\nclient.rack=file\n")
     monkeypatch.setenv("CQRS_PROPERTIES", "client.id=env\nlinger.ms=6")
-    settings = load({"properties": ["client.id=flag"]}, tmp_path)
+    settings = load_settings({"properties": ["client.id=flag"]}, tmp_path)
     assert settings.client_properties() == {
         "security.protocol": "SSL",
         "client.id": "flag",
@@ -218,11 +218,11 @@ def test_a_secret_in_cqrs_toml_is_refused(tmp_path: Path) -> None:
 def test_the_bootstrap_server_of_the_command_config_is_used_unless_another_is_named(tmp_path: Path) -> None:
     (tmp_path / "client.properties").write_text("bootstrap.servers=kafka-1:9092\n")
     flags = {"command_config": "client.properties"}
-    settings = load(flags, tmp_path)
+    settings = load_settings(flags, tmp_path)
     assert settings.bootstrap_server == "kafka-1:9092"
     assert origins(settings)["bootstrap_server"] == str(tmp_path / "client.properties")
     assert settings.client_properties() == {}
-    assert load({**flags, "bootstrap_server": "other:1"}, tmp_path).bootstrap_server == "other:1"
+    assert load_settings({**flags, "bootstrap_server": "other:1"}, tmp_path).bootstrap_server == "other:1"
 
 
 def test_a_bad_bootstrap_server_in_the_command_config_is_named(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_command_config_that_is_missing_or_odd_is_named(tmp_path: Path) -> Non
 
 def test_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
     (tmp_path / "client.properties").write_text("sasl.password=hunter2\nclient.id=me\n")
-    settings = load({"command_config": "client.properties"}, tmp_path)
+    settings = load_settings({"command_config": "client.properties"}, tmp_path)
     rows = {row.name: row for row in setting_rows(settings)}
     assert rows["-X client.id"].value == "me"
     assert rows["-X sasl.password"].origin == str(tmp_path / "client.properties")

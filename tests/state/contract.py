@@ -39,7 +39,7 @@ ALIKE = [
 
 class StoreContract:
     def test_an_empty_store_knows_nothing(self, store: Store) -> None:
-        assert (store.token(), store.code(), store.positions()) == ("", "", Positions())
+        assert (store.token(), store.code_digest(), store.positions()) == ("", "", Positions())
         assert (store.count(), list(store.items())) == (0, [])
         assert (look_up(store, "a"), recall(store, "a", "1")) == (None, None)
 
@@ -174,7 +174,7 @@ class StoreContract:
         store.set_code_digest("abc", token="me")
         with pytest.raises(NotOwnerError):
             store.set_code_digest("def", token="other")
-        assert store.code() == "abc"
+        assert store.code_digest() == "abc"
 
     def test_a_view_does_not_see_what_is_written_meanwhile(self, store: Store) -> None:
         write(store, states={"a": saved(1)}, remembered={("a", "1"): decision()})

@@ -29,18 +29,18 @@ def cut_differently(draw: st.DrawFn) -> tuple[tuple[str, str], tuple[str, str]]:
 @given(st.one_of(st.tuples(st.tuples(texts, texts), st.tuples(texts, texts)), cut_differently()))
 def test_different_ids_have_different_keys(pairs: tuple[tuple[str, str], tuple[str, str]]) -> None:
     one, two = pairs
-    assert (encoding.id_key(*one) == encoding.id_key(*two)) == (one == two)
+    assert (encoding.dedup_key(*one) == encoding.dedup_key(*two)) == (one == two)
 
 
 @given(uuids, st.text(max_size=20))
 def test_a_canonical_uuid_takes_16_bytes(command_id: str, subject: str) -> None:
     letters = command_id[:-1] + "a"  # one of digits alone is stored as any other text
-    assert len(encoding.id_key(subject, letters)) == 1 + 16 + len(subject.encode())
+    assert len(encoding.dedup_key(subject, letters)) == 1 + 16 + len(subject.encode())
 
 
 def test_ids_in_order_have_keys_in_order() -> None:
     ids = [f"0198f2c4-7c1e-7b8a-9d55-{n:012x}" for n in range(1000)]
-    keys = [encoding.id_key(f"subject {n % 7}", command_id) for n, command_id in enumerate(ids)]
+    keys = [encoding.dedup_key(f"subject {n % 7}", command_id) for n, command_id in enumerate(ids)]
     assert keys == sorted(keys)
 
 
@@ -49,12 +49,12 @@ def test_an_aggregate_survives_its_bytes(
     name: str, version: int, offset: int, index: int, state: bytes
 ) -> None:
     saved = StoredState(version, offset, index, state)
-    key, value = encoding.saved_entry(name, saved)
+    key, value = encoding.state_entry(name, saved)
     assert len(key) <= encoding.MAX_KEY
     if encoding.is_long(key):
-        assert encoding.read_long_saved(value) == (name.encode(), saved)
+        assert encoding.decode_long_state(value) == (name.encode(), saved)
     else:
-        assert (key.decode(), encoding.read_saved(value)) == (name, saved)
+        assert (key.decode(), encoding.decode_state(value)) == (name, saved)
 
 
 @given(texts, texts, st.integers(-1, 2**53), numbers, st.sampled_from(["accepted", "unchanged", "rejected"]))
@@ -62,8 +62,8 @@ def test_a_decision_survives_its_bytes(
     subject: str, command_id: str, timestamp: int, offset: int, status: str
 ) -> None:
     decision = DedupEntry(timestamp, offset, status, version=2**53, events=10_000, fingerprint=2**32 - 1)
-    whole = encoding.id_key(subject, command_id)
-    key, value = encoding.remembered_entry(whole, decision)
+    whole = encoding.dedup_key(subject, command_id)
+    key, value = encoding.dedup_entry(whole, decision)
     assert len(key) <= encoding.MAX_KEY
-    assert encoding.read_remembered(value) == decision
-    assert key == whole or encoding.whole_key_of_remembered(value) == whole
+    assert encoding.decode_dedup(value) == decision
+    assert key == whole or encoding.whole_dedup_key(value) == whole

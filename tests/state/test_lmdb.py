@@ -70,7 +70,11 @@ def test_everything_is_there_after_opening_again(opening: Opening) -> None:
     write(store, clock=5, states={"a": saved()}, remembered={("a", "1"): decision(5)})
     store.close()
     again = opening()
-    assert (again.token(), again.code(), again.positions()) == ("me", "abc", Positions(commands=1, clock=5))
+    assert (again.token(), again.code_digest(), again.positions()) == (
+        "me",
+        "abc",
+        Positions(commands=1, clock=5),
+    )
     assert (look_up(again, "a"), recall(again, "a", "1")) == (saved(), decision(5))
 
 

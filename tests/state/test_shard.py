@@ -14,7 +14,7 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.state import shard
 from cqrs_cli.state.errors import refuse_network
 from cqrs_cli.state.shard import KEPT_ASIDE, Identity, Opened, open_readonly, open_shard
-from cqrs_cli.state.shutdown_marker import Mark, boot_id
+from cqrs_cli.state.shutdown_marker import ShutdownMarker, boot_id
 from tests.state.values import look_up, saved, write
 
 IDENTITY = Identity(
@@ -81,8 +81,8 @@ opened = open_shard(Path({str(path)!r}), IDENTITY)
             process.kill()
 
 
-def read_mark(path: Path) -> Mark:
-    return msgspec.json.decode((path / "mark.json").read_bytes(), type=Mark)
+def read_mark(path: Path) -> ShutdownMarker:
+    return msgspec.json.decode((path / "mark.json").read_bytes(), type=ShutdownMarker)
 
 
 def change_mark(path: Path, **changes: object) -> None:
@@ -148,7 +148,7 @@ def test_everything_is_on_disk_before_work_begins_and_before_it_is_called_clean(
     monkeypatch.setattr(
         lmdb, "open", lambda *args, **kwargs: SyncsTold(lmdb_open(*args, **kwargs), told.append)
     )
-    monkeypatch.setattr(shard, "write_mark", lambda folder, state: told.append(state))
+    monkeypatch.setattr(shard, "write_marker", lambda folder, state: told.append(state))
     opening().store.close()
     assert told == ["sync True", "working", "sync True", "clean"]
 

@@ -38,11 +38,11 @@ def stopped(path: Path) -> Iterator[subprocess.Popen[str]]:
 import os, signal
 from tests.state.test_shard_faults import *
 store = open_shard(Path({str(path)!r}), IDENTITY).store
-drop = store._drop_generations
+drop = store._drop_segments
 def stop(*arguments):
     drop(*arguments)
     os.kill(os.getpid(), signal.SIGSTOP)
-store._drop_generations = stop
+store._drop_segments = stop
 write(store, states={{"late": saved()}})
 store.close()
 """

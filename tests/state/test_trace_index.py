@@ -43,7 +43,7 @@ def test_a_trace_is_there_before_it_is_written(index: TraceIndex) -> None:
 
 
 def test_many_are_written_in_between(index: TraceIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_index, "BATCH", 10)
+    monkeypatch.setattr(trace_index, "TRACES_TOGETHER", 10)
     for command in range(95):
         index.add(command, b"%d" % command)
     assert list(index.items()) == [(command, b"%d" % command) for command in range(95)]

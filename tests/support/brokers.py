@@ -17,12 +17,12 @@ class Broker:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._running = embedded.start(root)
+        self._running = embedded.start_broker(root)
         self.connection = Connection(self._running.bootstrap_server)
 
     def start(self) -> None:
         """Start it again, with what it has on disk."""
-        self._running = embedded.start(self._root)
+        self._running = embedded.start_broker(self._root)
         assert self._running.bootstrap_server == self.connection.bootstrap_server
 
     def kill(self) -> None:
@@ -40,4 +40,4 @@ def broker(root: Path) -> Iterator[Broker]:
     try:
         yield Broker(root)
     finally:
-        embedded.stop(root)
+        embedded.stop_broker(root)

@@ -35,9 +35,9 @@ from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.owner.claim import Claim, parse_claim
 from cqrs_cli.owner.plan import Plan
 from cqrs_cli.owner.state_cache import pack
-from cqrs_cli.settings.settings import Settings, load
+from cqrs_cli.settings.settings import Settings, load_settings
 from cqrs_cli.state.shard import open_readonly
-from cqrs_cli.state.shutdown_marker import MARK_FILE
+from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from tests.support import ROOT
 from tests.support.commands import Sent
 
@@ -62,7 +62,7 @@ class TopicHarness:
         self.connection, self.folder, self.partitions = connection, folder, partitions
         self.topics = Topics(name, prefix)
         self.aggregate: Aggregate = registry.load(name, package, root)
-        self.settings: Settings = load(
+        self.settings: Settings = load_settings(
             {"topic_prefix": prefix, "aggregates": package, "state_dir": folder / "state"}, root
         )
         self.reconnect()
@@ -200,7 +200,7 @@ class TopicHarness:
 
     def mark(self, machine: str = "state", partition: int = 0) -> str:
         """What is noted beside a shard: `working` or `clean`."""
-        return str(json.loads((self.shard_path(machine, partition) / MARK_FILE).read_bytes())["state"])
+        return str(json.loads((self.shard_path(machine, partition) / MARKER_FILE).read_bytes())["state"])
 
     def shard(self, machine: str = "state", partition: int = 0) -> dict[str, StoredState]:
         """What rests in a partition's shard."""

@@ -3,20 +3,20 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.system.lock import held
+from cqrs_cli.system.lock import file_lock
 
 
 def test_a_second_holder_is_told_once_and_gives_up(tmp_path: Path) -> None:
     told: list[str] = []
-    with held(tmp_path / "lock", lambda: None, limit=1):  # noqa: SIM117
+    with file_lock(tmp_path / "lock", lambda: None, limit=1):  # noqa: SIM117
         with pytest.raises(UnavailableError, match=r"another command has held .*lock"):
-            with held(tmp_path / "lock", lambda: told.append("waiting"), limit=0.3):
+            with file_lock(tmp_path / "lock", lambda: told.append("waiting"), limit=0.3):
                 raise AssertionError("both hold it")
     assert told == ["waiting"]
 
 
 def test_it_is_free_after_the_block_even_when_that_failed(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), held(tmp_path / "lock", lambda: None, limit=1):
+    with pytest.raises(ZeroDivisionError), file_lock(tmp_path / "lock", lambda: None, limit=1):
         raise ZeroDivisionError
-    with held(tmp_path / "lock", lambda: None, limit=0):
+    with file_lock(tmp_path / "lock", lambda: None, limit=0):
         pass

@@ -51,7 +51,7 @@ def _connection(cli: Cli, dry_run: bool) -> "Connection | None":
     """The cluster; None if that is the embedded broker, it is down, and a dry run must not start it."""
     from cqrs_cli.kafka.embedded import broker
 
-    if dry_run and cli.settings.bootstrap_server is None and broker.status(cli.settings.root) is None:
+    if dry_run and cli.settings.bootstrap_server is None and broker.broker_status(cli.settings.root) is None:
         return None
     return cli.connection(start=not dry_run)
 

@@ -31,7 +31,7 @@ def stop(cli: Cli) -> None:
 
     root = _root(cli)
     with cli.working("stopping the embedded Kafka"):
-        stopped = embedded.stop(root)
+        stopped = embedded.stop_broker(root)
     text = "stopped" if stopped else "the embedded Kafka was not running"
     cli.result({**_document(root, None), "stopped": stopped}, text)
 
@@ -42,7 +42,7 @@ def kafka_status(cli: Cli) -> int:
     from cqrs_cli.kafka.embedded import broker as embedded
 
     root = _root(cli)
-    broker = embedded.status(root)
+    broker = embedded.broker_status(root)
     cli.result(_document(root, broker), _text(broker))
     return 0 if broker else UnavailableError.exit_code
 
@@ -57,14 +57,14 @@ def _root(cli: Cli) -> "Path":
 def _document(root: "Path", broker: "Broker | None") -> dict[str, Any]:
     from cqrs_cli.kafka.embedded import files, jars
 
-    home = files.home(root)
+    home = files.broker_folder(root)
     return {
         "running": broker is not None,
         "bootstrap_server": broker.bootstrap_server if broker else None,
         "pid": broker.pid if broker else None,
         "version": broker.version if broker else jars.VERSION,
-        "data": home / files.DATA,
-        "log": home / files.LOG,
+        "data": home / files.DATA_FOLDER,
+        "log": home / files.LOG_FILE,
     }
 
 

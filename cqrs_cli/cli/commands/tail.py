@@ -72,7 +72,7 @@ def tail(
     # What was sent to a wrong partition is a command, an outcome and a dead letter there, but never an event.
     partitioner = cli.settings.partitioner if kind == "events" else "off"
     connection = cli.connection()
-    bounds = tailing.bounds(connection, topic, origin, key, partitioner, partitions)
+    bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
 
     def keep(record: "Record") -> bool:
         return key is None or record.key == key

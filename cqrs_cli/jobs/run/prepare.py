@@ -69,7 +69,7 @@ def _grounds(
     with Admin(connection) as admin:
         for name in aggregates:
             topics = Topics(name, settings.topic_prefix)
-            if missing := admin.missing(needs("run", topics)):
+            if missing := admin.missing_acls(needs("run", topics)):
                 raise refusal(missing, "run")
             grounds[name] = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return grounds

@@ -70,7 +70,7 @@ def plan(
     Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly.
     """
     with Admin(connection) as admin:
-        if missing := admin.missing(needs("read", topics)):
+        if missing := admin.missing_acls(needs("read", topics)):
             raise refusal(missing, "read")
         found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return ProofPlan(

@@ -28,7 +28,7 @@ from cqrs_cli.proof.partition import Proof
 from cqrs_cli.state.encoding import MAX_KEY, aggregate_key, shorten
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly
-from cqrs_cli.state.shutdown_marker import MARK_FILE, Mark
+from cqrs_cli.state.shutdown_marker import MARKER_FILE, ShutdownMarker
 from cqrs_cli.state.store import Positions
 
 #: With so many aggregates whose events cannot be folded it is the code that does not fit.
@@ -115,9 +115,9 @@ class StateCheck:
         """Whether what the shard lacks is what an owner at work has committed, and not applied yet."""
         if not positions.events or decided - positions.commands > APPLY_EVERY:
             return False
-        mark = shards.folder / str(self._partition) / MARK_FILE
+        mark = shards.folder / str(self._partition) / MARKER_FILE
         try:
-            return msgspec.json.decode(mark.read_bytes(), type=Mark).state == "working"
+            return msgspec.json.decode(mark.read_bytes(), type=ShutdownMarker).state == "working"
         except (OSError, msgspec.DecodeError):
             return False
 

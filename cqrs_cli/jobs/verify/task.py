@@ -25,7 +25,7 @@ from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import Committed, committed
 from cqrs_cli.kafka.readers import StalledError
-from cqrs_cli.kafka.topics.partitioner import Partitioner, home
+from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 from cqrs_cli.owner.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.owner.explain import explain_stall
@@ -143,7 +143,7 @@ class _Partition:
             self.partition,
             {kind: start for kind, (start, _) in bounds.items()},
             plan.window,
-            lambda key: home(plan.partitioner, key, plan.partitions),
+            lambda key: partition_for(plan.partitioner, key, plan.partitions),
             None if accepted is None else Loss(accepted.at, accepted.events[1], accepted.outcomes),
             self._command_at,
             plan.longest_window,

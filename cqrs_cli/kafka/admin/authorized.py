@@ -9,7 +9,7 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 _UNKNOWN_TOPIC, _NOT_ALLOWED, _GROUP_NOT_ALLOWED, _ID_NOT_ALLOWED = 3, 29, 30, 53
 
 
-def missing(client: Any, wanted: Iterable[RequiredAcl]) -> list[RequiredAcl]:
+def missing_acls(client: Any, wanted: Iterable[RequiredAcl]) -> list[RequiredAcl]:
     """Those of `wanted` that the user of kafka-python's admin `client` is not allowed.
 
     Of a topic that may not even be described nothing else is known: all that is wanted of it is missing.

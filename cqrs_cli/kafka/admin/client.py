@@ -74,7 +74,7 @@ def connect(connection: Connection) -> Any:
     }
     with _overhearing(mechanism is not None) as overheard:
         try:
-            with translated(connection, overheard):
+            with admin_errors(connection, overheard):
                 return KafkaAdminClient(**configuration)
         except BaseException:
             for client in made:  # its thread runs already, and nobody else can stop it
@@ -100,7 +100,7 @@ def _overhearing(login: bool) -> Iterator[_Overheard]:
 
 
 @contextmanager
-def translated(connection: Connection, overheard: _Overheard | None = None) -> Iterator[None]:
+def admin_errors(connection: Connection, overheard: _Overheard | None = None) -> Iterator[None]:
     """Turn kafka-python's errors into ours, naming the bootstrap server and no configuration."""
     from kafka import errors
 

@@ -10,13 +10,13 @@ from cqrs_cli.kafka.admin import authorized, client, transactions
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing, mistakes
+from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing_topics, mistakes
 from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, AggregateTopics, Kind, TopicPlan, Topics
 
 _UNKNOWN_TOPIC = 3
 _TOPIC_NOT_ALLOWED = 29
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 class Admin:
@@ -56,7 +56,7 @@ class Admin:
         found = {}
         for topic in self._ask(self._client.describe_topics, list(names)):
             if topic["error_code"] == _TOPIC_NOT_ALLOWED:
-                raise RequiredAcl("Describe", "topic", topic["name"]).missing()
+                raise RequiredAcl("Describe", "topic", topic["name"]).denied()
             if topic["error_code"] not in (0, _UNKNOWN_TOPIC):
                 raise CqrsError(
                     f"topic {topic['name']} cannot be described: error {topic['error_code']}",
@@ -72,7 +72,7 @@ class Admin:
         from kafka.errors import TopicAlreadyExistsError
 
         wanted = {"num_partitions": partitions, "replication_factor": replication, "configs": dict(configs)}
-        with client.translated(self.connection):
+        with client.admin_errors(self.connection):
             try:
                 self._client.create_topics({name: wanted})
             except TopicAlreadyExistsError:
@@ -87,9 +87,9 @@ class Admin:
         """The same for many (topic, partition)s at once."""
         return self._ask(transactions.find, self._client, list(partitions))
 
-    def missing(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
+    def missing_acls(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
         """Those of the needs that we are not allowed; nothing is done to find out."""
-        return self._ask(authorized.missing, self._client, needs)
+        return self._ask(authorized.missing_acls, self._client, needs)
 
     def acl_count(self) -> int | None:
         """How many ACLs there are; None without an authorizer. Raises `ConfigurationError` if we may not ask."""
@@ -102,7 +102,7 @@ class Admin:
             admin.ACLPermissionType.ANY,
             admin.ResourcePatternFilter(admin.ResourceType.ANY, None, admin.ACLResourcePatternType.ANY),
         )
-        with client.translated(self.connection):
+        with client.admin_errors(self.connection):
             try:
                 found, _ = self._client.describe_acls(everything)
             except errors.SecurityDisabledError:
@@ -118,14 +118,14 @@ class Admin:
         held = self._ask(self._client.describe_configs, resources, config_filter="all").get("topic", {})
         for topic, entries in held.items():
             if not entries:  # kafka-python keeps the error to itself
-                raise RequiredAcl("DescribeConfigs", "topic", topic).missing()
+                raise RequiredAcl("DescribeConfigs", "topic", topic).denied()
         return {
             topic: {name: entry["value"] for name, entry in entries.items() if entry["value"] is not None}
             for topic, entries in held.items()
         }
 
-    def _ask(self, question: Callable[..., T], *about: Any, **how: Any) -> T:
-        with client.translated(self.connection):
+    def _ask(self, question: Callable[..., _T], *about: Any, **how: Any) -> _T:
+        with client.admin_errors(self.connection):
             return question(*about, **how)
 
 
@@ -184,7 +184,7 @@ def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) ->
 
 
 def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], plan: TopicPlan) -> None:
-    error = missing(topics, found) or next(iter(mistakes(topics, found, plan)), None)
+    error = missing_topics(topics, found) or next(iter(mistakes(topics, found, plan)), None)
     if error is not None:
         raise error
 

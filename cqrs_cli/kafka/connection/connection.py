@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from cqrs_cli.kafka.connection import translate
 from cqrs_cli.settings.java_properties import masked
 
 
@@ -19,14 +20,10 @@ class Connection:
 
     def librdkafka(self) -> dict[str, Any]:
         """The same for confluent-kafka; raises `ConfigurationError` for what librdkafka cannot do."""
-        from cqrs_cli.kafka.connection import translate
-
         return {"bootstrap.servers": self.bootstrap_server, **translate.librdkafka(self.properties)}
 
     def kafka_python(self) -> dict[str, Any]:
         """The same for kafka-python; what only librdkafka knows is left out. Raises `ConfigurationError`."""
-        from cqrs_cli.kafka.connection import translate
-
         return {
             "bootstrap_servers": self.bootstrap_server.split(","),
             **translate.kafka_python(self.properties),
@@ -34,7 +31,5 @@ class Connection:
 
     def check(self) -> None:
         """Raise `ConfigurationError` for a property or value that librdkafka does not take. Connects to nothing."""
-        from cqrs_cli.kafka.connection import translate
-
         if self.properties:
-            translate.check(self.librdkafka())
+            translate.check_properties(self.librdkafka())

@@ -68,16 +68,16 @@ def librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
     Names that are the same, librdkafka's own among them, pass through.
     """
     _refuse_unfit(properties)
-    told: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     for name, value in properties.items():
         if name != "sasl.jaas.config" and _TLS.fullmatch(name) is None:
-            told[_RENAMED.get(name, name)] = value
+            config[_RENAMED.get(name, name)] = value
     for name in ("socket.send.buffer.bytes", "socket.receive.buffer.bytes"):
-        if told.get(name) == "-1":  # Java's word for the system's default; librdkafka says 0
-            told[name] = "0"
+        if config.get(name) == "-1":  # Java's word for the system's default; librdkafka says 0
+            config[name] = "0"
     if (login := credentials.login(properties)) is not None:
-        told |= _librdkafka_login(login)
-    return told | _librdkafka_tls(credentials.tls(properties), properties)
+        config |= _librdkafka_login(login)
+    return config | _librdkafka_tls(credentials.tls(properties), properties)
 
 
 def _librdkafka_login(login: Login) -> dict[str, str]:
@@ -91,8 +91,8 @@ def _librdkafka_login(login: Login) -> dict[str, str]:
                 "clientSecret": "sasl.oauthbearer.client.secret",
             }
             names |= {"scope": "sasl.oauthbearer.scope"}
-            told = {name: options[option] for option, name in names.items() if option in options}
-            return {"sasl.oauthbearer.method": "oidc", **told}
+            config = {name: options[option] for option, name in names.items() if option in options}
+            return {"sasl.oauthbearer.method": "oidc", **config}
         case "Krb5LoginModule":
             names = {"principal": "sasl.kerberos.principal", "keyTab": "sasl.kerberos.keytab"}
             names |= {"serviceName": "sasl.kerberos.service.name"}
@@ -104,7 +104,7 @@ def _librdkafka_login(login: Login) -> dict[str, str]:
 
 
 def _librdkafka_tls(tls: Tls, properties: Mapping[str, str]) -> dict[str, str]:
-    told = {
+    config = {
         "ssl.ca.location": tls.ca_file,
         "ssl.ca.pem": tls.ca_pem,
         "ssl.certificate.location": tls.certificate_file,
@@ -116,37 +116,37 @@ def _librdkafka_tls(tls: Tls, properties: Mapping[str, str]) -> dict[str, str]:
         "ssl.keystore.password": tls.store_password if tls.pkcs12_file else None,
     }
     if "ssl.endpoint.identification.algorithm" in properties:
-        told["ssl.endpoint.identification.algorithm"] = "https" if tls.check_hostname else "none"
-    return {name: value for name, value in told.items() if value is not None}
+        config["ssl.endpoint.identification.algorithm"] = "https" if tls.check_hostname else "none"
+    return {name: value for name, value in config.items() if value is not None}
 
 
 def kafka_python(properties: Mapping[str, str]) -> dict[str, Any]:
     """Configuration for kafka-python's admin client; what it does not know is left out. Raises `ConfigurationError`."""
     _refuse_unfit(properties)
-    told: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     for name, key in _KAFKA_PYTHON_NUMBERS.items():
         if (value := properties.get(name)) not in (None, "-1"):
-            told[key] = _number(name, str(value))
+            config[key] = _number(name, str(value))
     if "client.id" in properties:
-        told["client_id"] = properties["client.id"]
+        config["client_id"] = properties["client.id"]
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    told["security_protocol"] = protocol
+    config["security_protocol"] = protocol
     if protocol.startswith("SASL_"):
-        told |= _kafka_python_login(properties)
+        config |= _kafka_python_login(properties)
     if protocol.endswith("SSL"):
         from cqrs_cli.kafka.connection.tls import context
 
-        told["ssl_context"] = context(credentials.tls(properties))
-    return told
+        config["ssl_context"] = context(credentials.tls(properties))
+    return config
 
 
 def _kafka_python_login(properties: Mapping[str, str]) -> dict[str, Any]:
     mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "GSSAPI")).upper()
     login = credentials.login(properties)
-    told: dict[str, Any] = {"sasl_mechanism": mechanism}
+    config: dict[str, Any] = {"sasl_mechanism": mechanism}
     if mechanism == "GSSAPI":
         service = (login.options.get("serviceName") if login else None) or "kafka"
-        return {**told, "sasl_kerberos_service_name": properties.get("sasl.kerberos.service.name", service)}
+        return {**config, "sasl_kerberos_service_name": properties.get("sasl.kerberos.service.name", service)}
     if mechanism == "OAUTHBEARER":
         raise ConfigurationError(
             "sasl.mechanism OAUTHBEARER is not supported for topic administration",
@@ -154,7 +154,7 @@ def _kafka_python_login(properties: Mapping[str, str]) -> dict[str, Any]:
         )
     if login is not None:
         return {
-            **told,
+            **config,
             "sasl_plain_username": _option(login, "username"),
             "sasl_plain_password": _option(login, "password"),
         }
@@ -164,7 +164,7 @@ def _kafka_python_login(properties: Mapping[str, str]) -> dict[str, Any]:
             f"sasl.mechanism {mechanism} needs sasl.jaas.config, or {missing[0]}",
             "add it to the file that --command-config names",
         )
-    return told | {key: properties[name] for name, key in names.items()}
+    return config | {key: properties[name] for name, key in names.items()}
 
 
 def _option(login: Login, name: str) -> str:
@@ -209,17 +209,17 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def check(configuration: Mapping[str, Any]) -> None:
+def check_properties(configuration: Mapping[str, Any]) -> None:
     """Let librdkafka judge names and values, connecting to nothing; raises `ConfigurationError`, quoting no value."""
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient
 
-    from cqrs_cli.kafka.clients import LOG
+    from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 
     # No address, no connection. `log_level` 0: what it has to say comes back as the exception.
     offline = {name: value for name, value in configuration.items() if name != "bootstrap.servers"}
     try:
-        AdminClient({**offline, "log_level": 0}, logger=LOG)
+        AdminClient({**offline, "log_level": 0}, logger=LIBRDKAFKA_LOG)
     except KafkaException as error:
         raise _refusal(_without(offline.values(), str(error.args[0].str()))) from None
     except (TypeError, ValueError) as error:

@@ -14,13 +14,13 @@ from pathlib import Path
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.embedded import files, ivy, jars
 from cqrs_cli.kafka.embedded import process as broker_process
-from cqrs_cli.kafka.embedded.files import State
+from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.kafka.embedded.jars import Note
 from cqrs_cli.system import lock, process
 from cqrs_cli.system.java import find_java
 
 #: How long a broker may take to close its logs before it is killed, seconds.
-GRACE = 30.0
+STOP_GRACE = 30.0
 
 #: Starts in a row when somebody keeps taking the chosen ports in between.
 _TRIES = 3
@@ -39,18 +39,18 @@ class Broker:
     started: bool = False
 
 
-def start(root: Path, note: Note = lambda _: None, progress: Note | None = None) -> Broker:
+def start_broker(root: Path, note: Note = lambda _: None, progress: Note | None = None) -> Broker:
     """The project's broker, serving. `note` and `progress` tell of the one download, as `jars.ensure` says.
 
     Raises `UnavailableError` without Java or when the broker does not come up (naming its log),
     `ConfigurationError` when a folder cannot be written.
     """
-    running = status(root)
+    running = broker_status(root)
     if running is not None:
         return running
     java = find_java()
     library = jars.ensure(ivy.fetcher(java), note, progress)
-    home = files.home(root)
+    home = files.broker_folder(root)
     with _alone(home, note):
         state = files.read_state(home)
         if state is not None and broker_process.lives(home, state):
@@ -60,33 +60,35 @@ def start(root: Path, note: Note = lambda _: None, progress: Note | None = None)
         return _broker(home, _started(java, library, home, state), started=True)
 
 
-def stop(root: Path) -> bool:
+def stop_broker(root: Path) -> bool:
     """End the project's broker and wait until it is gone; False if none was running. Its data stays."""
-    home = files.home(root)
+    home = files.broker_folder(root)
     if files.read_state(home) is None:
         return False
     with _alone(home, lambda _: None):
         state = files.read_state(home)
         if state is None or not broker_process.lives(home, state):
             return False
-        process.end(state.pid, state.born, GRACE)
+        process.end(state.pid, state.born, STOP_GRACE)
         return True
 
 
-def status(root: Path) -> Broker | None:
+def broker_status(root: Path) -> Broker | None:
     """The project's broker if it runs and answers. Starts and changes nothing."""
-    home = files.home(root)
+    home = files.broker_folder(root)
     state = files.read_state(home)
     if state is None or not broker_process.lives(home, state) or not broker_process.serves(state):
         return None
     return _broker(home, state)
 
 
-def _started(java: Path, library: Path, home: Path, before: State | None) -> State:
+def _started(java: Path, library: Path, home: Path, before: BrokerState | None) -> BrokerState:
     cluster_id = broker_process.format_data(java, library, home)
     for tries_left in reversed(range(_TRIES)):
         log_start = files.log_size(home)
-        state = broker_process.spawn(java, library, home, cluster_id, broker_process.choose_ports(before))
+        state = broker_process.spawn_broker(
+            java, library, home, cluster_id, broker_process.choose_ports(before)
+        )
         try:
             broker_process.wait(home, state, log_start)
             break
@@ -94,7 +96,7 @@ def _started(java: Path, library: Path, home: Path, before: State | None) -> Sta
             if not tries_left:
                 raise
         except BaseException:  # Ctrl-C too: what nobody waits for must not be left behind
-            process.end(state.pid, state.born, GRACE)
+            process.end(state.pid, state.born, STOP_GRACE)
             raise
     return state
 
@@ -102,11 +104,11 @@ def _started(java: Path, library: Path, home: Path, before: State | None) -> Sta
 @contextmanager
 def _alone(home: Path, note: Note) -> Iterator[None]:
     """No other command starts or stops this broker. `ConfigurationError`: the folder cannot be written."""
-    limit = broker_process.PATIENCE + GRACE
+    limit = broker_process.START_PATIENCE + STOP_GRACE
     try:
         home.mkdir(parents=True, exist_ok=True)
-        with lock.held(
-            home / files.LOCK,
+        with lock.file_lock(
+            home / files.LOCK_FILE,
             lambda: note("another command is starting or stopping Kafka; waiting"),
             limit,
         ):
@@ -116,7 +118,7 @@ def _alone(home: Path, note: Note) -> Iterator[None]:
         raise ConfigurationError(f"cannot write {home}: {error.strerror or error}", hint) from error
 
 
-def _broker(home: Path, state: State, started: bool = False) -> Broker:
+def _broker(home: Path, state: BrokerState, started: bool = False) -> Broker:
     server = f"127.0.0.1:{state.port}"
-    data, log = home / files.DATA, home / files.LOG
+    data, log = home / files.DATA_FOLDER, home / files.LOG_FILE
     return Broker(server, state.pid, state.version, state.cluster_id, data, log, started)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 #: Everything the broker is told is relative to its folder, its working directory: a comma, a blank or a
 #: backslash in the project's path then means nothing to Kafka, and the project may be moved while it is down.
-DATA = "data"
-LOG = "kafka.log"
-SERVER = "server.properties"
-LOGGING = "log4j2.properties"
-STATE = "state.json"
-LOCK = "lock"
+DATA_FOLDER = "data"
+LOG_FILE = "kafka.log"
+SERVER_FILE = "server.properties"
+LOGGING_FILE = "log4j2.properties"
+STATE_FILE = "state.json"
+LOCK_FILE = "lock"
 
 #: One node needs one replica. Few partitions for the internal topics: each is opened at every start. A killed broker
 #: is let in again only when its last session has timed out: with Kafka's own 9 s a restart took 12 s, with 5 s 7 s.
@@ -49,8 +49,8 @@ log.cleaner.dedupe.buffer.size=16777216
 _LOGGING = f"""\
 appender.file.type=RollingFile
 appender.file.name=file
-appender.file.fileName={LOG}
-appender.file.filePattern={LOG}.%i
+appender.file.fileName={LOG_FILE}
+appender.file.filePattern={LOG_FILE}.%i
 appender.file.layout.type=PatternLayout
 appender.file.layout.pattern=%d{{yyyy-MM-dd HH:mm:ss,SSS}} %-5p %c{{1}} %m%n
 appender.file.policies.type=Policies
@@ -68,7 +68,7 @@ logger.settings_of_metrics.level=warn
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class BrokerState:
     """The broker last started in a folder. Whether it still runs, the process table says, never this file."""
 
     pid: int
@@ -80,7 +80,7 @@ class State:
     version: str
 
 
-def home(root: Path) -> Path:
+def broker_folder(root: Path) -> Path:
     """The broker's folder in a project."""
     return root / ".cqrs" / "kafka"
 
@@ -91,32 +91,34 @@ def place(folder: Path) -> str:
     return f"{found.st_dev}:{found.st_ino}"
 
 
-def read_state(folder: Path) -> State | None:
+def read_state(folder: Path) -> BrokerState | None:
     """None when no broker was ever started here, or the file cannot be understood."""
     try:
-        return State(**json.loads((folder / STATE).read_bytes()))
+        return BrokerState(**json.loads((folder / STATE_FILE).read_bytes()))
     except (OSError, ValueError, TypeError, RecursionError):
         return None
 
 
-def write_state(folder: Path, state: State) -> None:
+def write_state(folder: Path, state: BrokerState) -> None:
     """Whole or not at all: a reader never meets half of it."""
-    fresh = folder / f"{STATE}.new"
+    fresh = folder / f"{STATE_FILE}.new"
     fresh.write_text(json.dumps(asdict(state), indent=1) + "\n")
-    fresh.replace(folder / STATE)
+    fresh.replace(folder / STATE_FILE)
 
 
-def write_settings(folder: Path, port: int, controller_port: int, data: str = DATA, more: str = "") -> None:
+def write_settings(
+    folder: Path, port: int, controller_port: int, data: str = DATA_FOLDER, more: str = ""
+) -> None:
     """`more` settings win: of one that is there twice Kafka takes the last."""
     settings = _SETTINGS.format(port=port, controller_port=controller_port, data=data)
-    (folder / SERVER).write_text(settings + more)
-    (folder / LOGGING).write_text(_LOGGING)
+    (folder / SERVER_FILE).write_text(settings + more)
+    (folder / LOGGING_FILE).write_text(_LOGGING)
 
 
 def cluster_id(folder: Path) -> str | None:
     """The id that the data was formatted with; None when there is no data."""
     try:
-        lines = (folder / DATA / "meta.properties").read_text().splitlines()
+        lines = (folder / DATA_FOLDER / "meta.properties").read_text().splitlines()
     except FileNotFoundError:
         return None
     return dict(line.split("=", 1) for line in lines if "=" in line).get("cluster.id")
@@ -124,7 +126,7 @@ def cluster_id(folder: Path) -> str | None:
 
 def log_size(folder: Path) -> int:
     try:
-        return (folder / LOG).stat().st_size
+        return (folder / LOG_FILE).stat().st_size
     except FileNotFoundError:
         return 0
 
@@ -132,7 +134,7 @@ def log_size(folder: Path) -> int:
 def log_since(folder: Path, start: int) -> list[str]:
     """The log's lines from byte `start` on; all of them if it was rolled over since."""
     try:
-        data = (folder / LOG).read_bytes()
+        data = (folder / LOG_FILE).read_bytes()
     except FileNotFoundError:
         return []
     return os.fsdecode(data[start if start <= len(data) else 0 :]).splitlines()

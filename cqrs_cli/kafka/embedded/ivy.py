@@ -30,7 +30,7 @@ _MODULE = f"""\
 def fetcher(java: Path) -> jars.Fetch:
     """What `jars.ensure` calls to fill its folder."""
 
-    def fetch(folder: Path, at: jars.Count) -> None:
+    def fetch(folder: Path, at: jars.OnCount) -> None:
         work = folder / ".ivy"
         work.mkdir()
         (work / "ivy.xml").write_text(_MODULE)

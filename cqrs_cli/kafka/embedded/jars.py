@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.system import lock as file_lock
+from cqrs_cli.system.lock import file_lock
 
 VERSION = "4.1.0"
 
 #: How long a command waits for another one's download, seconds.
-PATIENCE = 1800.0
+DOWNLOAD_PATIENCE = 1800.0
 
 Note = Callable[[str], None]
 #: Called with (jars found, jars fetched, bytes fetched), each so far.
-Count = Callable[[int, int, int], None]
+OnCount = Callable[[int, int, int], None]
 #: Fills an empty folder.
-Fetch = Callable[[Path, Count], None]
+Fetch = Callable[[Path, OnCount], None]
 
 
 def listed() -> dict[str, str]:
@@ -55,15 +55,15 @@ def ensure(
     """
     folder = folder or cache_folder()
     wanted = wanted or listed()
-    if not faults(folder, wanted):
+    if not wrong_jars(folder, wanted):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = folder.with_name(f"{folder.name}.lock")
-        with file_lock.held(
-            lock, lambda: note("another command is fetching Apache Kafka; waiting"), PATIENCE
+        with file_lock(
+            lock, lambda: note("another command is fetching Apache Kafka; waiting"), DOWNLOAD_PATIENCE
         ):
-            if faults(folder, wanted):
+            if wrong_jars(folder, wanted):
                 _replace(folder, wanted, fetch, _Report(note, progress, len(wanted)))
     except OSError as error:
         hint = "make room or name another folder in CQRS_CACHE_DIR"
@@ -73,7 +73,7 @@ def ensure(
     return folder
 
 
-def faults(folder: Path, wanted: Mapping[str, str]) -> list[str]:
+def wrong_jars(folder: Path, wanted: Mapping[str, str]) -> list[str]:
     """The jars that are missing or not as listed."""
     return [name for name, digest in wanted.items() if _digest(folder / name) != digest]
 
@@ -86,7 +86,7 @@ def _replace(folder: Path, wanted: Mapping[str, str], fetch: Fetch, report: "_Re
     try:
         report.begin()
         fetch(fresh, report.at)
-        wrong = faults(fresh, wanted)
+        wrong = wrong_jars(fresh, wanted)
         if wrong:
             what = f"{len(wrong)} of {len(wanted)} fetched jars of Kafka are not the right ones: {wrong[0]}"
             raise UnavailableError(what, "try again, or mend the mirror that served them")

@@ -13,12 +13,12 @@ from pathlib import Path
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.connection import probe
 from cqrs_cli.kafka.embedded import files
-from cqrs_cli.kafka.embedded.files import State
+from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.kafka.embedded.jars import VERSION
 from cqrs_cli.system import process
 
 #: How long a start may take, seconds: a broker that was killed first checks the tails of all its logs.
-PATIENCE = 120.0
+START_PATIENCE = 120.0
 
 #: Ports to choose from: below the range from which systems take the ports of outgoing connections. Within it,
 #: a client that keeps trying to reach a stopped broker at last connects to itself, and holds the port.
@@ -32,7 +32,7 @@ _JVM = [
     "-XX:+ExitOnOutOfMemoryError",
     "-XX:ErrorFile=jvm-error.log",
     "-Djava.awt.headless=true",
-    f"-Dlog4j2.configurationFile={files.LOGGING}",
+    f"-Dlog4j2.configurationFile={files.LOGGING_FILE}",
 ]
 
 
@@ -45,17 +45,17 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
     known = files.cluster_id(folder)
     if known is not None:
         return known
-    if (folder / files.DATA).exists():
-        what = f"{folder / files.DATA} holds no meta.properties: it is damaged, or not Kafka's"
+    if (folder / files.DATA_FOLDER).exists():
+        what = f"{folder / files.DATA_FOLDER} holds no meta.properties: it is damaged, or not Kafka's"
         raise ConfigurationError(
             what, "restore the file, or remove the folder: it holds all topics of this project"
         )
-    fresh = f"{files.DATA}.new"
+    fresh = f"{files.DATA_FOLDER}.new"
     shutil.rmtree(folder / fresh, ignore_errors=True)
     files.write_settings(folder, port=_PORTS[0], controller_port=_PORTS[1], data=fresh)
     # \0: no leading dash
     name = base64.urlsafe_b64encode(b"\0" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", name, "--config", files.SERVER]
+    tool = ["kafka.tools.StorageTool", "format", "--cluster-id", name, "--config", files.SERVER_FILE]
     done = subprocess.run(
         _command(java, jars, ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", _JVM[-1]], tool),
         cwd=folder,
@@ -66,62 +66,64 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
         errors="replace",
     )
     if done.returncode != 0:
-        raise failure(folder, done.stdout.splitlines(), "Kafka could not format its data folder")
-    (folder / fresh).rename(folder / files.DATA)
+        raise broker_failure(folder, done.stdout.splitlines(), "Kafka could not format its data folder")
+    (folder / fresh).rename(folder / files.DATA_FOLDER)
     return name
 
 
-def spawn(
+def spawn_broker(
     java: Path, jars: Path, folder: Path, cluster_id: str, ports: tuple[int, int], more: str = ""
-) -> State:
+) -> BrokerState:
     """Start the broker, with `more` settings, and write down that it runs. It is not ready yet: see `wait`."""
     port, controller_port = ports
     files.write_settings(folder, port, controller_port, more=more)
-    command = _command(java, jars, _JVM, ["kafka.Kafka", files.SERVER])
-    pid = process.spawn(command, folder, files.LOG, os.environ)
+    command = _command(java, jars, _JVM, ["kafka.Kafka", files.SERVER_FILE])
+    pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
     birth = process.born(pid) or ""  # empty if it is dead already, which `wait` then says
     place = files.place(folder)
-    state = State(pid, birth, place, port, controller_port, cluster_id, VERSION)
+    state = BrokerState(pid, birth, place, port, controller_port, cluster_id, VERSION)
     files.write_state(folder, state)
     return state
 
 
-def wait(folder: Path, state: State, log_start: int) -> None:
+def wait(folder: Path, state: BrokerState, log_start: int) -> None:
     """Return when it serves. Raises `PortTakenError`, `UnavailableError`, `ConfigurationError`: disk full."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + START_PATIENCE
     while not serves(state):
         if not lives(folder, state):
             said = files.log_since(folder, log_start)
             if any("Address already in use" in line or "BindException" in line for line in said):
                 raise PortTakenError("another program took the port of the embedded Kafka", "try again")
-            raise failure(folder, said, "the embedded Kafka ended while it started")
+            raise broker_failure(folder, said, "the embedded Kafka ended while it started")
         if time.monotonic() > deadline:
-            what = f"the embedded Kafka (process {state.pid}) does not answer after {PATIENCE:.0f} s"
-            raise failure(folder, files.log_since(folder, log_start), what)
+            what = f"the embedded Kafka (process {state.pid}) does not answer after {START_PATIENCE:.0f} s"
+            raise broker_failure(folder, files.log_since(folder, log_start), what)
         time.sleep(0.02)
 
 
-def lives(folder: Path, state: State) -> bool:
+def lives(folder: Path, state: BrokerState) -> bool:
     """Whether the very process that was started in this very folder still runs."""
     return bool(state.born) and files.place(folder) == state.place and process.born(state.pid) == state.born
 
 
-def serves(state: State) -> bool:
+def serves(state: BrokerState) -> bool:
     """Whether our cluster, and nobody else, answers on its port and has registered that port."""
     seen = probe.ask(state.port)
     return seen is not None and seen.cluster_id == state.cluster_id and state.port in seen.brokers
 
 
-def failure(folder: Path, said: list[str], what: str) -> ConfigurationError | UnavailableError:
+def broker_failure(folder: Path, said: list[str], what: str) -> ConfigurationError | UnavailableError:
     """What is wrong, with the log's line that says most and where to read the others."""
     if any("No space left on device" in line for line in said):
         return ConfigurationError(f"{what}: the disk under {folder} is full", "make room, then try again")
     telling = [line for line in said if " ERROR " in line or " FATAL " in line or "Exception" in line]
     why = (telling or said or ["it said nothing"])[-1].strip()
-    return UnavailableError(f"{what}: {why}", f"see {folder / files.LOG}, `cqrs kafka stop`, then try again")
+    return UnavailableError(
+        f"{what}: {why}", f"see {folder / files.LOG_FILE}, `cqrs kafka stop`, then try again"
+    )
 
 
-def choose_ports(before: State | None) -> tuple[int, int]:
+def choose_ports(before: BrokerState | None) -> tuple[int, int]:
     """Two free loopback ports; those of the last start if still free, for clients that know them."""
     if before is not None and _free(before.port) and _free(before.controller_port):
         return before.port, before.controller_port

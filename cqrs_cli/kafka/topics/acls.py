@@ -8,7 +8,6 @@ from cqrs_cli.kafka.topics.topics import KINDS, Topics
 
 #: send: `send`, also with --wait. run: `run`. read: `show`, `tail`, `replay`, `verify`, `status`. init: `init`.
 Role = Literal["send", "run", "read", "init"]
-ROLES: tuple[Role, ...] = ("send", "run", "read", "init")
 
 
 class RequiredAcl(NamedTuple):
@@ -27,7 +26,7 @@ class RequiredAcl(NamedTuple):
         prefixed = " --resource-pattern-type prefixed" if self.prefixed else ""
         return f"--operation {self.operation} --{self.resource} '{self.name}'{prefixed}"
 
-    def missing(self, role: Role | None = None) -> ConfigurationError:
+    def denied(self, role: Role | None = None) -> ConfigurationError:
         """The error for a user that is not allowed it."""
         purpose = f", which {role} needs" if role else ""
         return ConfigurationError(
@@ -39,7 +38,7 @@ class RequiredAcl(NamedTuple):
 def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
     """The error for a user that is not allowed all of these, at least one."""
     if len(missing) == 1:
-        return missing[0].missing(role)
+        return missing[0].denied(role)
     told = "; ".join(map(str, missing))
     return ConfigurationError(
         f"not allowed, which {role} needs: {told}", f"cqrs doctor --for {role} says how to grant each"

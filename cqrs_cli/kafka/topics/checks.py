@@ -38,7 +38,7 @@ def aggregate_topics(topics: Topics, cluster_id: str, found: Mapping[Kind, Topic
     )
 
 
-def missing(topics: Topics, found: Mapping[Kind, TopicInfo]) -> ConfigurationError | None:
+def missing_topics(topics: Topics, found: Mapping[Kind, TopicInfo]) -> ConfigurationError | None:
     """The error for topics that do not exist; None if all four do."""
     names = [topics.name(kind) for kind in KINDS if kind not in found]
     if not names:

@@ -13,7 +13,7 @@ _HASHES: dict[str, Callable[[bytes, int], int]] = {
 }
 
 
-def home(partitioner: Partitioner, key: bytes, partitions: int) -> int | None:
+def partition_for(partitioner: Partitioner, key: bytes, partitions: int) -> int | None:
     """The partition that `key` hashes to; None if the partitioner is off: it may be anywhere."""
     hashed = _HASHES.get(partitioner)
     return hashed(key, partitions) if hashed else None

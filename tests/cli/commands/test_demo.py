@@ -35,7 +35,7 @@ def stage(project: Path) -> Path:
 
 def process_of(project: Path) -> int | None:
     """The demo's broker, if it runs."""
-    broker = embedded.status(stage(project))
+    broker = embedded.broker_status(stage(project))
     return broker.pid if broker else None
 
 
@@ -50,12 +50,12 @@ def first(project: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def second(project: Path, first: object) -> dict[str, Any]:
     """The same again, as JSON, while somebody looks around in the first one's topics."""
-    broker = embedded.start(stage(project))
+    broker = embedded.start_broker(stage(project))
     try:
         done = subprocess.run([*DEMO, "-q", "-o", "json"], cwd=project, env=ENVIRONMENT, capture_output=True)
         assert process_of(project) == broker.pid, "a broker that ran before was stopped"
     finally:
-        embedded.stop(stage(project))
+        embedded.stop_broker(stage(project))
     assert (done.returncode, done.stderr) == (0, b"")
     return dict(json.loads(done.stdout))
 
@@ -96,7 +96,7 @@ def test_what_it_says_to_try_next_works(project: Path, second: dict[str, Any]) -
         command = [sys.executable, "-m", *show.replace("cqrs", "cqrs_cli", 1).split(), "-o", "json"]
         shown = json.loads(subprocess.check_output(command, cwd=stage(project)))
     finally:
-        embedded.stop(stage(project))
+        embedded.stop_broker(stage(project))
     assert (shown["version"], len(shown["history"])) == (4, 4)
 
 

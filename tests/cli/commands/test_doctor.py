@@ -57,7 +57,7 @@ def test_a_fresh_project_is_well_and_its_broker_stays_down(doctor: Doctor, root:
     assert [doctor.of(name)[0][0] for name in ("java", "python", "spark", "settings", "state")] == ["ok"] * 5
     assert doctor.of("aggregates") == [("ok", "counter")]
     assert doctor.of("broker")[0][0] == "warn"
-    assert embedded.status(root) is None
+    assert embedded.broker_status(root) is None
     assert not (root / ".cqrs").exists()
 
 

@@ -86,7 +86,7 @@ def test_a_dry_run_does_not_start_the_embedded_broker(root: Path, capfd: pytest.
     assert {topic["result"] for topic in document["topics"]} == {"unknown"}
     assert {topic["partitions"] for topic in document["topics"]} == {3}
     assert "the embedded Kafka does not run" in said.err
-    assert embedded.status(root) is None
+    assert embedded.broker_status(root) is None
     assert not (root / ".cqrs").exists()
 
 

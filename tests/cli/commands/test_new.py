@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli import registry, scaffold
 from cqrs_cli.cli.main import main
-from cqrs_cli.settings.settings import load
+from cqrs_cli.settings.settings import load_settings
 
 
 def test_a_new_project_has_an_aggregate_its_test_and_settings(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_the_readme_bears_the_name_of_the_folder(tmp_path: Path) -> None:
 
 def test_the_new_aggregate_can_be_loaded_and_the_settings_read(tmp_path: Path) -> None:
     scaffold.create(tmp_path)
-    settings = load({}, tmp_path / "tests")
+    settings = load_settings({}, tmp_path / "tests")
     assert settings.root == tmp_path
     assert list(registry.load("inventory", settings.aggregates, tmp_path).commands) == [
         "inventory.Receive",

@@ -11,7 +11,7 @@ from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.partitioner import home
+from cqrs_cli.kafka.topics.partitioner import partition_for
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
@@ -35,7 +35,7 @@ def test_a_command_is_appended_where_its_key_belongs(
 ) -> None:
     sent = on_broker("send", "bank_account", "acc-42", "Deposit", "amount=100", "-o", "json").document
     assert uuid.UUID(sent["id"]).version == 7
-    assert sent["partition"] == home("murmur2", b"acc-42", 2)
+    assert sent["partition"] == partition_for("murmur2", b"acc-42", 2)
     assert (sent["aggregate"], sent["subject"], sent["type"]) == (
         "bank_account",
         "acc-42",

@@ -31,7 +31,7 @@ from cqrs_cli.owner.plan import Partition
 from cqrs_cli.proof.partition import Report
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Identity, open_readonly, open_shard
-from cqrs_cli.state.shutdown_marker import MARK_FILE
+from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import WriteBatch
 from tests.support import ROOT
 from tests.support.commands import command, mixture
@@ -321,7 +321,7 @@ class TestState:
         assert "is the end of the log, and the shard has folded up to" in said
 
     def test_a_shard_that_cannot_be_trusted_is_skipped_and_said(self, decided: TopicHarness) -> None:
-        (decided.shard_path() / MARK_FILE).unlink()
+        (decided.shard_path() / MARKER_FILE).unlink()
         compared = verified(decided, "state").compared
         assert compared[0].skipped.startswith("there is no shard to trust in ")
         assert compared[1] == Compared(len(decided.shard(partition=1)))
@@ -357,7 +357,7 @@ class TestState:
 
     def test_without_a_shard_events_are_folded_all_the_same(self, decided: TopicHarness) -> None:
         rewrite(decided, "events", change(5, type="bank_account.Burnt"))
-        (decided.shard_path() / MARK_FILE).unlink()
+        (decided.shard_path() / MARKER_FILE).unlink()
         (said,) = map(str, verified(decided, "state").violations)
         assert "cannot be folded: the code knows no event bank_account.Burnt" in said
 

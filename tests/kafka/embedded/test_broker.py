@@ -18,7 +18,7 @@ from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.embedded import files
 from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.kafka.embedded.broker import Broker
-from cqrs_cli.kafka.embedded.files import State
+from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.system import process
 from tests.support.listening import listening, open_to_others
 from tests.support.waiting import eventually
@@ -34,24 +34,24 @@ def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     try:
         yield root
     finally:
-        embedded.stop(root)
+        embedded.stop_broker(root)
 
 
 @pytest.fixture
 def root(shared_root: Path) -> Path:
     """The project, its broker running."""
-    embedded.start(shared_root)
+    embedded.start_broker(shared_root)
     return shared_root
 
 
-def state(root: Path) -> State:
-    found = files.read_state(files.home(root))
+def state(root: Path) -> BrokerState:
+    found = files.read_state(files.broker_folder(root))
     assert found is not None
     return found
 
 
-def write(root: Path, changed: State) -> None:
-    files.write_state(files.home(root), changed)
+def write(root: Path, changed: BrokerState) -> None:
+    files.write_state(files.broker_folder(root), changed)
 
 
 def topics(broker: Broker) -> set[str]:
@@ -69,18 +69,18 @@ def kill(broker: Broker) -> None:
 
 
 def test_a_second_start_finds_the_first_ones_broker(root: Path) -> None:
-    first, second = embedded.start(root), embedded.start(root)
+    first, second = embedded.start_broker(root), embedded.start_broker(root)
     assert second == first
     assert not second.started
-    assert embedded.start(root).bootstrap_server == first.bootstrap_server
+    assert embedded.start_broker(root).bootstrap_server == first.bootstrap_server
 
 
 def test_topics_survive_a_killed_broker_which_comes_back_at_the_same_port(root: Path) -> None:
-    before = embedded.start(root)
+    before = embedded.start_broker(root)
     create_topic(before, "kept-through-sigkill")
     kill(before)
-    assert embedded.status(root) is None
-    after = embedded.start(root)
+    assert embedded.broker_status(root) is None
+    after = embedded.start_broker(root)
     assert after.started
     assert "kept-through-sigkill" in topics(after)
     assert after.bootstrap_server == before.bootstrap_server
@@ -88,63 +88,63 @@ def test_topics_survive_a_killed_broker_which_comes_back_at_the_same_port(root: 
 
 
 def test_two_commands_at_once_get_the_same_broker(root: Path) -> None:
-    embedded.stop(root)
+    embedded.stop_broker(root)
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as commands:
-        brokers = list(commands.map(embedded.start, [root, root]))
+        brokers = list(commands.map(embedded.start_broker, [root, root]))
     assert brokers[0].pid == brokers[1].pid
     assert sorted(broker.started for broker in brokers) == [False, True]
-    assert embedded.start(root).pid == brokers[0].pid
+    assert embedded.start_broker(root).pid == brokers[0].pid
 
 
 def test_stopping_is_idempotent_and_keeps_the_topics(root: Path) -> None:
-    create_topic(embedded.start(root), "kept-through-stop")
-    assert embedded.stop(root)
-    assert not embedded.stop(root)
-    assert embedded.status(root) is None
-    assert "kept-through-stop" in topics(embedded.start(root))
+    create_topic(embedded.start_broker(root), "kept-through-stop")
+    assert embedded.stop_broker(root)
+    assert not embedded.stop_broker(root)
+    assert embedded.broker_status(root) is None
+    assert "kept-through-stop" in topics(embedded.start_broker(root))
 
 
 def test_a_process_id_that_was_used_again_is_not_our_broker(root: Path) -> None:
-    embedded.stop(root)
+    embedded.stop_broker(root)
     write(root, replace(state(root), pid=os.getpid()))
-    assert embedded.status(root) is None
-    assert not embedded.stop(root)
-    assert embedded.start(root).started
+    assert embedded.broker_status(root) is None
+    assert not embedded.stop_broker(root)
+    assert embedded.start_broker(root).started
 
 
 def test_another_cluster_on_the_port_is_not_our_broker(root: Path) -> None:
     truth = state(root)
     write(root, replace(truth, cluster_id="somebody-else"))
     try:
-        assert embedded.status(root) is None
+        assert embedded.broker_status(root) is None
     finally:
         write(root, truth)
 
 
 def test_a_garbled_state_file_is_as_good_as_none(root: Path) -> None:
-    embedded.stop(root)
-    (files.home(root) / files.STATE).write_text('{"pid": 1')
-    assert embedded.status(root) is None
-    assert embedded.start(root).started
+    embedded.stop_broker(root)
+    (files.broker_folder(root) / files.STATE_FILE).write_text('{"pid": 1')
+    assert embedded.broker_status(root) is None
+    assert embedded.start_broker(root).started
 
 
 def test_a_port_that_was_taken_meanwhile_is_left_to_its_taker(root: Path) -> None:
-    embedded.stop(root)
+    embedded.stop_broker(root)
     taken = state(root).port
     with socket.create_server(("127.0.0.1", taken)):
-        broker = embedded.start(root)
+        broker = embedded.start_broker(root)
     assert broker.bootstrap_server != f"127.0.0.1:{taken}"
 
 
 def test_a_port_taken_between_choice_and_start_is_tried_again(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    embedded.stop(root)
+    embedded.stop_broker(root)
     free = broker_process.choose_ports
     with socket.create_server(("127.0.0.1", 0)) as taker:
         choices = iter([(taker.getsockname()[1], free(None)[1]), free(None)])
         monkeypatch.setattr(broker_process, "choose_ports", lambda before: next(choices))
-        assert embedded.start(root).started
+        assert embedded.start_broker(root).started
     assert next(choices, None) is None
 
 
@@ -159,45 +159,45 @@ def test_it_listens_on_loopback_only(root: Path) -> None:
 
 
 def test_the_log_says_what_happened(root: Path) -> None:
-    assert "Kafka Server started" in embedded.start(root).log.read_text()
+    assert "Kafka Server started" in embedded.start_broker(root).log.read_text()
 
 
 def test_a_copied_project_does_not_take_the_originals_broker(root: Path, tmp_path: Path) -> None:
     shutil.copytree(root / ".cqrs", tmp_path / ".cqrs")
-    assert embedded.status(tmp_path) is None
-    assert not embedded.stop(tmp_path)
+    assert embedded.broker_status(tmp_path) is None
+    assert not embedded.stop_broker(tmp_path)
 
 
 def test_an_interrupted_start_leaves_no_broker(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    embedded.stop(root)
+    embedded.stop_broker(root)
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
         patched.setattr(broker_process, "wait", interrupted)
-        embedded.start(root)
+        embedded.start_broker(root)
     assert process.born(state(root).pid) is None
 
 
 def test_a_broker_that_ends_while_starting_is_explained(root: Path) -> None:
-    embedded.stop(root)
-    meta = files.home(root) / files.DATA / "meta.properties"
+    embedded.stop_broker(root)
+    meta = files.broker_folder(root) / files.DATA_FOLDER / "meta.properties"
     whole = meta.read_text()
     meta.write_text(whole.replace("node.id=1", "node.id=7"))
     try:
         with pytest.raises(UnavailableError, match=r"ended while it started: .*node.*; see .*kafka\.log"):
-            embedded.start(root)
+            embedded.start_broker(root)
     finally:
         meta.write_text(whole)
 
 
 def test_a_damaged_data_folder_is_not_formatted_anew(root: Path) -> None:
-    embedded.stop(root)
-    meta = files.home(root) / files.DATA / "meta.properties"
+    embedded.stop_broker(root)
+    meta = files.broker_folder(root) / files.DATA_FOLDER / "meta.properties"
     meta.rename(meta.with_name("kept"))
     try:
         with pytest.raises(ConfigurationError, match=r"holds no meta\.properties"):
-            embedded.start(root)
+            embedded.start_broker(root)
     finally:
         meta.with_name("kept").rename(meta)
 
@@ -205,10 +205,10 @@ def test_a_damaged_data_folder_is_not_formatted_anew(root: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_a_matter_of_configuration(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot write"):
-        embedded.start(tmp_path / "file")
+        embedded.start_broker(tmp_path / "file")
 
 
 def test_looking_and_stopping_where_there_is_nothing_leaves_nothing_behind(tmp_path: Path) -> None:
-    assert embedded.status(tmp_path) is None
-    assert not embedded.stop(tmp_path)
+    assert embedded.broker_status(tmp_path) is None
+    assert not embedded.stop_broker(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ class Mirror:
         self.served = served
         self.asked = 0
 
-    def __call__(self, folder: Path, at: jars.Count) -> None:
+    def __call__(self, folder: Path, at: jars.OnCount) -> None:
         self.asked += 1
         at(len(self.served), 0, 0)
         for number, (name, data) in enumerate(self.served.items(), start=1):
@@ -30,7 +30,7 @@ def ensure(folder: Path, mirror: jars.Fetch) -> Path:
     return jars.ensure(mirror, lambda _: None, folder=folder, wanted=WANTED)
 
 
-def unreachable(folder: Path, at: jars.Count) -> None:
+def unreachable(folder: Path, at: jars.OnCount) -> None:
     raise AssertionError("the network was asked")
 
 
@@ -51,17 +51,17 @@ def test_a_complete_cache_needs_no_network(cache: Path) -> None:
 
 def test_a_missing_jar_is_mended(cache: Path) -> None:
     (cache / "b.jar").unlink()
-    assert not jars.faults(ensure(cache, Mirror()), WANTED)
+    assert not jars.wrong_jars(ensure(cache, Mirror()), WANTED)
 
 
 def test_a_truncated_jar_is_mended(cache: Path) -> None:
     (cache / "b.jar").write_bytes(b"sec")
-    assert jars.faults(cache, WANTED) == ["b.jar"]
-    assert not jars.faults(ensure(cache, Mirror()), WANTED)
+    assert jars.wrong_jars(cache, WANTED) == ["b.jar"]
+    assert not jars.wrong_jars(ensure(cache, Mirror()), WANTED)
 
 
 def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
-    def interrupted(folder: Path, at: jars.Count) -> None:
+    def interrupted(folder: Path, at: jars.OnCount) -> None:
         (folder / "a.jar").write_bytes(b"fir")
         raise KeyboardInterrupt
 
@@ -92,7 +92,7 @@ def test_a_cache_that_cannot_be_written_is_a_matter_of_configuration(tmp_path: P
 
 
 def _fetch_and_count(folder: Path, count: Path) -> None:
-    def fetch(part: Path, at: jars.Count) -> None:
+    def fetch(part: Path, at: jars.OnCount) -> None:
         with count.open("a") as file:
             file.write("asked\n")
         Mirror()(part, at)

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing, mistakes
+from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing_topics, mistakes
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, TopicPlan, Topics
 
 TOPICS = Topics("bank", "p.")
@@ -115,9 +115,9 @@ def test_another_number_of_partitions_is_a_mistake_only_if_it_was_asked_for() ->
 
 def test_what_is_missing_is_named() -> None:
     found = sound()
-    assert missing(TOPICS, found) is None
+    assert missing_topics(TOPICS, found) is None
     del found["events"]
-    error = missing(TOPICS, found)
+    error = missing_topics(TOPICS, found)
     assert str(error) == "topic p.bank.events does not exist; create what is missing: cqrs init bank"
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.kafka.topics.partitioner import home, target
+from cqrs_cli.kafka.topics.partitioner import partition_for, target
 
 KEYS = st.binary(min_size=1, max_size=40)
 COUNTS = st.integers(1, 100)
@@ -15,19 +15,19 @@ COUNTS = st.integers(1, 100)
 def test_murmur2_is_javas(key: bytes, partitions: int) -> None:
     from kafka.partitioner import murmur2
 
-    assert home("murmur2", key, partitions) == (murmur2(key) & 0x7FFFFFFF) % partitions
+    assert partition_for("murmur2", key, partitions) == (murmur2(key) & 0x7FFFFFFF) % partitions
 
 
 @given(KEYS, COUNTS)
 def test_crc32_is_librdkafkas(key: bytes, partitions: int) -> None:
-    assert home("crc32", key, partitions) == zlib.crc32(key) % partitions
+    assert partition_for("crc32", key, partitions) == zlib.crc32(key) % partitions
 
 
 def test_with_the_partitioner_off_a_key_may_be_anywhere_and_goes_where_java_puts_it() -> None:
-    assert home("off", b"acc-42", 4) is None
-    assert target("off", b"acc-42", 4) == home("murmur2", b"acc-42", 4)
+    assert partition_for("off", b"acc-42", 4) is None
+    assert target("off", b"acc-42", 4) == partition_for("murmur2", b"acc-42", 4)
 
 
 @pytest.mark.parametrize("partitioner", ["murmur2", "crc32"])
 def test_a_key_is_sent_home(partitioner: str) -> None:
-    assert target(partitioner, b"acc-42", 7) == home(partitioner, b"acc-42", 7)  # type: ignore[arg-type]
+    assert target(partitioner, b"acc-42", 7) == partition_for(partitioner, b"acc-42", 7)  # type: ignore[arg-type]

@@ -16,8 +16,8 @@ from testcontainers.compose import DockerCompose
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.clients import LOG
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.readers import bounds
 from tests.support import ROOT
 from tests.support.waiting import eventually
@@ -122,7 +122,7 @@ class Brokers:
 
     def _topics(self, as_told_by: int | None = None) -> Mapping[str, Any]:
         connection = self.connection if as_told_by is None else Connection(self.servers[as_told_by])
-        return AdminClient(connection.librdkafka(), logger=LOG).list_topics(timeout=10).topics
+        return AdminClient(connection.librdkafka(), logger=LIBRDKAFKA_LOG).list_topics(timeout=10).topics
 
     def _network(self, name: str) -> Any:
         return self._engine.networks.get(f"{self._project}_{name}")

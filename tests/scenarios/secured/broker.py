@@ -138,14 +138,14 @@ def secured(folder: Path) -> Iterator[Secured]:
     ports = dict(zip(("PLAINTEXT", "CONTROLLER", "SASL", "MUTUAL", "ELSEWHERE"), free, strict=False))
     broker = Secured(folder, ports)
     spawned = (ports["PLAINTEXT"], ports["CONTROLLER"])
-    state = broker_process.spawn(java, library, folder, cluster_id, spawned, _settings(broker))
+    state = broker_process.spawn_broker(java, library, folder, cluster_id, spawned, _settings(broker))
     try:
         broker_process.wait(folder, state, 0)
         broker.add_users("root")
         yield broker
         broker.client.close()
     finally:
-        process.end(state.pid, state.born, embedded.GRACE)
+        process.end(state.pid, state.born, embedded.STOP_GRACE)
 
 
 def _settings(broker: Secured) -> str:

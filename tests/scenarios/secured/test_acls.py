@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -13,9 +14,9 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.verify.driver import plan, verify_here
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import ROLES, RequiredAcl, Role, needs
+from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.settings.settings import load
+from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
 from tests.scenarios.secured.acls import documented, grant, renamed, take_away
 from tests.scenarios.secured.broker import Secured
@@ -27,7 +28,7 @@ from tests.support.waiting import eventually
 WINDOW = timedelta(hours=24)
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", get_args(Role))
 def test_the_page_lists_each_roles_needs(role: Role) -> None:
     assert sorted(documented(role)) == sorted(needs(role, Topics("bank_account")))
     prefixed = Topics("bank_account", "shop.")
@@ -42,14 +43,14 @@ class User:
         broker.add_users(name)
         self.needs = renamed(documented(role), topics)
         grant(broker, name, self.needs)
-        settings = load({"command_config": broker.login(name)}, broker.folder)
+        settings = load_settings({"command_config": broker.login(name)}, broker.folder)
         self.connection = Connection(broker.address("SASL"), settings.client_properties())
         self.admin = Admin(self.connection)
         eventually(lambda: not self.lacking())
 
     def lacking(self) -> list[RequiredAcl]:
         """What it is not allowed now; a change takes the broker a moment."""
-        return self.admin.missing(self.needs)
+        return self.admin.missing_acls(self.needs)
 
     def without(self, need: RequiredAcl) -> None:
         take_away(self.broker, self.name, need)
@@ -94,7 +95,7 @@ def users(secured: Secured) -> Iterator[Users]:
         user.admin.close()
 
 
-@pytest.fixture(scope="module", params=ROLES)
+@pytest.fixture(scope="module", params=get_args(Role))
 def user(request: pytest.FixtureRequest, users: Users, topics: Topics) -> User:
     return users(f"u-{request.param}", topics, request.param)
 
@@ -170,7 +171,7 @@ def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, pre
     counters.send(*increments(3))
     quietly(counters.plan())
     reader = users(f"{prefix}auditor", counters.topics, "read")
-    settings = load({"command_config": secured.login(reader.name)}, secured.folder)
+    settings = load_settings({"command_config": secured.login(reader.name)}, secured.folder)
     found = verify_here(plan(reader.connection, counters.topics, settings))
     assert (found.violations, found.total("commands")) == ([], 3)
     for need in reader.needs:

@@ -7,12 +7,12 @@ import socket
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.acls import ROLES, needs
+from cqrs_cli.kafka.topics.acls import Role, needs
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.scenarios.secured.acls import grant
 from tests.scenarios.secured.broker import SECRET, Secured
@@ -60,7 +60,7 @@ def secured_project(tmp_path: Path, secured: Secured, prefix: str) -> SecuredPro
 def users(secured: Secured, prefix: str) -> dict[str, Path]:
     """For each role a user with a password, allowed what the role needs: the file of client properties."""
     held = {}
-    for role in ROLES:
+    for role in get_args(Role):
         user = f"{prefix}{role}"
         secured.add_users(user)
         grant(secured, user, needs(role, Topics("counter", prefix)))
@@ -159,7 +159,7 @@ def test_certificates_work_like_passwords(
     secured: Secured, secured_project: SecuredProject, prefix: str
 ) -> None:
     user, topics = f"{prefix}certified", Topics("counter", prefix)
-    grant(secured, user, {need for role in ROLES for need in needs(role, topics)})
+    grant(secured, user, {need for role in get_args(Role) for need in needs(role, topics)})
     project, config = secured_project, secured.certificate(user)
     project.by(config, "init", "counter")
     project.by(config, "send", "counter", "a", "Increment")
