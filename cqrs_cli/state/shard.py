@@ -11,12 +11,10 @@ Two locks, both on folders, so they follow a rename and leave nothing behind:
                                  tells apart. The last to close it finds itself alone, and only it may mark it clean.
 """
 
-import fcntl
 import os
 import re
 import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
@@ -33,14 +31,17 @@ from cqrs_cli.state.encoding import CODEC
 from cqrs_cli.state.errors import CorruptError, refuse_network, translated
 from cqrs_cli.state.lmdb_store import DATA_FILE, LmdbStore
 from cqrs_cli.state.shutdown_marker import distrust, write_marker
+from cqrs_cli.system.lock import try_lock, wait_for_lock
 
 #: Of one partition's shards set aside, so many are kept: they hold nothing that the log does not.
 KEPT_ASIDE = 2
 
-#: A living owner's longest change takes a second or so: one that takes this long, in seconds, will never end.
-_CHANGE_TAKES = 5.0
 
-_PATIENCE = 30.0  # seconds; judging a shard takes milliseconds, removing an old one perhaps a second
+class Limits(NamedTuple):
+    """Seconds that opening a shard waits for other processes."""
+
+    lock: float = 30.0  # judging a shard takes milliseconds, removing an old one perhaps a second
+    change: float = 5.0  # a living owner's longest change takes a second or so: a longer one will never end
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +76,12 @@ class Opened(NamedTuple):
     reason: str = ""
 
 
-def open_shard(path: Path, identity: Identity, note: Callable[[str], None] = lambda text: None) -> Opened:
+def open_shard(
+    path: Path,
+    identity: Identity,
+    note: Callable[[str], None] = lambda text: None,
+    limits: Limits = Limits(),  # noqa: B008  (frozen)
+) -> Opened:
     """Open the shard in the folder `path`, or create one there; `note` hears what was set aside or removed.
 
     Raises `ConfigurationError` if the folder cannot be written, lies on a network file system, the disk is full or
@@ -84,22 +90,22 @@ def open_shard(path: Path, identity: Identity, note: Callable[[str], None] = lam
     refuse_network(path)
     with translated(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _judging(path):
+        with _judging(path, limits):
             reason = ""
             if (path / DATA_FILE).exists():
-                found = _reopen(path, identity)
+                found = _reopen(path, identity, limits)
                 if isinstance(found, Shard):
                     return Opened(found, fresh=False)
                 reason = found
             aside = _set_aside(path, reason, note) if reason else None
-            return Opened(_create(path, identity), True, aside, reason)
+            return Opened(_create(path, identity, limits), True, aside, reason)
 
 
 def open_readonly(path: Path) -> LmdbStore | None:
     """A look at the shard in `path` while its owner, in another process, works; None if none can be trusted."""
     if not (path / DATA_FILE).exists():
         return None
-    with translated(path), _judging(path):
+    with translated(path), _judging(path, Limits()):
         if distrust(path):
             return None
         try:
@@ -121,7 +127,7 @@ class Shard(LmdbStore):
         failpoints.reached("shard.closing")
         try:
             # Alone first, then synced, then marked: so nobody's unsynced write can come under a clean marker.
-            alone = _try_lock(self._folder, fcntl.LOCK_EX)
+            alone = try_lock(self._folder)
             super().close()
             failpoints.reached("shard.closed")
             if alone:
@@ -165,16 +171,16 @@ class _Opening(threading.Thread):
         return None if self._made.cancel() else self._made.result()
 
 
-def _reopen(path: Path, identity: Identity) -> Shard | str:
+def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
     """The shard that lies in `path`, or why it will not do."""
     with ExitStack() as undo:
-        folder = _hold(path, undo)
+        folder = _hold(path, undo, limits)
         if reason := distrust(path):
             return reason
         failpoints.reached("shard.opening")
         write_marker(folder, "working")  # before LMDB writes anything
         try:
-            store = _Opening(path, identity.window_ms, folder).result(_CHANGE_TAKES)
+            store = _Opening(path, identity.window_ms, folder).result(limits.change)
         except CorruptError as error:
             return error.message
         if store is None:
@@ -186,10 +192,10 @@ def _reopen(path: Path, identity: Identity) -> Shard | str:
         return store
 
 
-def _create(path: Path, identity: Identity) -> Shard:
+def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
     with ExitStack() as undo:
         path.mkdir(exist_ok=True)
-        folder = _hold(path, undo)
+        folder = _hold(path, undo, limits)
         store = Shard(path, identity.window_ms, folder)
         undo.callback(store.abandon)
         store.note_identity(encode_json(identity))
@@ -214,37 +220,26 @@ def _set_aside(path: Path, reason: str, note: Callable[[str], None]) -> Path:
 
 
 @contextmanager
-def _judging(path: Path) -> Iterator[None]:
+def _judging(path: Path, limits: Limits) -> Iterator[None]:
     """Nobody else judges, creates or sets aside a shard beside this one meanwhile."""
     with ExitStack() as undo:
         parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         undo.callback(os.close, parent)
-        _lock(parent, fcntl.LOCK_EX, path)
+        _lock(parent, path, limits.lock)
         yield
 
 
-def _hold(path: Path, undo: ExitStack) -> int:
+def _hold(path: Path, undo: ExitStack, limits: Limits) -> int:
     """A descriptor of the shard's folder, locked as one that is open; waits for one who is just closing it."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     undo.callback(os.close, folder)
-    _lock(folder, fcntl.LOCK_SH, path)
+    _lock(folder, path, limits.lock, shared=True)
     return folder
 
 
-def _lock(folder: int, kind: int, path: Path) -> None:
-    deadline = time.monotonic() + _PATIENCE
-    while not _try_lock(folder, kind):
-        if time.monotonic() > deadline:
-            raise UnavailableError(
-                f"another process has been opening or closing the state in {path} for {_PATIENCE:.0f} s",
-                "see whether a stopped `cqrs run` is left over, then try again",
-            )
-        time.sleep(0.01)
-
-
-def _try_lock(folder: int, kind: int) -> bool:
-    try:
-        fcntl.flock(folder, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+def _lock(folder: int, path: Path, limit: float, *, shared: bool = False) -> None:
+    if not wait_for_lock(folder, limit, shared=shared):
+        raise UnavailableError(
+            f"another process has been opening or closing the state in {path} for {limit:.0f} s",
+            "see whether a stopped `cqrs run` is left over, then try again",
+        )

@@ -1,4 +1,4 @@
-"""One process at a time: a lock on a file, which the system lets go when its holder dies."""
+"""Locks between processes, on files and folders; the system lets go of them when their holder dies."""
 
 import fcntl
 import time
@@ -16,12 +16,12 @@ def file_lock(path: Path, waiting: Callable[[], None], limit: float) -> Iterator
     Raises `UnavailableError` after `limit` seconds, `OSError` when the file cannot be opened.
     """
     deadline = time.monotonic() + limit
-    told = False
+    noted = False
     with path.open("a") as file:  # closing it lets the lock go; the file stays, since removing it would race
-        while not _taken(file.fileno()):
-            if not told:
+        while not try_lock(file.fileno()):
+            if not noted:
                 waiting()
-                told = True
+                noted = True
             if time.monotonic() > deadline:
                 raise UnavailableError(
                     f"another command has held {path} for {limit:.0f} s", "wait for it, or end it"
@@ -30,9 +30,20 @@ def file_lock(path: Path, waiting: Callable[[], None], limit: float) -> Iterator
         yield
 
 
-def _taken(descriptor: int) -> bool:
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
+    """Take the lock of an open file or folder if nobody else holds it; False if somebody does."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    return True
+
+
+def wait_for_lock(descriptor: int, limit: float, *, shared: bool = False) -> bool:
+    """Take the lock of an open file or folder; False if somebody else has held it for `limit` seconds."""
+    deadline = time.monotonic() + limit
+    while not try_lock(descriptor, shared=shared):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
     return True

@@ -20,7 +20,7 @@ from cqrs_cli.owner.claim import parse_claim
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.state.shard import open_readonly, open_shard
 from cqrs_cli.state.store import Positions, WriteBatch
-from tests.state.test_shard import IDENTITY
+from tests.state.shards import IDENTITY
 from tests.support.commands import STRUCTURED
 from tests.support.commands import document as command
 

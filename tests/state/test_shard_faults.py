@@ -1,4 +1,4 @@
-"""A shard that is held for ever or damaged: it is set aside, never believed, never deleted."""
+"""A shard that is held for ever, or is damaged, is set aside: never believed, never deleted."""
 
 import signal
 import subprocess
@@ -11,8 +11,8 @@ import pytest
 from cqrs_cli.state import shard
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.shard import open_readonly, open_shard
-from tests.state.test_shard import IDENTITY, read_mark
+from cqrs_cli.state.shard import Limits, open_readonly, open_shard
+from tests.state.shards import IDENTITY, read_marker
 from tests.state.values import decision, look_up, recall, saved, write
 from tests.support.waiting import eventually
 
@@ -53,24 +53,21 @@ store.close()
         process.kill()
 
 
-def test_one_held_by_a_stopped_process_is_set_aside_and_stays_that_processs(
-    path: Path, stopped: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shard, "_CHANGE_TAKES", 0.3)
-    opened = open_shard(path, IDENTITY)
+def test_stopped_process_keeps_its_shard(path: Path, stopped: subprocess.Popen[str]) -> None:
+    opened = open_shard(path, IDENTITY, limits=Limits(change=0.3))
     assert opened.reason == "a stopped process holds it in the middle of a change"
     write(opened.store, states={"new": saved()})
     stopped.send_signal(signal.SIGCONT)
     assert stopped.wait(30) == 0
     assert dict(opened.store.items()) == {"new": saved()}
     opened.store.close()
-    assert opened.set_aside and read_mark(opened.set_aside).state == "clean"
+    assert opened.set_aside and read_marker(opened.set_aside).state == "clean"
     theirs = LmdbStore(opened.set_aside, IDENTITY.window_ms, readonly=True)
     assert look_up(theirs, "late") == saved()
     theirs.close()
 
 
-def test_one_held_by_a_process_that_is_killed_meanwhile_is_opened(
+def test_shard_of_killed_process_opens(
     path: Path, stopped: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opening = shard._Opening.result
@@ -86,9 +83,7 @@ def test_one_held_by_a_process_that_is_killed_meanwhile_is_opened(
     opened.store.close()
 
 
-def test_it_is_looked_into_while_a_stopped_process_holds_it(
-    path: Path, stopped: subprocess.Popen[str]
-) -> None:
+def test_reader_ignores_stopped_process(path: Path, stopped: subprocess.Popen[str]) -> None:
     look = open_readonly(path)
     assert look is not None and dict(look.items()) == STATES
     look.close()
@@ -99,9 +94,7 @@ def invert(page: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("damage", [invert, lambda page: bytes(len(page))], ids=["flipped", "zeroed"])
-def test_whichever_page_is_damaged_it_answers_rightly_or_not_at_all(
-    path: Path, damage: Callable[[bytes], bytes]
-) -> None:
+def test_damaged_page_never_answers_wrongly(path: Path, damage: Callable[[bytes], bytes]) -> None:
     data = (path / "data.mdb").read_bytes()
     refused = 0
     for at in range(0, len(data), PAGE):
@@ -125,7 +118,7 @@ def check(path: Path) -> None:
         store.abandon()
 
 
-def test_one_that_was_condemned_is_set_aside(path: Path) -> None:
+def test_condemned_shard_is_set_aside(path: Path) -> None:
     open_shard(path, IDENTITY).store.condemn()
     assert open_readonly(path) is None
     again = open_shard(path, IDENTITY)

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
-from cqrs_cli.kafka.connection import reach
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, greet
+from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, UnreachedError, first_reachable, greet
 
 #: How long the first answer may take, and any later one, in milliseconds.
 CONNECT_TIMEOUT = 5_000
@@ -58,8 +57,8 @@ def connect(connection: Connection) -> Any:
     configuration = connection.kafka_python()
     try:
         # Only an address that answers: kafka-python tries the others for long, and leaves their sockets open.
-        answering = reach.first(configuration["bootstrap_servers"], CONNECT_TIMEOUT / 1000 - 1)
-    except reach.UnreachedError as error:
+        answering = first_reachable(configuration["bootstrap_servers"], CONNECT_TIMEOUT / 1000 - 1)
+    except UnreachedError as error:
         raise _unreachable(connection, str(error)) from None
     mechanism = configuration.get("sasl_mechanism")
     no = greet(answering, configuration.get("ssl_context"), mechanism, CONNECT_TIMEOUT / 1000)

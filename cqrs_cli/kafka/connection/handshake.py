@@ -3,14 +3,18 @@
 Clients try again for long where nothing can change, and then say only that time is up. This says why, at once.
 """
 
+import queue
 import socket
 import ssl
 import struct
+import threading
+from collections.abc import Iterable
 from functools import partial
 from typing import NamedTuple
 
-from cqrs_cli.kafka.connection import reach
 from cqrs_cli.kafka.connection.probe import receive
+
+DEFAULT_PORT = 9092
 
 _API_VERSIONS, _METADATA, _SASL_HANDSHAKE = 18, 3, 17
 _UNSUPPORTED_MECHANISM = 33
@@ -69,7 +73,7 @@ def _greet_with_tls(
 
     What it said is lost if we have sent something by then; so a second time we only listen.
     """
-    host, _ = reach.split(address)
+    host, _ = split_address(address)
     for say in (partial(_talk, mechanism=mechanism), _listen):
         with _connected(address, within) as plain, tls.wrap_socket(plain, server_hostname=host) as wrapped:
             try:
@@ -80,7 +84,7 @@ def _greet_with_tls(
 
 
 def _connected(address: str, within: float) -> socket.socket:
-    return socket.create_connection(reach.split(address), timeout=within)
+    return socket.create_connection(split_address(address), timeout=within)
 
 
 def _listen(connection: socket.socket) -> Refusal | None:
@@ -151,3 +155,47 @@ def _no_tls(error: ssl.SSLError) -> Refusal:
     if isinstance(error, ssl.SSLEOFError) or "wrong version number" in said or "record layer" in said:
         return Refusal("it speaks no TLS", NO_TLS)
     return Refusal(f"TLS fails: {said}", "check the ssl.* client properties and the listener's")
+
+
+class UnreachedError(Exception):
+    """None of the servers takes a connection; says why the last one does not."""
+
+
+def first_reachable(servers: Iterable[str], within: float) -> str:
+    """The HOST:PORT that takes a connection soonest; raises `UnreachedError` if none does `within` seconds."""
+    answers: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
+    addresses = list(servers)
+    for address in addresses:
+        # Daemons, since nothing else bounds how long the system takes to look up a name.
+        threading.Thread(target=_try, args=(address, within, answers), daemon=True).start()
+    reason = "no server named"
+    for _ in addresses:
+        try:
+            address, reason = answers.get(timeout=within + 0.5)
+        except queue.Empty:
+            raise UnreachedError("the host's name is not resolved in time") from None
+        if not reason:
+            return address
+    raise UnreachedError(reason)
+
+
+def _try(address: str, within: float, answers: "queue.SimpleQueue[tuple[str, str]]") -> None:
+    host, port = split_address(address)
+    reason = ""
+    try:
+        socket.create_connection((host, port), timeout=within).close()
+    except (socket.gaierror, UnicodeError):
+        reason = f"DNS does not know {host}"
+    except TimeoutError:
+        reason = "connecting takes too long"
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+    answers.put((address, reason))
+
+
+def split_address(server: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, `HOST` or `[IPv6]:PORT`."""
+    head, colon, port = server.strip().rpartition(":")
+    if not colon or server.strip().endswith("]"):
+        return server.strip().strip("[]"), DEFAULT_PORT
+    return head.strip("[]"), int(port)

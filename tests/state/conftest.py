@@ -1,0 +1,56 @@
+"""The shard of a test, for this process and for others."""
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.state.shard import Identity, Opened, open_shard
+from tests.state.shards import IDENTITY, Opening, Python
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "bank_account.events" / "0"
+
+
+@pytest.fixture
+def opening(path: Path) -> Iterator[Opening]:
+    """Opens the shard of this test; what it opened is closed at the end."""
+    opened: list[Opened] = []
+
+    def open_it(identity: Identity = IDENTITY, **options: Any) -> Opened:
+        opened.append(open_shard(path, identity, **options))
+        return opened[-1]
+
+    yield open_it
+    for one in opened:
+        one.store.close()
+
+
+@pytest.fixture
+def python(path: Path) -> Iterator[Python]:
+    """Starts another process, with `opened` the shard of this test."""
+    started: list[subprocess.Popen[str]] = []
+    prelude = f"""
+import os, signal
+from pathlib import Path
+from cqrs_cli.state.shard import open_shard
+from tests.state.shards import IDENTITY
+from tests.state.values import saved, write
+opened = open_shard(Path({str(path)!r}), IDENTITY)
+"""
+
+    def start(code: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", prelude + textwrap.dedent(code)]
+        started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()

@@ -1,0 +1,50 @@
+"""One shard, opened, closed, killed and tampered with."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from cqrs_cli.state.shard import Identity, Opened
+from cqrs_cli.state.shutdown_marker import ShutdownMarker
+from tests.state.values import saved, write
+
+IDENTITY = Identity(
+    cluster_id="c1",
+    topics={"commands": "t1", "events": "t2", "outcomes": "t3"},
+    partition=0,
+    partitions=4,
+    schema="5ca1ab1e",
+    revision=1,
+    window_ms=1000,
+)
+
+#: Opens the shard of a test.
+Opening = Callable[..., Opened]
+
+#: Starts another process that runs this code, with `opened` the shard of the test.
+Python = Callable[[str], subprocess.Popen[str]]
+
+
+def read_marker(path: Path) -> ShutdownMarker:
+    return msgspec.json.decode((path / "mark.json").read_bytes(), type=ShutdownMarker)
+
+
+def change_marker(path: Path, **changes: object) -> None:
+    marker = msgspec.structs.replace(read_marker(path), **changes)
+    (path / "mark.json").write_bytes(msgspec.json.encode(marker))
+
+
+def fill_and_close(opening: Opening) -> None:
+    with_one = opening().store
+    write(with_one, states={"a": saved()})
+    with_one.close()
+
+
+def fill_and_kill(python: Python) -> None:
+    killed = python("""
+        write(opened.store, states={"a": saved()})
+        os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert killed.wait(30) == -9

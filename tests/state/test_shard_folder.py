@@ -1,0 +1,51 @@
+"""The folder of a shard must be writable and local."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.state.errors import refuse_network
+from cqrs_cli.state.shard import open_shard
+from tests.state.shards import IDENTITY, Opening
+
+
+def test_file_as_parent_is_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="cannot be used") as raised:
+        open_shard(tmp_path / "file" / "topic" / "0", IDENTITY)
+    assert "--state-dir" in raised.value.hint
+
+
+@pytest.mark.skipif(not Path("/sys/kernel").exists(), reason="needs a folder that even root cannot write")
+def test_read_only_folder_is_clear_error() -> None:
+    with pytest.raises(ConfigurationError, match="cannot be used"):
+        open_shard(Path("/sys/kernel/topic/0"), IDENTITY)
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "nfs", "cifs", "smb3", "9p", "fuse.sshfs"])
+def test_network_file_systems_are_refused(tmp_path: Path, kind: str) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/vda / ext4 rw 0 0\nserver:/x /mnt/far\\040away {kind} rw 0 0\n")
+    with pytest.raises(ConfigurationError, match=f"network file system \\({kind}\\)"):
+        refuse_network(Path("/mnt/far away/state/0"), mounts)
+    refuse_network(Path("/mnt/far/state/0"), mounts)
+
+
+def test_shard_on_network_is_refused(opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cqrs_cli.state.errors._file_system", lambda path, mounts: "nfs4")
+    with pytest.raises(ConfigurationError, match="network file system"):
+        opening()
+    assert not path.parent.exists()
+
+
+def test_local_mount_inside_network_is_accepted(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("server:/ /mnt nfs rw 0 0\n/dev/vdb /mnt/here ext4 rw 0 0\n")
+    refuse_network(Path("/mnt/here/0"), mounts)
+    with pytest.raises(ConfigurationError):
+        refuse_network(Path("/mnt/0"), mounts)
+
+
+def test_missing_mount_table_refuses_nothing(tmp_path: Path) -> None:
+    refuse_network(tmp_path, tmp_path / "missing")

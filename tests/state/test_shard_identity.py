@@ -1,0 +1,59 @@
+"""A shard of another log, code or window is set aside, and a fresh one made."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cqrs_cli.state.shard import KEPT_ASIDE, Identity
+from tests.state.shards import IDENTITY, Opening, fill_and_close
+
+OTHER_IDENTITIES: dict[str, object] = {
+    "cluster_id": "c2",
+    "topics": {"commands": "t1", "events": "t2", "outcomes": "t4"},
+    "partition": 1,
+    "partitions": 8,
+    "schema": "0",
+    "revision": 2,
+    "window_ms": 2000,
+    "codec": 0,
+}
+
+
+@pytest.mark.pins("state-is-events")
+@pytest.mark.parametrize(("field", "value"), OTHER_IDENTITIES.items())
+def test_other_identity_is_set_aside(opening: Opening, field: str, value: object) -> None:
+    fill_and_close(opening)
+    opened = opening(msgspec.structs.replace(IDENTITY, **{field: value}))
+    assert opened.fresh
+    assert opened.reason == f"{field} was {getattr(IDENTITY, field)} and is {value}"
+    assert opened.store.count() == 0
+
+
+def test_every_identity_member_has_case() -> None:
+    assert OTHER_IDENTITIES.keys() == set(Identity.__struct_fields__)
+
+
+def test_set_aside_folder_names_its_reason(opening: Opening, path: Path) -> None:
+    fill_and_close(opening)
+    told: list[str] = []
+    opened = opening(msgspec.structs.replace(IDENTITY, revision=2), note=told.append)
+    assert opened.set_aside and opened.set_aside.parent == path.parent
+    assert opened.set_aside.name.endswith("Z-revision-was-1-and-is-2")
+    assert told == [
+        f"state in {path} set aside as {opened.set_aside.name}, to be rebuilt from the log: "
+        "revision was 1 and is 2"
+    ]
+
+
+def test_only_latest_set_aside_are_kept(opening: Opening, path: Path) -> None:
+    told: list[str] = []
+    aside = []
+    for revision in range(KEPT_ASIDE + 3):
+        opened = opening(msgspec.structs.replace(IDENTITY, revision=revision), note=told.append)
+        aside.append(opened.set_aside)
+        opened.store.close()
+    assert sorted(path.parent.glob("0.aside-*")) == aside[-KEPT_ASIDE:]
+    assert [text for text in told if text.startswith("removed")] == [
+        f"removed {old}, set aside earlier" for old in aside[1:-KEPT_ASIDE]
+    ]
