@@ -148,8 +148,10 @@ class Play:
 
     def replay(self, context: "SparkContext") -> Tally:
         """All accounts from their events alone, as `cqrs replay` folds them."""
-        wanted = driver.plan(self.connection, self.topics, self.settings.aggregates, self.settings.root)
-        total = driver.replay(context, wanted).total
+        wanted = driver.plan_replay(
+            self.connection, self.topics, self.settings.aggregates, self.settings.root
+        )
+        total = driver.replay_events(context, wanted).total
         return Tally(total.aggregates, digest.as_hex(total.digest))
 
 

@@ -20,7 +20,7 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import CqrsError, UsageError
-from cqrs_cli.jobs.replay.fold import RefoldError, ReplayFold
+from cqrs_cli.jobs.replay.fold import ReplayFold, ReplayFoldError
 from cqrs_cli.kafka.embedded import files
 from cqrs_cli.kafka.tailing import Origin
 from cqrs_cli.kafka.topics.topics import Topics
@@ -85,7 +85,7 @@ def test_any_event_is_folded_or_refused(value: bytes | None) -> None:
     refold = ReplayFold(ACCOUNT)
     try:
         refold.fold([record(value, 7)])
-    except RefoldError as error:
+    except ReplayFoldError as error:
         assert not folds
         assert str(error).startswith("offset 7: ")
     refold.total()

@@ -24,16 +24,15 @@ from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.jobs.replay.shards import live_shards
 from cqrs_cli.jobs.run.prepare import prepare
-from cqrs_cli.jobs.verify.driver import plan, verify_here
+from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.owner.claim import Claim, parse_claim
-from cqrs_cli.owner.plan import Plan
+from cqrs_cli.owner.plan import Plan, shard_folder
 from cqrs_cli.owner.state_cache import pack
 from cqrs_cli.settings.settings import Settings, load_settings
 from cqrs_cli.state.shard import open_readonly
@@ -169,8 +168,8 @@ class TopicHarness:
         """What `cqrs verify` finds, with the shards of a machine if one is named; nothing when all is well."""
         shards = None
         if machine is not None:
-            shards = live_shards(self.connection, self.topics, self.folder / machine)
-        verified = verify_here(plan(self.connection, self.topics, self.settings, shards))
+            shards = shard_folder(self.folder / machine, self.topics)
+        verified = verify_here(plan_verify(self.connection, self.topics, self.settings, shards))
         assert all(not found.skipped for found in verified.compared.values()), verified.compared
         return [str(violation) for violation in verified.violations]
 

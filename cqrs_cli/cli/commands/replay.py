@@ -53,8 +53,7 @@ def replay(
     canonical JSON.
     """
     from cqrs_cli.jobs.engine.session import project_session, slots
-    from cqrs_cli.jobs.replay.driver import plan
-    from cqrs_cli.jobs.replay.driver import replay as drive
+    from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
 
     if check:
         raise UsageError(
@@ -68,12 +67,12 @@ def replay(
     cli.aggregate(aggregate)
     topics = cli.topics(aggregate)
     connection = cli.connection()
-    wanted = plan(connection, topics, settings.aggregates, settings.root, moment)
+    wanted = plan_replay(connection, topics, settings.aggregates, settings.root, moment)
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "replay", aggregate, spark))
         slots(context)  # else a cluster without workers would let the job wait for ever
-        done = drive(context, wanted, target, _watcher(say, aggregate))
+        done = replay_events(context, wanted, target, _watcher(say, aggregate))
     cli.result(_document(aggregate, moment, done, target), _sentence(aggregate, done, target))
 
 

@@ -1,6 +1,7 @@
 """`cqrs verify`: prove that an aggregate's topics keep every promise."""
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,9 +14,7 @@ from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.replay.shards import Shards
     from cqrs_cli.jobs.verify.driver import Verified
-    from cqrs_cli.kafka.connection.connection import Connection
 
 
 @command(
@@ -50,8 +49,7 @@ def verify(
     it. Where the window was changed, give the shortest there ever was, and with --longest-window the longest.
     """
     from cqrs_cli.jobs.engine.session import project_session, slots
-    from cqrs_cli.jobs.verify.driver import plan
-    from cqrs_cli.jobs.verify.driver import verify as drive
+    from cqrs_cli.jobs.verify.driver import plan_verify, verify_topics
 
     spark = spark_properties(conf or ())
     cli.flags.update(master=master)
@@ -59,29 +57,29 @@ def verify(
     settings = cli.settings
     cli.aggregate(aggregate)
     connection = cli.connection()
-    shards = _existing_shards(cli, connection, aggregate) if state else None
-    wanted = plan(connection, cli.topics(aggregate), settings, shards, longest)
+    shards = _existing_shards(cli, aggregate) if state else None
+    wanted = plan_verify(connection, cli.topics(aggregate), settings, shards, longest)
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "verify", aggregate, spark))
         slots(context)  # else a cluster without workers would let the job wait for ever
-        done = drive(context, wanted, lambda part: say(f"proving {aggregate}: {part:.0%}"))
+        done = verify_topics(context, wanted, lambda part: say(f"proving {aggregate}: {part:.0%}"))
     _say_what_was_skipped(cli, done)
     cli.result(verify_document(aggregate, done), "\n".join(verify_lines(aggregate, done)))
     cli.flush()
     _judge(aggregate, done)
 
 
-def _existing_shards(cli: Cli, connection: "Connection", aggregate: str) -> "Shards":
-    """What an owner on this machine keeps, to compare with; raises `ConfigurationError` where there are none."""
-    from cqrs_cli.jobs.replay.shards import live_shards
+def _existing_shards(cli: Cli, aggregate: str) -> Path:
+    """The folder of the shards that an owner on this machine keeps; raises `ConfigurationError` if it is missing."""
+    from cqrs_cli.owner.plan import shard_folder
 
-    shards = live_shards(connection, cli.topics(aggregate), cli.settings.state_dir)
-    if not shards.folder.is_dir():
+    folder = shard_folder(cli.settings.state_dir, cli.topics(aggregate))
+    if not folder.is_dir():
         raise ConfigurationError(
-            f"there are no shards of {aggregate} in {shards.folder}", "run cqrs run first, or set state_dir"
+            f"there are no shards of {aggregate} in {folder}", "run cqrs run first, or set state_dir"
         )
-    return shards
+    return folder
 
 
 def _judge(aggregate: str, done: "Verified") -> None:

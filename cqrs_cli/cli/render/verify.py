@@ -6,7 +6,7 @@ from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.driver import Verified
-    from cqrs_cli.jobs.verify.state import Compared
+    from cqrs_cli.jobs.verify.state import ShardComparison
     from cqrs_cli.kafka.topics.topics import Kind
 
 
@@ -37,7 +37,7 @@ def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:
     return printed
 
 
-def _compared(found: "Compared") -> dict[str, Any]:
+def _compared(found: "ShardComparison") -> dict[str, Any]:
     if found.skipped:
         return {"skipped": found.skipped}
     if found.behind is None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 #: How long a JVM may take to end after its input has closed, seconds, before it is killed.
-GRACE = 10.0
+END_WITHIN = 10.0
 
 #: How the JVM and spark-submit say what is wrong with their arguments.
 _CAUSE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
@@ -107,7 +107,7 @@ def _end(gateway: "ClientServer") -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        process.wait(GRACE)
+        process.wait(END_WITHIN)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -1,9 +1,9 @@
-"""A Spark job of one task a partition, whose tasks hand back values, errors too: Spark sees none fail."""
+"""A Spark job with one task for each partition. A task returns its error as a value: Spark sees no task fail."""
 
 import gc
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -18,62 +18,67 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
 
-#: How often a watcher hears how far it is, in seconds.
-LOOK_EVERY = 0.2
+#: Seconds between two reports of progress.
+REPORT_EVERY = 0.2
 
 
-class Share(Protocol):
-    """What came of one partition: a result, or the error that ends the job."""
+class PartitionResult(Protocol):
+    """The result of one partition's task: a value, or the error that ends the job."""
 
     @property
     def error(self) -> CqrsError | None: ...
 
 
-S = TypeVar("S", bound=Share)
+_R = TypeVar("_R", bound=PartitionResult)
 
 
-def collector(context: "SparkContext", kind: type[S]) -> "Accumulator[dict[int, S]]":
-    """Collects shares by partition: a task adds `{partition: share}`."""
+def collector(context: "SparkContext", kind: type[_R]) -> "Accumulator[dict[int, _R]]":
+    """An accumulator of results by partition: a task adds `{partition: result}`."""
     return context.accumulator({}, _Merged())  # type: ignore[arg-type]
 
 
 class _Merged:
-    """Collects the tasks' shares; one that Spark ran twice counts once."""
+    """Merges the tasks' results; the result of a partition that Spark ran twice counts once."""
 
-    def zero(self, value: dict[int, S]) -> dict[int, S]:
+    def zero(self, value: dict[int, _R]) -> dict[int, _R]:
         return {}
 
-    def addInPlace(self, one: dict[int, S], other: dict[int, S]) -> dict[int, S]:
+    def addInPlace(self, one: dict[int, _R], other: dict[int, _R]) -> dict[int, _R]:
         one.update(other)
         return one
 
 
 def finish(
     context: "SparkContext",
-    shares: "Accumulator[dict[int, S]]",
+    results: "Accumulator[dict[int, _R]]",
     job: Callable[[], None],
-    watch: Callable[[dict[int, S]], None],
-) -> dict[int, S]:
-    """Run a job that adds to `shares` to its end; raises the gravest error of its tasks, of the lowest partition.
+    watch: Callable[[dict[int, _R]], None],
+) -> dict[int, _R]:
+    """Run a job that adds to `results` to its end; raises the gravest error of its tasks, of the lowest partition.
 
-    `watch` hears what has come, now and then.
+    `watch` is called with the results so far, every `REPORT_EVERY` seconds.
     """
     running = _Job(job)
     while running.is_alive():
-        running.join(LOOK_EVERY)
-        watch(dict(shares.value))
-    found = dict(sorted(shares.value.items()))
-    errors = [share.error for share in found.values() if share.error is not None]
-    if errors:
-        raise max(errors, key=lambda error: error.exit_code)
+        running.join(REPORT_EVERY)
+        watch(dict(results.value))
+    found = dict(sorted(results.value.items()))
+    raise_gravest(found.values())
     if running.error is not None:
         error = running.error
         raise error if isinstance(error, CqrsError) else gave_up(context, error)
     return found
 
 
+def raise_gravest(results: Iterable[PartitionResult]) -> None:
+    """Raise the error with the highest exit code, the first of several; return if there is none."""
+    errors = [result.error for result in results if result.error is not None]
+    if errors:
+        raise max(errors, key=lambda error: error.exit_code)
+
+
 class _Job(threading.Thread):
-    """A Spark job beside the driver's watch, so that Ctrl-C meets no call that is waiting for the JVM."""
+    """A Spark job beside the driver's watch, so that Ctrl-C never meets a call that waits for the JVM."""
 
     def __init__(self, job: Callable[[], None]) -> None:
         super().__init__(name="job", daemon=True)
@@ -84,12 +89,14 @@ class _Job(threading.Thread):
     def run(self) -> None:
         try:
             self._job()
-        except Exception as error:  # py4j wraps whatever Spark says
+        except Exception as error:  # py4j wraps whatever Spark raises
             self.error = error
 
 
-def guarded(connection: Connection, what: str, work: Callable[[], S], failed: Callable[[CqrsError], S]) -> S:
-    """On a worker: what `work` gives, or what `failed` makes of the error that it raises. `what` it is about."""
+def guarded(
+    connection: Connection, place: str, work: Callable[[], _R], failed: Callable[[CqrsError], _R]
+) -> _R:
+    """On a worker: the result of `work`, or what `failed` makes of its error. `place` names the partition in a bug."""
     try:
         with _collecting_nothing():
             return work()
@@ -99,12 +106,12 @@ def guarded(connection: Connection, what: str, work: Callable[[], S], failed: Ca
         return failed(unreachable(connection, error))
     except Exception as bug:
         traceback.print_exc()
-        return failed(CqrsError(f"{what}: {type(bug).__name__}: {bug}", "Spark's log has the traceback"))
+        return failed(CqrsError(f"{place}: {type(bug).__name__}: {bug}", "Spark's log has the traceback"))
 
 
 @contextmanager
 def _collecting_nothing() -> Iterator[None]:
-    """No cyclic garbage collection: reading makes no cycles, and walking millions of objects takes seconds."""
+    """Switch cyclic garbage collection off: reading makes no cycles, and walking millions of objects takes seconds."""
     gc.freeze()
     gc.disable()
     try:

@@ -49,7 +49,7 @@ EXECUTORS_WITHIN = 60.0
 _SETTLED = 1.0
 
 #: A property of ours: where this session's log is.
-LOG = "spark.cqrs.log"
+LOG_PROPERTY = "spark.cqrs.log"
 
 _MASTER_HOST = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -65,7 +65,7 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
     or setting that Spark refuses, `UsageError` for one that would break a promise.
     """
     loopback = _is_local(master)
-    settings = {**_settings(master, conf, name, loopback), LOG: str(log_file)}
+    settings = {**_settings(master, conf, name, loopback), LOG_PROPERTY: str(log_file)}
     _reach(master)
     with jvm.started(settings, log_file, loopback) as gateway:
         context = _context(settings, gateway, log_file)
@@ -112,7 +112,9 @@ def gave_up(context: "SparkContext", error: Exception) -> CqrsError:
     """What to raise when Spark ended a job: its tasks return their own errors, so a worker is gone."""
     java = getattr(error, "java_exception", None)
     said = str(java.getMessage() if java is not None else error) or type(error).__name__
-    return CqrsError(f"Spark gave up: {said.splitlines()[0][:300]}", f"see {context.getConf().get(LOG)}")
+    return CqrsError(
+        f"Spark gave up: {said.splitlines()[0][:300]}", f"see {context.getConf().get(LOG_PROPERTY)}"
+    )
 
 
 def slots(context: "SparkContext", within: float = EXECUTORS_WITHIN) -> int:

@@ -1,6 +1,6 @@
 """The driver of `cqrs replay`: all aggregates of a type, folded from the events topic alone; a Spark task a partition.
 
-What a task finds comes back through an accumulator, a contradiction included; Spark sees no task fail.
+Results come back through an accumulator. A task returns a contradiction as a value too; Spark sees no task fail.
 """
 
 import time
@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.replay import output
 from cqrs_cli.jobs.replay.fold import NOTHING, Total
-from cqrs_cli.jobs.replay.shards import Compared, Shards
-from cqrs_cli.jobs.replay.task import ReplayPlan, Share, fold_partition
+from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, replay_partition
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -22,71 +21,60 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
 
-    Shares = Accumulator[dict[int, Share]]
+    Results = Accumulator[dict[int, ReplayResult]]
 
 
 class Replayed(NamedTuple):
-    """All partitions together. `compared`: partition → what came of its shard, if that was asked for."""
+    """All partitions together."""
 
     total: Total
     seconds: float
-    compared: dict[int, Compared]
 
 
-def plan(
-    connection: Connection,
-    topics: Topics,
-    package: str,
-    root: Path,
-    until: str | None = None,
-    shards: Shards | None = None,
+def plan_replay(
+    connection: Connection, topics: Topics, package: str, root: Path, until: str | None = None
 ) -> ReplayPlan:
-    """A replay of what is committed now. Raises `ConfigurationError` when there is no events topic."""
+    """A replay of the events that are committed now. Raises `ConfigurationError` if the events topic is missing."""
     count = readers.partitions(connection, topics.events)
     bounds = readers.bounds(connection, topics.events, range(count))
-    return ReplayPlan(connection, topics, package, root, bounds, until, shards)
+    return ReplayPlan(connection, topics, package, root, bounds, until)
 
 
-def replay(
+def replay_events(
     context: "SparkContext",
     plan: ReplayPlan,
     target: output.Target | None = None,
     watch: Callable[[float], None] = lambda part: None,
 ) -> Replayed:
-    """Fold everything; `watch` hears which part of the log is done. With a target the aggregates are written there.
+    """Fold all events; `watch` is called with the part of the log that is done. With a target, write the aggregates.
 
-    Raises the gravest error of the tasks: `ContradictionError` for a log that contradicts itself or a shard that
-    differs, naming the place; then nothing is written.
+    Raises the gravest error of the tasks: `ContradictionError` for a log that contradicts itself, naming the place;
+    then nothing is written.
     """
-    shares = collector(context, Share)
+    results = collector(context, ReplayResult)
     began = time.monotonic()
     if target is None:
-        done = finish(context, shares, partial(_count, context, plan, shares), _watcher(plan, watch))
+        done = finish(context, results, partial(_count, context, plan, results), _watcher(plan, watch))
     else:
-        rows = partial(output.rows, plan, shares, target.format)
+        rows = partial(output.aggregate_rows, plan, results, target.format)
         with output.staged(context, target) as write:
-            done = finish(context, shares, partial(write, len(plan.bounds), rows), _watcher(plan, watch))
-    return _together(done, time.monotonic() - began)
+            done = finish(context, results, partial(write, len(plan.bounds), rows), _watcher(plan, watch))
+    total = NOTHING
+    for result in done.values():
+        total = total.plus(result.total)
+    return Replayed(total, time.monotonic() - began)
 
 
-def _count(context: "SparkContext", plan: ReplayPlan, shares: "Shares") -> None:
+def _count(context: "SparkContext", plan: ReplayPlan, results: "Results") -> None:
     numbers = context.parallelize(range(len(plan.bounds)), len(plan.bounds))
-    numbers.foreach(partial(_share, plan, shares))
+    numbers.foreach(partial(_replay_task, plan, results))
 
 
-def _share(plan: ReplayPlan, shares: "Shares", partition: int) -> None:
-    """What Spark runs on a worker when nothing is to be written."""
-    shares.add({partition: fold_partition(plan, partition)[1]})
+def _replay_task(plan: ReplayPlan, results: "Results", partition: int) -> None:
+    """The task that Spark runs on a worker when nothing is to be written."""
+    results.add({partition: replay_partition(plan, partition)[1]})
 
 
-def _watcher(plan: ReplayPlan, watch: Callable[[float], None]) -> Callable[[dict[int, Share]], None]:
+def _watcher(plan: ReplayPlan, watch: Callable[[float], None]) -> Callable[[dict[int, ReplayResult]], None]:
     spans = {partition: end - start for partition, (start, end) in plan.bounds.items()}
     return lambda done: watch(sum(spans[partition] for partition in done) / max(1, sum(spans.values())))
-
-
-def _together(shares: dict[int, Share], seconds: float) -> Replayed:
-    total = NOTHING
-    for share in shares.values():
-        total = total.plus(share.total)
-    compared = {p: share.compared for p, share in shares.items() if share.compared is not None}
-    return Replayed(total, seconds, compared)

@@ -1,4 +1,4 @@
-"""Where a replay writes its aggregates: a folder that is there whole or not at all."""
+"""Writing the aggregates of a replay to a folder, which appears complete or not at all."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -11,8 +11,8 @@ from msgspec import Raw
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.engine.session import dataframes
-from cqrs_cli.jobs.replay.fold import Row
-from cqrs_cli.jobs.replay.task import ReplayPlan, fold_partition
+from cqrs_cli.jobs.replay.fold import AggregateRow
+from cqrs_cli.jobs.replay.task import ReplayPlan, replay_partition
 
 if TYPE_CHECKING:
     import pyarrow
@@ -20,16 +20,17 @@ if TYPE_CHECKING:
 
 Format = Literal["parquet", "json"]
 
-#: What Spark is handed and how it writes that. JSON comes as whole lines: Spark's own would hold the state as text.
-WRITTEN = {
+#: The rows given to Spark and its writer for them. JSON is given as whole lines: Spark's own writer would make the
+#: state a string.
+SCHEMAS = {
     "parquet": ("id string, version long, time string, state string", "parquet"),
     "json": ("line string", "text"),
 }
 
-#: Aggregates handed to Spark at once.
-BATCH = 10_000
+#: Aggregates given to Spark at once.
+ROWS_PER_BATCH = 10_000
 
-#: Called with the number of partitions and what a task does with their numbers: writes the rows that this gives.
+#: Writes the rows of all partitions: called with their number and a function from partition numbers to rows.
 Write = Callable[[int, Callable[[Iterator[Any]], Iterator[Any]]], None]
 
 
@@ -42,9 +43,9 @@ class Target(NamedTuple):
 
 @contextmanager
 def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
-    """Writing beside the target, which is put in place at the end, and left as it was after an error.
+    """Write beside the target and put it in place at the end; after an error the target is as it was.
 
-    Raises `UsageError` when the target holds something, `ConfigurationError` when it cannot be written.
+    Raises `UsageError` when the target is not empty, `ConfigurationError` when it cannot be written.
     """
     from py4j.protocol import Py4JJavaError
 
@@ -61,7 +62,7 @@ def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
     try:
         yield lambda partitions, rows: _write(context, str(stage), target.format, partitions, rows)
         if target.format == "json":
-            _call_json(java, files, stage)
+            _rename_to_json(java, files, stage)
         files.delete(path, False)
         if not files.rename(stage, path):
             raise _unwritable(target, f"cannot rename {stage}")
@@ -69,29 +70,29 @@ def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
         files.delete(stage, True)
 
 
-def refuse_full(folder: str, holds_something: bool) -> None:
-    """Raise `UsageError` rather than write among what is there."""
-    if holds_something:
+def refuse_full(folder: str, is_full: bool) -> None:
+    """Raise `UsageError` for a folder that is not empty."""
+    if is_full:
         raise UsageError(
             f"{folder} exists and is not empty", "name a new folder after --out, or remove this one"
         )
 
 
-def rows(
-    plan: ReplayPlan, shares: Any, format: Format, numbers: "Iterator[pyarrow.RecordBatch]"
+def aggregate_rows(
+    plan: ReplayPlan, results: Any, format: Format, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """What Spark runs on a worker: partition numbers in, their aggregates out; the shares go to the accumulator."""
+    """The task on a worker: partition numbers in, their aggregates out; the results go to the accumulator."""
     columns = _columns if format == "parquet" else _lines
     for batch in numbers:
         for partition in batch.column(0).to_pylist():
-            folding, share = fold_partition(plan, partition)
-            shares.add({partition: share})
-            remaining = folding.rows() if folding is not None else iter(())
-            while some := list(islice(remaining, BATCH)):
+            fold, result = replay_partition(plan, partition)
+            results.add({partition: result})
+            remaining = fold.rows() if fold is not None else iter(())
+            while some := list(islice(remaining, ROWS_PER_BATCH)):
                 yield columns(some)
 
 
-def _columns(some: list[Row]) -> "pyarrow.RecordBatch":
+def _columns(some: list[AggregateRow]) -> "pyarrow.RecordBatch":
     import pyarrow
 
     ids, versions, times, states = zip(*some, strict=True)
@@ -104,7 +105,7 @@ def _columns(some: list[Row]) -> "pyarrow.RecordBatch":
     return pyarrow.RecordBatch.from_arrays(columns, ["id", "version", "time", "state"])
 
 
-def _lines(some: list[Row]) -> "pyarrow.RecordBatch":
+def _lines(some: list[AggregateRow]) -> "pyarrow.RecordBatch":
     import pyarrow
 
     lines = [
@@ -121,13 +122,13 @@ def _write(
     partitions: int,
     rows: Callable[[Iterator[Any]], Iterator[Any]],
 ) -> None:
-    schema, writer = WRITTEN[format]
+    schema, writer = SCHEMAS[format]
     numbers = dataframes(context).range(0, partitions, 1, partitions)
     numbers.mapInArrow(rows, schema).write.mode("overwrite").format(writer).save(folder)
 
 
-def _call_json(java: Any, files: Any, stage: Any) -> None:
-    """Spark's text has names that end in .txt."""
+def _rename_to_json(java: Any, files: Any, stage: Any) -> None:
+    """Rename .txt to .json: Spark's text writer names its files .txt."""
     for status in files.listStatus(stage):
         name = str(status.getPath().getName())
         if name.endswith(".txt"):

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cqrs_cli.jobs.engine.partition_job import collector, finish
+from cqrs_cli.jobs.engine.partition_job import collector, finish, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
-from cqrs_cli.jobs.replay.shards import Shards
-from cqrs_cli.jobs.verify.state import Compared
-from cqrs_cli.jobs.verify.task import ProofPlan, Share, prove_partition
+from cqrs_cli.jobs.verify.state import ShardComparison
+from cqrs_cli.jobs.verify.task import ProofPlan, ProofResult, prove_partition
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import needs, refusal
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 
-class Found(NamedTuple):
-    """A violation with its place."""
+class PlacedViolation(NamedTuple):
+    """A violation with its topic and partition."""
 
     topic: str
     kind: Kind
@@ -40,34 +40,34 @@ class Found(NamedTuple):
 
 
 class Verified(NamedTuple):
-    """All partitions together. `compared`: partition → what came of its shard, if that was asked for."""
+    """All partitions together. `compared`: partition → the comparison with its shard, if that was asked for."""
 
     reports: dict[int, Report]
-    violations: list[Found]
+    violations: list[PlacedViolation]
     violation_count: int
-    compared: dict[int, Compared]
+    compared: dict[int, ShardComparison]
     seconds: float
 
     def total(self, name: str) -> int:
-        """A number of the reports, summed."""
+        """The sum of one number of the reports."""
         return sum(getattr(report, name) for report in self.reports.values())
 
     def deleted(self, kind: Kind) -> int:
-        """How many records of a kind retention is known to have deleted."""
+        """Records of a kind that retention is known to have deleted."""
         return sum(report.deleted.get(kind, 0) for report in self.reports.values())
 
 
-def plan(
+def plan_verify(
     connection: Connection,
     topics: Topics,
     settings: "Settings",
-    shards: Shards | None = None,
+    shards: Path | None = None,
     longest_window: timedelta | None = None,
 ) -> ProofPlan:
-    """A proof of what is committed, and of `shards` if they are given. Where `dedup_window` was changed, the settings
-    say the shortest there ever was, and `longest_window` the longest.
+    """A proof of what is committed, and of the shards in the folder `shards` if it is given.
 
-    Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly.
+    Where `dedup_window` was changed, the settings hold the shortest there ever was, and `longest_window` is the
+    longest. Raises `ConfigurationError` for missing ACLs, and for topics that are missing or set up wrongly.
     """
     with Admin(connection) as admin:
         if missing := admin.missing_acls(needs("read", topics)):
@@ -75,11 +75,9 @@ def plan(
         found = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
     return ProofPlan(
         connection,
-        topics,
+        found,
         settings.aggregates,
         settings.root,
-        dict(found.ids),
-        found.partitions,
         settings.partitioner,
         milliseconds(settings.dedup_window),
         milliseconds(longest_window or settings.dedup_window),
@@ -87,51 +85,49 @@ def plan(
     )
 
 
-def verify(
+def verify_topics(
     context: "SparkContext", plan: ProofPlan, watch: Callable[[float], None] = lambda part: None
 ) -> Verified:
-    """Prove every partition; `watch` hears which part of them is done. Raises the gravest error of the tasks."""
-    shares = collector(context, Share)
+    """Prove every partition; `watch` is called with the part of them that is done. Raises the tasks' gravest error."""
+    results = collector(context, ProofResult)
     began = time.monotonic()
+    count = plan.aggregate.partitions
 
     def job() -> None:
-        numbers = context.parallelize(range(plan.partitions), plan.partitions)
-        numbers.foreach(partial(_share, plan, shares))
+        context.parallelize(range(count), count).foreach(partial(_prove_task, plan, results))
 
-    done = finish(context, shares, job, lambda come: watch(len(come) / plan.partitions))
+    done = finish(context, results, job, lambda found: watch(len(found) / count))
     return _together(plan, done.values(), time.monotonic() - began)
 
 
 def verify_here(plan: ProofPlan) -> Verified:
     """The same without Spark, one partition after the other, in this process: for tests and small topics.
 
-    `verify_here(plan(connection, topics, settings)).violations` is empty when all is well.
+    `verify_here(plan_verify(connection, topics, settings)).violations` is empty when all is well.
     """
     began = time.monotonic()
-    shares = [prove_partition(plan, partition) for partition in range(plan.partitions)]
-    errors = [share.error for share in shares if share.error is not None]
-    if errors:
-        raise max(errors, key=lambda error: error.exit_code)
-    return _together(plan, shares, time.monotonic() - began)
+    results = [prove_partition(plan, partition) for partition in range(plan.aggregate.partitions)]
+    raise_gravest(results)
+    return _together(plan, results, time.monotonic() - began)
 
 
-def _share(plan: ProofPlan, shares: "Accumulator[dict[int, Share]]", partition: int) -> None:
-    """What Spark runs on a worker."""
+def _prove_task(plan: ProofPlan, results: "Accumulator[dict[int, ProofResult]]", partition: int) -> None:
+    """The task that Spark runs on a worker."""
     plan = replace(plan, root=code_root(plan.package, plan.root))
-    shares.add({partition: prove_partition(plan, partition)})
+    results.add({partition: prove_partition(plan, partition)})
 
 
-def _together(plan: ProofPlan, shares: Iterable[Share], seconds: float) -> Verified:
-    shares = list(shares)
+def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -> Verified:
+    results = list(results)
     violations = [
-        Found(plan.topics.name(kind), kind, share.partition, offset, what)
-        for share in shares
-        for kind, offset, what in share.report.violations
+        PlacedViolation(plan.aggregate.topics.name(kind), kind, result.partition, offset, what)
+        for result in results
+        for kind, offset, what in result.report.violations
     ]
     return Verified(
-        {share.partition: share.report for share in shares},
+        {result.partition: result.report for result in results},
         violations,
-        sum(share.report.violation_count for share in shares),
-        {share.partition: share.compared for share in shares if share.compared is not None},
+        sum(result.report.violation_count for result in results),
+        {result.partition: result.compared for result in results if result.compared is not None},
         seconds,
     )

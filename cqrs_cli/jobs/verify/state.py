@@ -1,4 +1,4 @@
-"""Comparing a live shard with its events folded anew, in bounded memory: both rest in LMDB, sorted alike.
+"""Comparing a live shard with its events, folded again, in bounded memory: both are in LMDB, in the same order.
 
 It costs a second reading of the events, and as much temporary disk as the shard takes.
 """
@@ -19,26 +19,24 @@ from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.jobs.replay.shards import Shards, not_ours
-from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.owner.state_cache import APPLY_EVERY, StateCache
 from cqrs_cli.proof.partition import Proof
 from cqrs_cli.state.encoding import MAX_KEY, aggregate_key, shorten
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.shard import open_readonly
+from cqrs_cli.state.shard import Identity, open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE, ShutdownMarker
 from cqrs_cli.state.store import Positions
 
-#: With so many aggregates whose events cannot be folded it is the code that does not fit.
-HOPELESS = 1000
+#: Aggregates that cannot be folded before the check gives up: with more of them the code does not fit the log.
+MOST_BROKEN = 1000
 
 Items = Iterator[tuple[str, StoredState]]
 
 
-class Compared(NamedTuple):
-    """What came of one shard: how many aggregates it has, or why none was compared.
+class ShardComparison(NamedTuple):
+    """The comparison with one shard: its number of aggregates, or why it was skipped.
 
     `behind`: it could be compared only up to the first of these offsets of the events, which end at the second.
     """
@@ -49,88 +47,106 @@ class Compared(NamedTuple):
 
 
 class StateCheck:
-    """The aggregates of one partition as their events give them: up to where its shard is, then to the end."""
+    """The aggregates of one partition, folded from their events: up to where its shard is, then to the end."""
 
-    def __init__(self, connection: Connection, topics: Topics, partition: int, aggregate: Aggregate) -> None:
-        self._connection = connection
-        self._topic = topics.events
-        self._partition = partition
+    def __init__(
+        self, log: PartitionLog, topics: AggregateTopics, aggregate: Aggregate, shards: Path
+    ) -> None:
+        self._log = log
+        self._topics = topics
         self._aggregate = aggregate
-        self._broken: set[str] = set()  # events of these cannot be folded, which is told of the first
+        self._path = shards / str(log.partition)
+        self._broken: set[str] = (
+            set()
+        )  # aggregates with an event that cannot be folded; the first one is reported
 
-    def compare(self, shards: Shards, proof: Proof, decided: int, end: int) -> Compared:
+    def compare(self, proof: Proof, decided: int, end: int) -> ShardComparison:
         """Add every aggregate that differs from the partition's shard to the findings of `proof`, and every event below
-        `end` that cannot be folded, wherever the shard is. `decided`: the commands below it are.
+        `end` that cannot be folded, wherever the shard is. Commands below `decided` are decided.
         """
         with ExitStack() as stack:
             with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
                 store = LmdbStore(Path(folder), window_ms=1)
             stack.callback(store.abandon)
             cache = StateCache(self._aggregate, store, store.token())
-            compared, positions = self._compare(shards, proof, cache, store)
-            if not self._hopeless:
+            compared, positions = self._compare(proof, cache, store)
+            if not self._is_hopeless:
                 self._fold(cache, end, proof)
             folded = cache.positions.events
-            if (
-                compared.skipped
-                or folded <= positions.events
-                or self._may_catch_up(shards, positions, decided)
-            ):
+            if compared.skipped or folded <= positions.events or self._may_catch_up(positions, decided):
                 return compared
             return compared._replace(behind=(positions.events, folded))
 
     def _compare(
-        self, shards: Shards, proof: Proof, cache: StateCache, store: LmdbStore
-    ) -> tuple[Compared, Positions]:
-        """What came of the shard, and where it is.
+        self, proof: Proof, cache: StateCache, store: LmdbStore
+    ) -> tuple[ShardComparison, Positions]:
+        """The comparison with the shard, and the shard's positions.
 
-        It may be at work meanwhile: its owner moves on, so the long stretch is folded first, then the short rest while
-        the shard is held in one look.
+        The shard may be at work meanwhile: its owner moves on. So the long stretch is folded first, then the short rest
+        while one snapshot of the shard is held.
         """
-        path = shards.folder / str(self._partition)
-        shard = open_readonly(path)
+        shard = open_readonly(self._path)
         if shard is None:
-            return Compared(skipped=f"there is no shard to trust in {path}"), Positions()
+            return ShardComparison(skipped=f"there is no shard to trust in {self._path}"), Positions()
         with closing(shard):
-            if skipped := not_ours(shard.identity(), shards, self._partition, self._aggregate):
-                return Compared(skipped=skipped), Positions()
+            if skipped := self._mismatch(shard.identity()):
+                return ShardComparison(skipped=skipped), Positions()
             self._fold(cache, shard.positions().events, proof)
             with shard.snapshot() as (positions, items):
                 end = self._fold(cache, positions.events, proof)
                 if end < positions.events:
                     what = f"is the end of the log, and the shard has folded up to {positions.events}"
                     proof.findings.add("events", end, what)
-                if self._hopeless:
-                    return Compared(skipped="its events cannot be folded by this code"), positions
-                for name, rests, folded in side_by_side(items, store.items()):
-                    if name not in self._broken and rests != folded:
-                        self._differs(proof, end, name, rests, folded)
-            return Compared(shard.count()), positions
+                if self._is_hopeless:
+                    return ShardComparison(skipped="its events cannot be folded by this code"), positions
+                for name, kept, folded in side_by_side(items, store.items()):
+                    if name not in self._broken and kept != folded:
+                        self._report(proof, end, name, kept, folded)
+            return ShardComparison(shard.count()), positions
+
+    def _mismatch(self, noted: bytes) -> str:
+        """Why a shard is not a cache of this log folded by this code; empty if it is one."""
+        try:
+            found = msgspec.json.decode(noted, type=Identity)
+        except msgspec.DecodeError:
+            return "the shard has no identity: the next run rebuilds it"
+        ours = Identity(
+            cluster_id=self._topics.cluster_id,
+            topics={str(kind): topic_id for kind, topic_id in self._topics.ids.items()},
+            partition=self._log.partition,
+            partitions=self._topics.partitions,
+            schema=self._aggregate.schema_digest,
+            revision=self._aggregate.decider.revision,
+            window_ms=found.window_ms,  # of the ids it remembers, which are not compared
+        )
+        differences = ours.differences(noted)
+        return f"the next run rebuilds the shard: {differences}" if differences else ""
 
     @property
-    def _hopeless(self) -> bool:
-        return len(self._broken) > HOPELESS
+    def _is_hopeless(self) -> bool:
+        return len(self._broken) > MOST_BROKEN
 
-    def _may_catch_up(self, shards: Shards, positions: Positions, decided: int) -> bool:
-        """Whether what the shard lacks is what an owner at work has committed, and not applied yet."""
+    def _may_catch_up(self, positions: Positions, decided: int) -> bool:
+        """Whether the shard lacks only what an owner at work has committed and not applied yet."""
         if not positions.events or decided - positions.commands > APPLY_EVERY:
             return False
-        mark = shards.folder / str(self._partition) / MARKER_FILE
         try:
-            return msgspec.json.decode(mark.read_bytes(), type=ShutdownMarker).state == "working"
+            return (
+                msgspec.json.decode((self._path / MARKER_FILE).read_bytes(), type=ShutdownMarker).state
+                == "working"
+            )
         except (OSError, msgspec.DecodeError):
             return False
 
     def _fold(self, cache: StateCache, end: int, proof: Proof) -> int:
-        """Go on to offset `end`, or as far as the log goes; says how far that is."""
-        at, partition = cache.positions.events, self._partition
-        bounds = readers.bounds(self._connection, self._topic, [partition], "read_uncommitted")[partition]
-        end = min(end, bounds[1])
-        for records in readers.read(self._connection, self._topic, partition, max(at, bounds[0]), end):
+        """Fold up to offset `end`, or to the end of the log; returns that offset."""
+        start, last = self._log.bounds("events", "read_uncommitted")
+        end = min(end, last)
+        for records in self._log.read("events", max(cache.positions.events, start), end):
             with cache.reading():
                 states = self._folded(cache, records, proof)
             cache.fold(cache.positions._replace(events=records[-1].offset + 1), states)
-            if self._hopeless:
+            if self._is_hopeless:
                 break
         return end
 
@@ -140,7 +156,7 @@ class StateCheck:
             try:
                 event = read_event(record.value)
             except ValueError:
-                continue  # told by the proof
+                continue  # the proof reports it
             subject = event.subject
             if subject in self._broken:
                 continue
@@ -155,21 +171,21 @@ class StateCheck:
                 states[subject] = after
         return states
 
-    def _differs(
-        self, proof: Proof, at: int, name: str, rests: StoredState | None, folded: StoredState | None
+    def _report(
+        self, proof: Proof, end: int, name: str, kept: StoredState | None, folded: StoredState | None
     ) -> None:
-        """Name the aggregate's last event."""
-        last = folded or rests
+        """Report a difference at the aggregate's last event, or at the end of the log if that is unknown."""
+        last = folded or kept
         place = None if last is None else proof.event_at(last.offset, last.eventindex)
         proof.findings.add(
             "events",
-            at if place is None else place,
-            f"leaves {name!r} {_spell(folded)}, in the shard it is {_spell(rests)}",
+            end if place is None else place,
+            f"leaves {name!r} {_describe(folded)}, in the shard it is {_describe(kept)}",
         )
 
 
 def side_by_side(one: Items, other: Items) -> Iterator[tuple[str, StoredState | None, StoredState | None]]:
-    """Every aggregate of two stores, which give them in the order of their keys."""
+    """Every aggregate of two stores, each of which gives them in the order of its keys."""
     merged = heapq.merge(_keyed(0, one), _keyed(1, other))
     for _, same in groupby(merged, itemgetter(0)):
         found: list[StoredState | None] = [None, None]
@@ -185,7 +201,7 @@ def _keyed(side: int, items: Items) -> Iterator[tuple[bytes, int, str, StoredSta
         yield key if len(key) <= MAX_KEY else shorten(key), side, name, saved
 
 
-def _spell(saved: StoredState | None) -> str:
+def _describe(saved: StoredState | None) -> str:
     if saved is None:
         return "without events"
     text = saved.state.decode(errors="replace")

@@ -1,29 +1,21 @@
-"""Replay on Spark against a real broker: totals, times, files, contradictions, and live shards compared."""
+"""Replay on Spark against a real broker: totals, times, files and contradictions."""
 
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
-from cqrs_cli.jobs.replay.driver import Replayed, plan, replay
+from cqrs_cli.jobs.replay.driver import Replayed, plan_replay, replay_events
 from cqrs_cli.jobs.replay.fold import NOTHING
 from cqrs_cli.jobs.replay.output import Target
-from cqrs_cli.jobs.replay.shards import live_shards
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.plan import shard_folder
-from cqrs_cli.registry import load
-from cqrs_cli.state.shard import Identity, open_shard
-from cqrs_cli.state.store import Positions, WriteBatch
 from tests.support import ROOT
 from tests.support.eventlog import NOON, append, counted, create
 
@@ -55,7 +47,7 @@ def fold(spark: "SparkContext", connection: Connection, topics: Topics) -> Folds
     """Replays what is committed."""
 
     def folds(target: Target | None = None, **asked: Any) -> Replayed:
-        return replay(spark, plan(connection, topics, "aggregates", ROOT, **asked), target)
+        return replay_events(spark, plan_replay(connection, topics, "aggregates", ROOT, **asked), target)
 
     return folds
 
@@ -135,89 +127,7 @@ def test_a_topic_that_does_not_exist_is_a_matter_of_configuration(
     connection: Connection, prefix: str
 ) -> None:
     with pytest.raises(ConfigurationError, match="does not exist"):
-        plan(connection, Topics("nothing", prefix), "aggregates", ROOT)
-
-
-Rests = Callable[..., None]
-
-
-@pytest.fixture
-def shard(connection: Connection, topics: Topics, tmp_path: Path) -> Rests:
-    """Makes the shard of partition 0, as an owner would have left it."""
-    aggregate: Aggregate = load("counter", "aggregates", ROOT)
-
-    def rests(events: int, states: dict[str, StoredState], **other: Any) -> None:
-        found = live_shards(connection, topics, tmp_path)
-        members = {
-            "cluster_id": found.cluster_id,
-            "topics": found.topic_ids,
-            "partition": 0,
-            "partitions": 2,
-            "schema": aggregate.schema_digest,
-            "revision": 1,
-            "window_ms": 1000,
-        }
-        opened = open_shard(shard_folder(tmp_path, topics) / "0", Identity(**{**members, **other}))
-        with closing(opened.store) as store:
-            store.apply(WriteBatch("", Positions(), Positions(events=events), states))
-
-    return rests
-
-
-@pytest.fixture
-def check(fold: Folds, connection: Connection, topics: Topics, tmp_path: Path) -> Callable[[], Replayed]:
-    return lambda: fold(shards=live_shards(connection, topics, tmp_path))
-
-
-ONE = StoredState(1, 1, 0, b'{"value":1}')
-
-
-def test_a_shard_that_agrees_is_counted(
-    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests
-) -> None:
-    log(0, counted("a", 1), counted("b", 1))
-    shard(2, {"a": ONE, "b": ONE})
-    done = check()
-    assert done.compared[0] == (2, "")
-    assert "there is no shard" in done.compared[1].skipped
-
-
-def test_a_shard_that_is_behind_is_compared_where_it_stands(
-    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests
-) -> None:
-    log(0, counted("a", 1), counted("a", 2), counted("b", 1))
-    shard(1, {"a": ONE})
-    done = check()
-    assert done.compared[0] == (1, "")
-    assert done.total[:2] == (2, 3)
-
-
-@pytest.mark.pins("state-is-events")
-def test_the_first_difference_ends_it_naming_aggregate_and_version(
-    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests
-) -> None:
-    log(0, counted("a", 1), counted("b", 1))
-    shard(2, {"a": ONE, "b": ONE._replace(state=b'{"value":9}')})
-    with pytest.raises(ContradictionError, match="counter 'b' at version 1 is"):
-        check()
-
-
-def test_a_shard_beyond_the_end_of_its_log_is_a_contradiction(
-    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests
-) -> None:
-    log(0, counted("a", 1))
-    shard(5, {"a": ONE})
-    with pytest.raises(ContradictionError, match="partition 0 ends at 1, its shard is at 5"):
-        check()
-
-
-@pytest.mark.parametrize("other", [{"revision": 2}, {"schema": "another"}, {"cluster_id": "another"}])
-def test_a_shard_of_another_log_or_code_is_not_compared(
-    check: Callable[[], Replayed], log: Callable[..., None], shard: Rests, other: dict[str, Any]
-) -> None:
-    log(0, counted("a", 1))
-    shard(1, {}, **other)
-    assert f"the next run rebuilds the shard: {next(iter(other))} was" in check().compared[0].skipped
+        plan_replay(connection, Topics("nothing", prefix), "aggregates", ROOT)
 
 
 def test_the_command_prints_the_contracts_document(

@@ -1,12 +1,11 @@
-"""Folding a partition from its first event: what comes out, what is refused, what differs from a shard."""
+"""Folding a partition from its first event: what comes out, what is refused."""
 
 import pytest
 
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.digest import aggregate_digest
-from cqrs_cli.core.stored import StoredState
-from cqrs_cli.jobs.replay.fold import NOTHING, RefoldError, ReplayFold, Row, Total
+from cqrs_cli.jobs.replay.fold import NOTHING, AggregateRow, ReplayFold, ReplayFoldError, Total
 from tests.support.eventlog import NOON, counted, record
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
@@ -21,7 +20,10 @@ def folded(*values: bytes | None, until: str | None = None) -> ReplayFold:
 
 def test_a_row_is_the_aggregate_after_its_last_event() -> None:
     folding = folded(counted("a", 1, 2), counted("b", 1), counted("a", 2, 3, time=LATER))
-    assert list(folding.rows()) == [Row("a", 2, LATER, b'{"value":5}'), Row("b", 1, NOON, b'{"value":1}')]
+    assert list(folding.rows()) == [
+        AggregateRow("a", 2, LATER, b'{"value":5}'),
+        AggregateRow("b", 1, NOON, b'{"value":1}'),
+    ]
 
 
 def test_the_total_counts_aggregates_and_events_and_sums_digests() -> None:
@@ -42,7 +44,7 @@ def test_it_goes_on_where_it_stopped() -> None:
 
 def test_until_keeps_what_is_not_later() -> None:
     folding = folded(counted("a", 1), counted("a", 2, time=LATER), counted("b", 1, time=LATER), until=NOON)
-    assert list(folding.rows()) == [Row("a", 1, NOON, b'{"value":1}')]
+    assert list(folding.rows()) == [AggregateRow("a", 1, NOON, b'{"value":1}')]
     assert folding.total()[:2] == (1, 1)
 
 
@@ -69,40 +71,7 @@ def test_until_reaches_to_the_last_version_that_is_not_later_though_one_before_i
     ],
 )
 def test_what_cannot_follow_is_refused_with_its_offset(values: list[bytes | None], reason: str) -> None:
-    with pytest.raises(RefoldError) as refused:
+    with pytest.raises(ReplayFoldError) as refused:
         folded(*values)
     assert str(refused.value).startswith(reason)
     assert refused.value.offset == len(values) - 1
-
-
-SAVED = StoredState(1, 1, 0, b'{"value":1}')
-
-
-def test_an_equal_shard_shows_no_difference() -> None:
-    assert folded(counted("a", 1), counted("b", 1)).compare([("b", SAVED), ("a", SAVED)]) is None
-
-
-@pytest.mark.parametrize(
-    ("shard", "difference"),
-    [
-        ({}, "'a' has version 1, and is not in the shard"),
-        ({"a": SAVED, "b": SAVED}, "'b' has version 1 in the shard, and no events"),
-        ({"a": SAVED._replace(version=2)}, "'a' has version 2 in the shard, its events give 1"),
-        (
-            {"a": SAVED._replace(state=b'{"value":7}')},
-            """'a' at version 1 is {"value":7} in the shard, its events give {"value":1}""",
-        ),
-        (
-            {"a": SAVED._replace(offset=9)},
-            "'a' at version 1 comes from another event than 0/1/0 in the shard",
-        ),
-    ],
-)
-def test_a_difference_is_told_with_aggregate_and_version(
-    shard: dict[str, StoredState], difference: str
-) -> None:
-    assert folded(counted("a", 1)).compare(shard.items()) == difference
-
-
-def test_a_shard_is_compared_with_the_present_whatever_time_is_asked_for() -> None:
-    assert folded(counted("a", 1), until="2000-01-01T00:00:00.000Z").compare([("a", SAVED)]) is None

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,14 +21,12 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.jobs.replay.shards import live_shards
-from cqrs_cli.jobs.verify import task
-from cqrs_cli.jobs.verify.driver import Verified, plan, verify, verify_here
-from cqrs_cli.jobs.verify.state import Compared
+from cqrs_cli.jobs.verify.driver import Verified, plan_verify, verify_here, verify_topics
+from cqrs_cli.jobs.verify.state import ShardComparison
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind, Topics
-from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.plan import Partition, shard_folder
 from cqrs_cli.proof.partition import Report
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Identity, open_readonly, open_shard
@@ -60,8 +59,8 @@ def decided(bank: TopicHarness) -> TopicHarness:
 def verified(harness: TopicHarness, machine: str | None = None) -> Verified:
     shards = None
     if machine is not None:
-        shards = live_shards(harness.connection, harness.topics, harness.folder / machine)
-    return verify_here(plan(harness.connection, harness.topics, harness.settings, shards))
+        shards = shard_folder(harness.folder / machine, harness.topics)
+    return verify_here(plan_verify(harness.connection, harness.topics, harness.settings, shards))
 
 
 def kinds(harness: TopicHarness) -> set[str]:
@@ -242,18 +241,15 @@ def test_a_commands_topic_that_was_created_again_is_a_violation_until_accepted(
     assert (done.total("accepted") > 0, done.violations) == (True, [])
 
 
-def test_what_an_open_transaction_hides_is_waited_for(
-    decided: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_an_open_transaction_hides_is_waited_for(decided: TopicHarness) -> None:
     foreign = producer(decided.connection, transactional_id=f"{decided.topics.prefix}foreign")
     foreign.init_transactions(10)
     foreign.begin_transaction()
     foreign.produce(decided.topics.outcomes, b"?", partition=0)
     assert foreign.flush(10) == 0
-    with monkeypatch.context() as impatient:
-        impatient.setattr(task, "PATIENCE", 3.0)
-        with pytest.raises(UnavailableError, match=f"open transaction {decided.topics.prefix}foreign"):
-            decided.violations()
+    wanted = plan_verify(decided.connection, decided.topics, decided.settings)
+    with pytest.raises(UnavailableError, match=f"open transaction {decided.topics.prefix}foreign"):
+        verify_here(replace(wanted, patience=3.0))
     foreign.abort_transaction(10)
     assert decided.violations() == []
 
@@ -287,6 +283,7 @@ class TestState:
     def test_shards_that_agree(self, decided: TopicHarness) -> None:
         assert decided.violations("state") == []
 
+    @pytest.mark.pins("state-is-events")
     def test_an_altered_payload(self, decided: TopicHarness) -> None:
         events = [json.loads(record.value or b"") for record in decided.records("events")]
         at, name = next((n, e["subject"]) for n, e in enumerate(events) if e["type"].endswith("Deposited"))
@@ -324,7 +321,17 @@ class TestState:
         (decided.shard_path() / MARKER_FILE).unlink()
         compared = verified(decided, "state").compared
         assert compared[0].skipped.startswith("there is no shard to trust in ")
-        assert compared[1] == Compared(len(decided.shard(partition=1)))
+        assert compared[1] == ShardComparison(len(decided.shard(partition=1)))
+
+    @pytest.mark.parametrize("other", [{"revision": 2}, {"schema": "another"}, {"cluster_id": "another"}])
+    def test_a_shard_of_another_identity_is_skipped(
+        self, decided: TopicHarness, other: dict[str, Any]
+    ) -> None:
+        identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
+        shutil.rmtree(decided.shard_path())
+        open_shard(decided.shard_path(), msgspec.structs.replace(identity, **other)).store.close()
+        skipped = verified(decided, "state").compared[0].skipped
+        assert f"the next run rebuilds the shard: {next(iter(other))} was" in skipped
 
     def test_a_shard_that_is_behind_is_compared_up_to_where_it_is(self, decided: TopicHarness) -> None:
         with shard(decided) as store:
@@ -353,7 +360,7 @@ class TestState:
         done = verified(decided, "state")
         (said,) = map(str, done.violations)
         assert "cannot be folded: the code knows no event bank_account.Burnt" in said
-        assert done.compared[0] == Compared(behind=(0, decided.records("events")[-1].offset + 1))
+        assert done.compared[0] == ShardComparison(behind=(0, decided.records("events")[-1].offset + 1))
 
     def test_without_a_shard_events_are_folded_all_the_same(self, decided: TopicHarness) -> None:
         rewrite(decided, "events", change(5, type="bank_account.Burnt"))
@@ -372,14 +379,14 @@ class TestState:
 @pytest.mark.slow
 def test_on_spark_all_partitions_make_one_result(decided: TopicHarness, spark: "SparkContext") -> None:
     (at,) = append(decided, "events", decided.records("events", 1)[3], partition=1)
-    wanted = plan(decided.connection, decided.topics, decided.settings)
-    done, here = verify(spark, wanted), verify_here(wanted)
+    wanted = plan_verify(decided.connection, decided.topics, decided.settings)
+    done, here = verify_topics(spark, wanted), verify_here(wanted)
     assert done._replace(seconds=0.0) == here._replace(seconds=0.0)
     assert [(found.kind, found.partition, found.offset) for found in done.violations] == [("events", 1, at)]
 
 
 def test_a_shard_that_is_behind_is_not_said_to_be_compared() -> None:
-    done = Verified({}, [], 0, {0: Compared(behind=(0, 25)), 1: Compared(7)}, 1.0)
+    done = Verified({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(7)}, 1.0)
     assert verify_lines("bank_account", done)[1:] == [
         "1 of 2 shards compared: 7 aggregates",
         "0: behind, compared up to offset 0 of 25",
@@ -398,7 +405,7 @@ def test_a_shard_that_is_behind_is_not_said_to_be_compared() -> None:
 )
 def test_what_there_is_one_of_is_not_said_as_of_many(count: int, words: str) -> None:
     report = Report(count, count, count, count, count, {"commands": 1, "dead-letters": 2})
-    assert verify_lines("counter", Verified({0: report}, [], 0, {0: Compared(count)}, 1.0)) == [
+    assert verify_lines("counter", Verified({0: report}, [], 0, {0: ShardComparison(count)}, 1.0)) == [
         f"counter: {words}",
         "deleted by retention: 1 command, 2 dead letters",
         f"1 of 1 shard compared: {words.split(', ')[4].split(' in ')[0]}",
@@ -407,9 +414,9 @@ def test_what_there_is_one_of_is_not_said_as_of_many(count: int, words: str) -> 
 
 
 def test_shards_that_are_all_empty_are_not_compared() -> None:
-    done = Verified({}, [], 0, {0: Compared(behind=(0, 25)), 1: Compared(skipped="none")}, 1.0)
+    done = Verified({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(skipped="none")}, 1.0)
     assert nothing_compared(done)
-    assert not nothing_compared(done._replace(compared={**done.compared, 2: Compared(7)}))
+    assert not nothing_compared(done._replace(compared={**done.compared, 2: ShardComparison(7)}))
     assert not nothing_compared(done._replace(compared={}))
 
 
@@ -477,4 +484,4 @@ def test_topics_that_do_not_exist_are_a_matter_of_configuration(
     connection: Connection, prefix: str, bank: TopicHarness
 ) -> None:
     with pytest.raises(ConfigurationError, match="create what is missing: cqrs init counter"):
-        plan(connection, Topics("counter", prefix), bank.settings)
+        plan_verify(connection, Topics("counter", prefix), bank.settings)

@@ -11,7 +11,7 @@ import pytest
 from cqrs_cli.doctor.check import Check
 from cqrs_cli.doctor.cluster import check_cluster
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.jobs.verify.driver import plan, verify_here
+from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl, Role, needs
@@ -172,12 +172,12 @@ def test_a_reader_may_verify(secured: Secured, users: Users, tmp_path: Path, pre
     quietly(counters.plan())
     reader = users(f"{prefix}auditor", counters.topics, "read")
     settings = load_settings({"command_config": secured.login(reader.name)}, secured.folder)
-    found = verify_here(plan(reader.connection, counters.topics, settings))
+    found = verify_here(plan_verify(reader.connection, counters.topics, settings))
     assert (found.violations, found.total("commands")) == ([], 3)
     for need in reader.needs:
         reader.without(need)
         with pytest.raises(ConfigurationError, match=re.escape(str(need))) as refused:
-            plan(reader.connection, counters.topics, settings)
+            plan_verify(reader.connection, counters.topics, settings)
         assert "not allowed" in refused.value.message and "\n" not in str(refused.value)
         reader.again(need)
 
