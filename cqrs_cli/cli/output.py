@@ -38,7 +38,7 @@ class Printer:
     def row(self, document: "Document", text: "Text") -> None:
         """One of many: a JSON Line, or a line of text."""
         if self.output == "json":
-            self.line(encode_json(document))
+            self.line(json_line(document))
             return
         if callable(text):
             text = text()
@@ -101,12 +101,12 @@ class Printer:
             document |= error.more
             if trace:
                 document["traceback"] = trace
-            print(encode_json({"error": document}).decode(), file=sys.stderr, flush=True)
+            print(json_line({"error": document}).decode(), file=sys.stderr, flush=True)
         else:
             print(f"{trace}error: {printable(_one_line(str(error)))}", file=sys.stderr, flush=True)
 
 
-def encode_json(document: object) -> bytes:
+def json_line(document: object) -> bytes:
     """One line of JSON; what JSON has no word for (paths, say) becomes its text."""
     return msgspec.json.encode(document, enc_hook=str)
 

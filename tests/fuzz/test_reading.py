@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aggregates import bank_account
-from cqrs_cli.cli.output import encode_json
+from cqrs_cli.cli.output import json_line
 from cqrs_cli.cli.render.record import record_document, record_line
 from cqrs_cli.cli.render.send import outcome_line
 from cqrs_cli.client.send import read_lines
@@ -117,7 +117,7 @@ def test_any_record_can_be_shown(
 ) -> None:
     shown = Record(0, timestamp, key, value, headers)
     assert record_line(0, shown).isprintable()
-    printed = encode_json(record_document(0, shown))
+    printed = json_line(record_document(0, shown))
     assert b"\n" not in printed
     assert json.loads(printed)["offset"] == 0
 
@@ -186,4 +186,4 @@ def test_endless_nesting_is_refused_everywhere() -> None:
     with pytest.raises(UsageError, match="line 2: nested too deeply"):
         list(read_lines([b"\n", DEEP], ["bank_account"]))
     record_line(0, record(DEEP))
-    assert encode_json(record_document(0, record(DEEP)))
+    assert json_line(record_document(0, record(DEEP)))

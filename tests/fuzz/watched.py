@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from aggregates import counter
-from cqrs_cli.cli.output import encode_json
+from cqrs_cli.cli.output import json_line
 from cqrs_cli.cli.render.record import record_document, record_line
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Context
@@ -48,7 +48,7 @@ def read_records(bomb: bytes) -> None:
     assert (counts["accepted"], counts["failed"]) == (1, 5), counts
     for record in records:
         record_line(0, record)
-        encode_json(record_document(0, record))
+        json_line(record_document(0, record))
     for read in (read_event, read_outcome):
         try:
             read(bomb)

@@ -7,23 +7,17 @@ import shutil
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import encode_json
+from cqrs_cli.cli.render.demo import accounts_table, comparison_text, demo_document, outcomes_table
 from cqrs_cli.errors import CqrsError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from cqrs_cli.client.history import AggregateHistory
-    from cqrs_cli.demo.play import Performance, StepOutcome, Tally
+    from cqrs_cli.demo.play import Performance
     from cqrs_cli.settings.settings import Settings
-
-#: How an outcome looks on a terminal.
-COLOURS = {"accepted": "green", "rejected": "yellow", "duplicate": "cyan", "failed": "red"}
 
 
 @command(app, examples=["cqrs demo", "cqrs demo -o json"])
@@ -51,7 +45,7 @@ def demo(cli: Cli) -> None:
     steps = _next(inside.settings, next(iter(performance.accounts)))
     own = "A project of your own:\n\n  cqrs new shop"
     cli.result(
-        {**_document(performance), "root": root, "seconds": seconds, "next": steps},
+        {**demo_document(performance), "root": root, "seconds": seconds, "next": steps},
         "\n".join([f"That took {seconds:g} s. To look around:\n", *(f"  {step}" for step in steps), "", own]),
     )
     if performance.surprises:
@@ -73,68 +67,18 @@ def _perform(cli: Cli) -> "Performance":
         with cli.working("deciding"):
             decided, told = play.decide(context), play.told()
         show(f"{len(told)} records were sent to {play.topics.commands}. What became of them:\n")
-        show(_outcomes(told))
+        show(outcomes_table(told))
         accounts = {account: play.account(account) for account in play.accounts}
         show("\nThe accounts, as their events tell them:\n")
-        show(_accounts(accounts))
+        show(accounts_table(accounts))
         with cli.working("folding all events again"):
             live, replayed = play.live(), play.replay(context)
-        show(_comparison(live, replayed))
+        show(comparison_text(live, replayed))
     return Performance(decided, told, accounts, live, replayed)
 
 
 def _hide(_: object) -> None:
     """What people would see now, programs get at the end."""
-
-
-def _outcomes(told: "list[StepOutcome]") -> "RenderableType":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for header in ("", "sent", "decided", "version"):
-        table.add_column(header)
-    for number, (step, verdict) in enumerate(told, 1):
-        why = " ".join(text for text in (verdict.code or verdict.reason, verdict.message) if text)
-        decided = Text(verdict.status, COLOURS.get(verdict.status, "")).append(f" {why}", "default")
-        table.add_row(str(number), step.says, decided, str(verdict.version))
-    return table
-
-
-def _accounts(accounts: "dict[str, AggregateHistory]") -> "RenderableType":
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for header in ("account", "version", "state"):
-        table.add_column(header)
-    for account, shown in accounts.items():
-        table.add_row(account, str(shown.version), encode_json(shown.state).decode())
-    return table
-
-
-def _comparison(live: "Tally", replayed: "Tally") -> str:
-    verdict = "the same" if live == replayed else "NOT THE SAME"
-    return (
-        f"\nAll events folded again on Spark, {replayed.aggregates} accounts: {verdict} as the live state.\n\n"
-        f"live    {live.digest}\nreplay  {replayed.digest}\n"
-    )
-
-
-def _document(performance: "Performance") -> dict[str, Any]:
-    return {
-        "commands": [
-            {"says": step.says, "subject": step.key, "expects": step.ends, "outcome": verdict}
-            for step, verdict in performance.told
-        ],
-        "decided": performance.decided.summary(),
-        "accounts": [
-            {"id": account, "version": shown.version, "state": shown.state}
-            for account, shown in performance.accounts.items()
-        ],
-        "live": performance.live._asdict(),
-        "replay": performance.replayed._asdict(),
-        "equal": performance.live == performance.replayed,
-    }
 
 
 def _next(settings: "Settings", account: str) -> list[str]:

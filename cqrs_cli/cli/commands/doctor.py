@@ -1,7 +1,7 @@
 """`cqrs doctor`: what is there, what is missing, and what to do about it."""
 
 from collections.abc import Iterator
-from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,17 +9,14 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.render.doctor import doctor_document, doctor_text
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.topics.acls import Role
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from cqrs_cli.doctor.check import Check
     from cqrs_cli.doctor.settings import SettingRow
     from cqrs_cli.settings.settings import Settings
-
-_COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
 @command(
@@ -55,7 +52,7 @@ def doctor(
         else:
             checks = [*_machine(), *_project(settings), *_cluster(cli, settings, role)]
     held = _settings(settings)
-    cli.result(_document(checks, held), _text(checks, held))
+    cli.result(doctor_document(checks, held), partial(doctor_text, checks, held))
     return exit_code(checks)
 
 
@@ -100,14 +97,6 @@ def _cluster(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Che
     yield from examined("broker", look)
 
 
-def _document(checks: "list[Check]", held: "list[SettingRow]") -> dict[str, object]:
-    return {
-        "ok": all(check.status != "fail" for check in checks),
-        "checks": [asdict(check) for check in checks],
-        "settings": {row.name: {"value": row.value, "origin": row.origin} for row in held},
-    }
-
-
 def _settings(settings: "Settings | None") -> "list[SettingRow]":
     """The settings in force, none if they cannot be read: a failed check has said why."""
     from cqrs_cli.doctor.settings import setting_rows
@@ -116,19 +105,3 @@ def _settings(settings: "Settings | None") -> "list[SettingRow]":
         return setting_rows(settings) if settings else []
     except CqrsError:
         return []
-
-
-def _text(checks: "list[Check]", held: "list[SettingRow]") -> "RenderableType":
-    from rich.console import Group
-    from rich.markup import escape
-    from rich.table import Table
-
-    found = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
-    for check in checks:
-        hint = f"\n→ {check.hint}" if check.hint else ""
-        colour = _COLOURS[check.status]
-        found.add_row(f"[{colour}]{check.status}[/]", check.name, escape(check.detail + hint))
-    table = Table("setting", "value", "from", box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for row in held:
-        table.add_row(*map(escape, row))
-    return Group(found, "", table) if held else found

@@ -1,7 +1,8 @@
 """`cqrs init`: the four topics of each aggregate, made if they are missing and checked if they are not."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -9,10 +10,9 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.cli.render.init import topics_document, topics_table
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from cqrs_cli.kafka.admin.topics import Made
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -44,7 +44,7 @@ def init(
     else:
         with cli.working("looking at the topics"):
             made = _ensure(connection, topics, plan, dry_run)
-    cli.result(_document(made, dry_run), _text(made, dry_run))
+    cli.result(topics_document(made, dry_run), partial(topics_table, made, dry_run))
 
 
 def _connection(cli: Cli, dry_run: bool) -> "Connection | None":
@@ -83,17 +83,3 @@ def _unknown(topics: "Iterable[Topics]", plan: "TopicPlan") -> "list[Made]":
     from cqrs_cli.kafka.topics.topics import KINDS
 
     return [Made(each.name(kind), "unknown", plan.partitions) for each in topics for kind in KINDS]
-
-
-def _document(made: "list[Made]", dry_run: bool) -> dict[str, Any]:
-    return {"dry_run": dry_run, "topics": [topic._asdict() for topic in made]}
-
-
-def _text(made: "list[Made]", dry_run: bool) -> "RenderableType":
-    from rich.table import Table
-
-    said = {"missing": "would be created", "unknown": "would be created if it is missing"}
-    table = Table("topic", "partitions", "dry run" if dry_run else "result", box=None, padding=(0, 2, 0, 0))
-    for topic in made:
-        table.add_row(topic.topic, str(topic.partitions), said.get(topic.result, topic.result))
-    return table

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,11 +11,10 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, Conf, Master, spark_properties
-from cqrs_cli.cli.output import counted
+from cqrs_cli.cli.render.replay import replay_document, replay_text
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.replay.driver import Replayed
     from cqrs_cli.jobs.replay.output import Target
 
 
@@ -73,7 +72,7 @@ def replay(
         context = stack.enter_context(project_session(settings, "replay", aggregate, spark))
         slots(context)  # else a cluster without workers would let the job wait for ever
         done = replay_events(context, wanted, target, _watcher(say, aggregate))
-    cli.result(_document(aggregate, moment, done, target), _sentence(aggregate, done, target))
+    cli.result(replay_document(aggregate, moment, done, target), replay_text(aggregate, done, target))
 
 
 def _moment(until: str | None) -> str | None:
@@ -105,34 +104,3 @@ def _target(out: str | None, format: Literal["parquet", "json"] | None) -> "Targ
 
 def _watcher(say: Callable[[str], None], aggregate: str) -> Callable[[float], None]:
     return lambda part: say(f"folding {aggregate}: {part:.0%}")
-
-
-def _document(aggregate: str, until: str | None, done: "Replayed", target: "Target | None") -> dict[str, Any]:
-    from cqrs_cli.core.digest import as_hex
-
-    document: dict[str, Any] = {
-        "aggregate": aggregate,
-        "aggregates": done.total.aggregates,
-        "events": done.total.events,
-        "digest": as_hex(done.total.digest),
-        "until": until,
-        "seconds": round(done.seconds, 3),
-    }
-    if target is not None:
-        document["out"] = target.folder
-    return document
-
-
-def _sentence(aggregate: str, done: "Replayed", target: "Target | None") -> str:
-    from cqrs_cli.core.digest import as_hex
-
-    total = done.total
-    lines = [
-        f"{aggregate}: {counted(total.aggregates, 'aggregate')} from {counted(total.events, 'event')} "
-        f"in {done.seconds:.1f} s "
-        f"({total.events / max(done.seconds, 0.001):,.0f} a second)",
-        f"digest {as_hex(total.digest)}",
-    ]
-    if target is not None:
-        lines.append(f"written to {target.folder}")
-    return "\n".join(lines)

@@ -14,7 +14,7 @@ from cqrs_cli.cli.options import Conf, Master, spark_properties
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.run.progress import Snapshot
+    pass
 
 
 @command(
@@ -62,7 +62,7 @@ def run(
     also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. The first
     Ctrl-C (or SIGTERM) stops cleanly; everything committed is whole.
     """
-    from cqrs_cli.cli.render.progress import Display
+    from cqrs_cli.cli.render.progress import Display, run_text
     from cqrs_cli.jobs.engine.session import project_session, slots
     from cqrs_cli.jobs.run.driver import run as drive
     from cqrs_cli.jobs.run.prepare import prepare
@@ -88,15 +88,6 @@ def run(
             done = drive(context, plan, tasks, display.show, display.note)
         except KeyboardInterrupt:
             if display.last is not None:
-                cli.note(f"stopped: {_sentence(display.last)}")
+                cli.note(f"stopped: {run_text(display.last)}")
             raise
-    cli.result(done.summary(), _sentence(done))
-
-
-def _sentence(done: "Snapshot") -> str:
-    from cqrs_cli.jobs.run.progress import STATUSES
-
-    sums = done.summary()
-    parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
-    decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
-    return f"{decided} decided in {sums['seconds']:g} s: {parts}; {events}"
+    cli.result(done.summary(), run_text(done))

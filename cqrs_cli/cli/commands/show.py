@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,14 +10,11 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName
-from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.render.show import show_document, show_text
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from cqrs_cli.client.history import AggregateHistory
-    from cqrs_cli.core.messages.event import EventEnvelope
+    pass
 
 #: Records from which on reading takes long enough to say so.
 LONG = 200_000
@@ -61,60 +58,6 @@ def show(
         raise UsageError(
             f"{aggregate} {id} is at version {shown.version}, not {at}", "leave --at out to see it"
         )
-    cli.result(_document(aggregate, id, shown, history), partial(_text, aggregate, id, shown, history))
-
-
-def _document(aggregate: str, id: str, shown: "AggregateHistory", history: bool) -> dict[str, Any]:
-    document = {
-        "aggregate": aggregate,
-        "id": id,
-        "version": shown.version,
-        "state": shown.state,
-        "time": shown.time,
-    }
-    if history:
-        document["history"] = [_event(event) for event in shown.events]
-    return document
-
-
-def _event(event: "EventEnvelope") -> dict[str, Any]:
-    return {
-        "version": event.aggregateversion,
-        "time": event.time,
-        "type": event.type,
-        "data": event.data,
-        "id": event.id,
-        "causationid": event.causationid,
-        "correlationid": event.correlationid,
-    }
-
-
-def _text(aggregate: str, id: str, shown: "AggregateHistory", history: bool) -> "RenderableType":
-    import msgspec
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    when = f"since {shown.time}" if shown.time else "it does not exist"
-    state = Table(box=None, show_header=False, padding=(0, 2))
-    for name, value in msgspec.to_builtins(shown.state).items():
-        state.add_row(Text(name), Text(printable(msgspec.json.encode(value).decode())))
-    parts: list[RenderableType] = [
-        Text(printable(f"{aggregate} {id}  version {shown.version}, {when}")),
-        state,
-    ]
-    if history:
-        events = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-        for header in ("version", "time", "event", "data", "caused by"):
-            events.add_column(header, no_wrap=header != "data", overflow="fold")
-        for event in shown.events:
-            cells = (
-                str(event.aggregateversion),
-                event.time,
-                event.type.removeprefix(f"{aggregate}."),
-                bytes(event.data).decode(errors="replace"),
-                event.causationid,
-            )
-            events.add_row(*(Text(printable(cell)) for cell in cells))
-        parts += [Text(), events]
-    return Group(*parts)
+    cli.result(
+        show_document(aggregate, id, shown, history), partial(show_text, aggregate, id, shown, history)
+    )

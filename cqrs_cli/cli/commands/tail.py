@@ -10,7 +10,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName
-from cqrs_cli.cli.output import encode_json
+from cqrs_cli.cli.output import json_line
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _print(cli: Cli, records: Iterable["Placed"]) -> int:
     printed = 0
     for partition, record in records:
         if cli.output == "json":
-            cli.line(encode_json(record_document(partition, record)))
+            cli.line(json_line(record_document(partition, record)))
         else:
             cli.line(record_line(partition, record).encode())
         printed += 1

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.run.progress import Snapshot
@@ -85,3 +86,12 @@ def progress_line(snapshot: "Snapshot", rate: float) -> str:
         f"{name} {snapshot.total(name):,}" for name in ("accepted", "rejected", "duplicate", "failed")
     )
     return f"{rate:,.0f} commands/s · lag {snapshot.lag:,} · {counts}"
+
+
+def run_text(done: "Snapshot") -> str:
+    from cqrs_cli.jobs.run.progress import STATUSES
+
+    sums = done.summary()
+    parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
+    decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
+    return f"{decided} decided in {sums['seconds']:g} s: {parts}; {events}"

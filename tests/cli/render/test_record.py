@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.cli.output import encode_json
+from cqrs_cli.cli.output import json_line
 from cqrs_cli.cli.render.record import record_document, record_line
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
@@ -14,7 +14,7 @@ OUTCOME = b'{"type":"a.Open.rejected","data":{"status":"rejected","reason":"NOT_
 
 def shown(value: bytes | None, **more: Any) -> Any:
     """The JSON document of a record with this value, read back."""
-    written = encode_json(record_document(1, Record(7, 1000, b"k", value, **more)))
+    written = json_line(record_document(1, Record(7, 1000, b"k", value, **more)))
     assert b"\n" not in written
     return json.loads(written)
 

@@ -1,0 +1,67 @@
+"""An aggregate that `cqrs show` folded: as JSON, and for people."""
+
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.cli.output import printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from cqrs_cli.client.history import AggregateHistory
+    from cqrs_cli.core.messages.event import EventEnvelope
+
+
+def show_document(aggregate: str, id: str, shown: "AggregateHistory", history: bool) -> dict[str, Any]:
+    document = {
+        "aggregate": aggregate,
+        "id": id,
+        "version": shown.version,
+        "state": shown.state,
+        "time": shown.time,
+    }
+    if history:
+        document["history"] = [_event(event) for event in shown.events]
+    return document
+
+
+def _event(event: "EventEnvelope") -> dict[str, Any]:
+    return {
+        "version": event.aggregateversion,
+        "time": event.time,
+        "type": event.type,
+        "data": event.data,
+        "id": event.id,
+        "causationid": event.causationid,
+        "correlationid": event.correlationid,
+    }
+
+
+def show_text(aggregate: str, id: str, shown: "AggregateHistory", history: bool) -> "RenderableType":
+    import msgspec
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    when = f"since {shown.time}" if shown.time else "it does not exist"
+    state = Table(box=None, show_header=False, padding=(0, 2))
+    for name, value in msgspec.to_builtins(shown.state).items():
+        state.add_row(Text(name), Text(printable(msgspec.json.encode(value).decode())))
+    parts: list[RenderableType] = [
+        Text(printable(f"{aggregate} {id}  version {shown.version}, {when}")),
+        state,
+    ]
+    if history:
+        events = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+        for header in ("version", "time", "event", "data", "caused by"):
+            events.add_column(header, no_wrap=header != "data", overflow="fold")
+        for event in shown.events:
+            cells = (
+                str(event.aggregateversion),
+                event.time,
+                event.type.removeprefix(f"{aggregate}."),
+                bytes(event.data).decode(errors="replace"),
+                event.causationid,
+            )
+            events.add_row(*(Text(printable(cell)) for cell in cells))
+        parts += [Text(), events]
+    return Group(*parts)

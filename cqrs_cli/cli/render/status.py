@@ -1,0 +1,129 @@
+"""The partitions that `cqrs status` found: as JSON, and as a table for people."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from cqrs_cli.owner.claim import Claim
+    from cqrs_cli.owner.status import PartitionStatus
+
+
+COUNTS = ("accepted", "unchanged", "rejected", "duplicate", "failed", "events")
+
+
+def status_document(
+    seen: Mapping[str, Sequence["PartitionStatus"]], missing: Sequence[str], with_digest: bool
+) -> dict[str, Any]:
+    written: dict[str, Any] = {"lag": sum(part.lag for parts in seen.values() for part in parts)}
+    if with_digest:
+        written["digest"] = _digest([part for parts in seen.values() for part in parts])
+    written["aggregates"] = {
+        name: {
+            "lag": sum(part.lag for part in parts),
+            **({"digest": _digest(parts)} if with_digest else {}),
+            "partitions": [_partition(part) for part in parts],
+        }
+        for name, parts in seen.items()
+    }
+    written["missing"] = missing
+    return written
+
+
+def _digest(parts: Sequence["PartitionStatus"]) -> str | None:
+    """The sum over the shards; None where one is not on this machine."""
+    from cqrs_cli.core import digest
+
+    total = 0
+    for part in parts:
+        if part.shard is None or part.shard.digest is None:
+            return None
+        total = digest.add(total, part.shard.digest)
+    return digest.as_hex(total)
+
+
+def _partition(part: "PartitionStatus") -> dict[str, Any]:
+    shard = part.shard
+    return {
+        "partition": part.partition,
+        "start": part.start,
+        "end": part.end,
+        "position": part.position,
+        "lag": part.lag,
+        "owner": None if part.claim is None else _owner(part.claim),
+        "state": None if shard is None else {"aggregates": shard.aggregates, "bytes": shard.bytes},
+    }
+
+
+def _owner(claim: "Claim") -> dict[str, Any]:
+    from cqrs_cli.core.messages.timestamps import rfc3339
+    from cqrs_cli.owner.claim import TERMINAL
+
+    counts = claim.counts
+    return {
+        "run": claim.run,
+        "since": rfc3339(claim.run_epoch),
+        "stopped": claim.attempt == TERMINAL,
+        "commands": counts.commands,
+        **{name: getattr(counts, name) for name in COUNTS},
+        "last": rfc3339(counts.last) if counts.last else None,
+        "per_second": _speed(claim),
+    }
+
+
+def _speed(claim: "Claim") -> float:
+    """Commands per second between the first and the last commit."""
+    took = claim.counts.last - claim.counts.first
+    return round(1000 * claim.counts.commands / took, 1) if took > 0 else 0.0
+
+
+def status_table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: bool) -> "RenderableType":
+    from rich.console import Group
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for header in (
+        "partition",
+        "log end",
+        "decided to",
+        "lag",
+        "owner",
+        "since",
+        "commands",
+        "per s",
+        "state",
+    ):
+        table.add_column(header, justify="left" if header in ("partition", "owner", "since") else "right")
+    for name, parts in seen.items():
+        for part in parts:
+            table.add_row(f"{name} {part.partition}", *_cells(part))
+    lines: list[RenderableType] = [table]
+    if with_digest:
+        lines += [
+            f"digest of {name}: {_digest(parts) or 'not all of it is on this machine'}"
+            for name, parts in seen.items()
+        ]
+    return Group(*lines)
+
+
+def _cells(part: "PartitionStatus") -> tuple[str, ...]:
+    decided = "none" if part.position is None else f"{part.position:,}"
+    state = (
+        "none here" if part.shard is None else f"{part.shard.aggregates:,}, {part.shard.bytes / 1e6:,.1f} MB"
+    )
+    if part.claim is None:
+        return f"{part.end:,}", decided, f"{part.lag:,}", "none", "", "", "", state
+    owner = _owner(part.claim)
+    run = f"{owner['run']}{' (stopped)' if owner['stopped'] else ''}"
+    speed = f"{owner['per_second']:,.0f}"
+    return (
+        f"{part.end:,}",
+        decided,
+        f"{part.lag:,}",
+        run,
+        owner["since"],
+        f"{owner['commands']:,}",
+        speed,
+        state,
+    )

@@ -1,0 +1,34 @@
+"""Topics of `bank_account` that an owner has decided."""
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.cli.conftest import Cqrs
+from tests.support import AGGREGATES
+from tests.support.deciding import Owner
+
+BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
+
+
+@pytest.fixture
+def decided(on_broker: Cqrs, connection: Connection, prefix: str) -> Cqrs:
+    """`cqrs` on topics with a's and b's accounts: five events, a refusal and a record that is no command."""
+    owner = Owner(connection, Topics("bank_account", prefix), BANK)
+    for subject, command, *fields in (
+        ("a", "Open", "owner=Ada"),
+        ("b", "Open", "owner=Bob"),
+        ("a", "Deposit", "amount=100"),
+        ("a", "Withdraw", "amount=30"),
+        ("b", "Withdraw", "amount=1"),
+        ("b", "Deposit", "amount=5"),
+    ):
+        assert on_broker("send", "bank_account", subject, command, *fields).status == 0
+    producer = clients.producer(connection)
+    producer.produce(f"{prefix}bank_account.commands", b"\xff", b"x", 0, headers=HEADERS)  # type: ignore[arg-type]
+    producer.flush()
+    owner.decide()
+    return on_broker

@@ -1,0 +1,20 @@
+"""Commands that look, where there are no topics."""
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.cli.conftest import Cqrs
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.parametrize(
+    "command", [("show", "counter", "c"), ("tail", "counter", "events"), ("status", "counter")]
+)
+def test_missing_topics_end_with_3_and_the_command_that_makes_these(
+    on_broker: Cqrs, command: tuple[str, ...], connection: Connection, prefix: str
+) -> None:
+    said = on_broker(*command)
+    assert (said.status, said.out) == (3, "")
+    place = f"-b {connection.bootstrap_server} --topic-prefix {prefix}"
+    assert said.err.endswith(f"does not exist; create it: cqrs init {place}\n")

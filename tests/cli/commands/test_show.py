@@ -1,0 +1,50 @@
+"""`cqrs show` on topics that an owner has decided."""
+
+import pytest
+
+from tests.cli.conftest import Cqrs
+
+pytestmark = pytest.mark.kafka
+
+
+def test_show_folds_the_events_of_one_aggregate(decided: Cqrs) -> None:
+    shown = decided("show", "bank_account", "a", "-o", "json").document
+    assert (shown["aggregate"], shown["id"], shown["version"]) == ("bank_account", "a", 3)
+    assert shown["state"] == {"owner": "Ada", "balance": 70, "closed": False}
+
+
+def test_show_at_a_version_and_at_a_time(decided: Cqrs) -> None:
+    history = decided("show", "bank_account", "a", "--history", "-o", "json").document["history"]
+    assert [event["type"] for event in history] == [
+        f"bank_account.{t}" for t in ("Opened", "Deposited", "Withdrawn")
+    ]
+    for at in ("2", history[1]["time"]):
+        shown = decided("show", "bank_account", "a", "--at", at, "-o", "json").document
+        assert (shown["version"], shown["state"]["balance"]) == (2, 100)
+
+
+def test_show_of_what_does_not_exist_has_version_0(decided: Cqrs) -> None:
+    said = decided("show", "bank_account", "nobody", "-o", "json")
+    assert (said.status, said.document["version"]) == (0, 0)
+
+
+def test_show_of_a_version_to_come_ends_with_2(decided: Cqrs) -> None:
+    said = decided("show", "bank_account", "a", "--at", "9")
+    assert (said.status, said.err) == (
+        2,
+        "error: bank_account a is at version 3, not 9; leave --at out to see it\n",
+    )
+
+
+def test_show_finds_what_is_anywhere_when_the_partitioner_is_off(
+    decided: Cqrs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CQRS_PARTITIONER", "off")
+    assert decided("show", "bank_account", "a", "-o", "json").document["version"] == 3
+
+
+def test_show_text_has_state_and_history(decided: Cqrs) -> None:
+    said = decided("show", "bank_account", "a", "--history")
+    assert said.out.startswith("bank_account a  version 3, since 20")
+    assert "balance" in said.out
+    assert "Withdrawn" in said.out

@@ -1,0 +1,93 @@
+"""`cqrs status` before and after an owner has decided."""
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.claim import Claim, Counts
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.shard import Identity, open_shard
+from cqrs_cli.state.store import WriteBatch
+from tests.cli.conftest import Cqrs
+
+pytestmark = pytest.mark.kafka
+
+
+def test_status_before_anything_is_decided(decided: Cqrs) -> None:
+    status = decided("status", "bank_account", "-o", "json").document
+    partitions = status["aggregates"]["bank_account"]["partitions"]
+    assert status["lag"] == 7 == sum(partition["end"] for partition in partitions)
+    assert [(p["position"], p["owner"], p["state"]) for p in partitions] == [(None, None, None)] * 2
+
+
+def test_status_shows_the_owners_claim_and_the_shard(
+    decided: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+) -> None:
+    counts = Counts(accepted=4, rejected=1, first=1000, last=3000)
+    claimed(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2, counts))
+    shard_with(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "topic-id").close()
+    status = decided("status", "bank_account", "--digest", "-o", "json").document["aggregates"][
+        "bank_account"
+    ]
+    first, second = status["partitions"]
+    assert (first["position"], first["lag"]) == (1, first["end"] - 1)
+    assert (first["owner"]["run"], first["owner"]["commands"], first["owner"]["per_second"]) == (
+        "run-1",
+        5,
+        2.5,
+    )
+    assert first["state"]["aggregates"] == 1
+    assert (second["owner"], second["state"], status["digest"]) == (None, None, None)
+
+
+def test_a_shard_of_topics_that_had_the_same_name_before_is_not_shown(
+    decided: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+) -> None:
+    claimed(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
+    shard_with(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "another-topic").close()
+    status = decided("status", "bank_account", "-o", "json").document
+    assert status["aggregates"]["bank_account"]["partitions"][0]["state"] is None
+
+
+def test_status_of_all_leaves_out_what_has_no_topics(decided: Cqrs) -> None:
+    said = decided("status", "-o", "json")
+    assert (said.status, list(said.document["aggregates"])) == (0, ["bank_account"])
+    assert said.document["missing"] == ["counter", "order", "sensor"]
+
+
+def test_status_without_any_topics_ends_with_3(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
+    said = cqrs("status", "-o", "json", "-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    assert (said.status, said.out) == (3, "")
+    assert json.loads(said.err)["error"]["message"] == f"topic {prefix}bank_account.commands does not exist"
+
+
+def claimed(connection: Connection, topics: Topics, claim: Claim) -> None:
+    """Commit position 1 of partition 0 with this claim."""
+    consumer = clients.consumer(connection, group=topics.group)
+    place = TopicPartition(topics.commands, 0, 1, claim.metadata())
+    consumer.commit(offsets=[place], asynchronous=False)
+    consumer.close()
+
+
+def shard_with(path: Path, topic_id: str) -> LmdbStore:
+    """A shard of that topic with one aggregate."""
+    identity = Identity(
+        cluster_id="c",
+        topics={"commands": topic_id},
+        partition=0,
+        partitions=2,
+        schema="",
+        revision=1,
+        window_ms=1,
+    )
+    store = open_shard(path, identity).store
+    store.apply(
+        WriteBatch(store.token(), store.positions(), store.positions(), {"a": StoredState(1, 0, 0, b"{}")})
+    )
+    return store

@@ -1,0 +1,87 @@
+"""`cqrs tail` on topics that an owner has decided."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.cli.conftest import Cqrs
+
+pytestmark = pytest.mark.kafka
+
+
+def test_tail_prints_from_the_beginning_to_the_present_end_in_order(decided: Cqrs) -> None:
+    lines = decided("tail", "bank_account", "commands", "-o", "json").lines
+    assert [set(line) >= {"partition", "offset", "timestamp", "key", "message"} for line in lines] == [
+        True
+    ] * 7
+    assert [line["timestamp"] for line in lines] == sorted(line["timestamp"] for line in lines)
+    assert [line["key"] for line in lines] == ["a", "b", "a", "a", "b", "b", "x"]
+
+
+def test_tail_shows_why_a_letter_is_dead(decided: Cqrs) -> None:
+    (line,) = decided("tail", "bank_account", "dead-letters", "-o", "json").lines
+    assert (line["message"], line["encoding"]) == ("/w==", "base64")
+    assert line["headers"]["cqrs.reason"] == "INVALID_ENVELOPE"
+
+
+def test_tail_has_the_last_or_the_first_so_many(decided: Cqrs) -> None:
+    def keys(*arguments: str) -> list[str]:
+        return [
+            line["key"]
+            for line in decided("tail", "bank_account", "commands", "-o", "json", *arguments).lines
+        ]
+
+    assert keys("-n", "3") == ["b", "b", "x"]
+    assert keys("-n", "3", "--from", "beginning") == ["a", "b", "a"]
+    assert keys("-n", "100") == ["a", "b", "a", "a", "b", "b", "x"]
+    assert keys("-n", "1", "--aggregate-id", "a") == ["a"]
+    assert keys("-n", "0") == keys("--from", "end") == keys("--aggregate-id", "nobody") == []
+
+
+def test_tail_begins_at_an_offset_or_a_time(decided: Cqrs) -> None:
+    whole = decided("tail", "bank_account", "outcomes", "-o", "json").lines
+    from_offset = decided("tail", "bank_account", "outcomes", "-o", "json", "--from", "1").lines
+    assert from_offset == [line for line in whole if line["offset"] >= 1]
+    time = whole[3]["message"]["time"]
+    from_time = decided("tail", "bank_account", "outcomes", "-o", "json", "--from", time).lines
+    assert from_time == [line for line in whole if line["message"]["time"] >= time]
+
+
+def test_tail_shows_the_record_of_a_place(decided: Cqrs) -> None:
+    whole = decided("tail", "bank_account", "commands", "-o", "json").lines
+    for record in whole:
+        place = ("--partition", str(record["partition"]), "--from", str(record["offset"]), "-n", "1")
+        assert decided("tail", "bank_account", "commands", "-o", "json", *place).lines == [record]
+    both = ("--partition", "0", "--partition", "1")
+    assert decided("tail", "bank_account", "commands", "-o", "json", *both).lines == whole
+
+
+def test_tail_of_a_partition_that_does_not_exist_ends_with_2(decided: Cqrs, prefix: str) -> None:
+    said = decided("tail", "bank_account", "events", "--partition", "2")
+    assert (said.status, said.err) == (
+        2,
+        f"error: {prefix}bank_account.events has no partition 2; it has 0 to 1\n",
+    )
+
+
+def test_tail_of_one_aggregates_events(decided: Cqrs) -> None:
+    said = decided("tail", "bank_account", "events", "--aggregate-id", "b")
+    assert [text.split("  ", 3)[3] for text in said.out.splitlines()] == [
+        'v1  bank_account.Opened  {"owner":"Bob"}',
+        'v2  bank_account.Deposited  {"amount":5}',
+    ]
+
+
+def test_tail_follows_what_comes(decided: Cqrs, connection: Connection, prefix: str) -> None:
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix, "-o", "json")
+    arguments = ("tail", "bank_account", "commands", "-f", "--from", "beginning", "-n", "8", *place)
+    with subprocess.Popen([sys.executable, "-m", "cqrs_cli", *arguments], stdout=subprocess.PIPE) as follower:
+        assert follower.stdout is not None
+        for _ in range(7):  # what is there is printed at once, though nothing ends
+            follower.stdout.readline()
+        decided("send", "bank_account", "new", "Close")
+        assert json.loads(follower.stdout.readline())["key"] == "new"
+        assert follower.wait(10) == 0
