@@ -33,12 +33,12 @@ def test_every_command_has_help_and_examples(path: str, command: Any) -> None:
 
 
 @pytest.mark.parametrize(("path", "example"), EXAMPLES, ids=[example for _, example in EXAMPLES])
-def test_every_example_is_a_call_of_its_command(path: str, example: str) -> None:
+def test_every_example_calls_its_command(path: str, example: str) -> None:
     assert example.startswith(path)
     assert isinstance(parse(shlex.split(example)[1:]), Call)
 
 
-def test_the_examples_of_the_root_are_calls() -> None:
+def test_examples_of_the_root_are_calls() -> None:
     lines = [line.strip() for line in EPILOG.splitlines() if line.strip().startswith("cqrs ")]
     assert lines
     assert all(isinstance(parse(shlex.split(line)[1:]), Call) for line in lines)
@@ -49,20 +49,20 @@ def test_the_reference_is_up_to_date() -> None:
     assert written == GENERATOR["reference"](), "run: python docs/generate_cli.py"
 
 
-def test_every_command_has_its_place_in_the_help() -> None:
+def test_every_command_has_a_panel() -> None:
     assert set(CQRS.commands) == set(COMMANDS) == set(PANELS)
     assert {name: command.rich_help_panel for name, command in CQRS.commands.items()} == PANELS
 
 
 @pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"], ["kafka"], ["kafka", "-h"], ["send", "-h"]])
-def test_help_goes_to_stdout_and_ends_with_0(cqrs: Cqrs, arguments: list[str]) -> None:
+def test_help_goes_to_stdout(cqrs: Cqrs, arguments: list[str]) -> None:
     said = cqrs(*arguments)
     assert (said.status, said.err) == (0, "")
     assert "Usage: cqrs" in said.out
 
 
 @pytest.mark.parametrize("path", ["cqrs", "cqrs kafka", *(path for path, _ in LEAVES)])
-def test_the_version_is_printed_by_every_command(cqrs: Cqrs, path: str) -> None:
+def test_every_command_prints_the_version(cqrs: Cqrs, path: str) -> None:
     assert cqrs(*path.split()[1:], "-V") == (0, f"cqrs {__version__}\n", "")
 
 
@@ -111,7 +111,7 @@ def test_the_shell_completes(cqrs: Cqrs, tmp_path: Path, words: str, offered: st
     assert completed(words, tmp_path).split() == [offered]
 
 
-def test_json_documents_are_utf8_on_one_line(cqrs: Cqrs) -> None:
+def test_json_documents_are_one_line(cqrs: Cqrs) -> None:
     said = cqrs("kafka", "status", "-o", "json")
     assert said.out.count("\n") == 1
     assert json.loads(said.out)["running"] is False

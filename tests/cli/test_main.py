@@ -25,12 +25,12 @@ def broken(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> Cqrs:
     return call  # type: ignore[return-value]
 
 
-def test_an_error_is_one_line_that_says_what_to_do(broken: Cqrs) -> None:
+def test_an_error_is_one_line(broken: Cqrs) -> None:
     said = broken(UnavailableError("no broker\nat all", "start one"))
     assert said == (4, "", "error: no broker at all; start one\n")
 
 
-def test_with_json_an_error_is_a_document_on_stderr(broken: Cqrs) -> None:
+def test_json_errors_go_to_stderr(broken: Cqrs) -> None:
     said = broken(UnavailableError("no broker", "start one"), "-o", "json")
     assert json.loads(said.err) == {
         "error": {"code": "UNAVAILABLE", "message": "no broker", "hint": "start one"}
@@ -39,18 +39,18 @@ def test_with_json_an_error_is_a_document_on_stderr(broken: Cqrs) -> None:
 
 
 @pytest.mark.parametrize("error", [CqrsError, UnavailableError, TakenOverError, RefusedError, NoOutcomeError])
-def test_every_error_ends_with_its_own_status(broken: Cqrs, error: type[CqrsError]) -> None:
+def test_every_error_has_its_status(broken: Cqrs, error: type[CqrsError]) -> None:
     assert broken(error("no")).status == error.exit_code
 
 
-def test_a_command_in_a_hint_has_the_flags_of_this_call(broken: Cqrs) -> None:
+def test_hints_repeat_the_flags_given(broken: Cqrs) -> None:
     error = CqrsError("no", "let cqrs run work; look: cqrs tail counter events")
     said = broken(error, "-b", "kafka:9092", "-X", "client.id=a b", "--topic-prefix", "p.")
     place = "-b kafka:9092 -X 'client.id=a b' --topic-prefix p."
     assert said.err == f"error: no; let cqrs run work; look: cqrs tail {place} counter events\n"
 
 
-def test_what_nobody_expected_is_one_line_too(broken: Cqrs) -> None:
+def test_unexpected_errors_are_one_line(broken: Cqrs) -> None:
     assert broken(KeyError("x")) == (1, "", "error: KeyError: 'x'; -v shows the traceback\n")
 
 
@@ -64,12 +64,12 @@ def test_verbose_json_stays_json(broken: Cqrs) -> None:
     assert "Traceback" in json.loads(broken(KeyError("x"), "-v", "-o", "json").err)["error"]["traceback"]
 
 
-def test_control_characters_of_others_do_not_reach_the_terminal(broken: Cqrs) -> None:
+def test_control_characters_become_escapes(broken: Cqrs) -> None:
     assert broken(CqrsError("bad \x1b[31m id")).err == "error: bad \\x1b[31m id\n"
 
 
 @pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 130), (Terminated(), 143)])
-def test_a_signal_ends_quietly_with_its_number(broken: Cqrs, error: BaseException, status: int) -> None:
+def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) -> None:
     assert broken(error) == (status, "", "")
 
 
@@ -95,7 +95,7 @@ def test_sigterm_is_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> 
         (["status", "nope"], "error: no aggregate 'nope'; known: bank_account, counter, order, sensor\n"),
     ],
 )
-def test_wrong_usage_ends_with_2_and_says_why(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+def test_wrong_usage_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
     said = cqrs(*arguments)
     assert (said.status, said.out) == (2, "")
     assert said.err.startswith(complaint)
@@ -104,18 +104,18 @@ def test_wrong_usage_ends_with_2_and_says_why(cqrs: Cqrs, arguments: list[str], 
 @pytest.mark.parametrize(
     "spelled", ["-o json", "-ojson", "-qo json", "-qvojson", "--output json", "--output=json"]
 )
-def test_wrong_usage_is_json_when_json_is_wanted(cqrs: Cqrs, spelled: str) -> None:
+def test_usage_errors_respect_json(cqrs: Cqrs, spelled: str) -> None:
     assert json.loads(cqrs("show", *spelled.split()).err)["error"]["code"] == "USAGE"
 
 
-def test_a_secret_is_not_taken_as_a_flag(cqrs: Cqrs) -> None:
+def test_secrets_are_refused_as_flags(cqrs: Cqrs) -> None:
     said = cqrs("status", "-X", "sasl.password=hunter2")
     assert said.status == 2
     assert "--command-config" in said.err
     assert "hunter2" not in said.err
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(cqrs: Cqrs) -> None:
+def test_closed_pipes_end_quietly(cqrs: Cqrs) -> None:
     code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", code], stdout=pipe, stderr=pipe) as writer:
@@ -126,7 +126,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(cqrs: Cqrs) -> None:
         assert writer.stderr.read() == b""
 
 
-def test_a_disk_without_room_is_an_error(cqrs: Cqrs) -> None:
+def test_full_disks_are_an_error(cqrs: Cqrs) -> None:
     code = "import sys; from cqrs_cli.cli.main import main; sys.exit(main(['kafka', 'stop', '-q']))"
     with open("/dev/full", "wb") as full:  # noqa: PTH123 (a device)
         ended = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, check=False)

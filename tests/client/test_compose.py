@@ -21,7 +21,7 @@ def sent(*fields: str, command: str = "Deposit", **more: Any) -> Any:
     return json.loads(compose(BANK, "acc-42", command, fields, **more).value)
 
 
-def test_a_command_is_a_cloud_event_with_a_new_id() -> None:
+def test_commands_are_cloud_events() -> None:
     event = sent("amount=100")
     assert uuid.UUID(event.pop("id")).version == 7
     assert event == {
@@ -42,7 +42,7 @@ def test_the_owner_reads_what_was_composed() -> None:
 
 
 @pytest.mark.parametrize("field", ["amount=100", "amount:=100", "amount:= 100 "])
-def test_text_is_converted_and_json_is_taken_as_it_is(field: str) -> None:
+def test_text_is_converted_json_kept(field: str) -> None:
     assert sent(field)["data"] == {"amount": 100}
 
 
@@ -50,7 +50,7 @@ def test_a_text_field_keeps_its_text() -> None:
     assert sent("owner=1=2 :=x", command="Open")["data"] == {"owner": "1=2 :=x"}
 
 
-def test_the_wire_type_names_a_command_too() -> None:
+def test_wire_types_name_commands_too() -> None:
     assert sent("amount=1", command="bank_account.Deposit")["type"] == "bank_account.Deposit"
 
 
@@ -72,41 +72,41 @@ def test_options_become_attributes() -> None:
         (["amount=1", "amount=2"], "given twice"),
     ],
 )
-def test_a_field_that_does_not_fit_is_refused(fields: list[str], complaint: str) -> None:
+def test_misfitting_fields_are_refused(fields: list[str], complaint: str) -> None:
     with pytest.raises(UsageError) as refusal:
         sent(*fields)
     assert complaint in str(refusal.value)
 
 
-def test_an_unknown_command_is_refused_naming_the_known() -> None:
+def test_unknown_commands_are_refused() -> None:
     with pytest.raises(UsageError, match="no command 'Depsoit'; known: Close, Deposit, Open, Withdraw"):
         sent(command="Depsoit")
 
 
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
-def test_what_json_has_no_number_for_is_refused(number: str) -> None:
+def test_non_json_numbers_are_refused(number: str) -> None:
     with pytest.raises(UsageError):
         compose(SENSOR, "s", "Measure", [f"value={number}"])
 
 
 @pytest.mark.parametrize("expected", ["07", "+7", "-1", "7.0", "", str(2**63)])
-def test_a_malformed_expected_version_is_not_sent(expected: str) -> None:
+def test_malformed_expected_versions_are_refused(expected: str) -> None:
     with pytest.raises(UsageError, match="--expect"):
         sent("amount=1", expected=expected)
 
 
 @pytest.mark.parametrize("subject", ["", "x" * 1025, "\udcff"])
-def test_an_id_that_no_owner_takes_is_not_sent(subject: str) -> None:
+def test_unacceptable_ids_are_refused(subject: str) -> None:
     with pytest.raises(UsageError, match="ID"):
         compose(BANK, subject, "Deposit", ["amount=1"])
 
 
-def test_a_field_that_is_no_utf8_is_refused() -> None:
+def test_non_utf8_fields_are_refused() -> None:
     with pytest.raises(UsageError):
         sent("owner=\udcff", command="Open")
 
 
-def test_what_a_line_lacks_is_filled_in() -> None:
+def test_missing_attributes_are_filled_in() -> None:
     line = b' {"type":"bank_account.Open","subject":"a","data":{"owner":"Ada"}}\n'
     composed = complete_line(line)
     assert composed.value.endswith(line.strip()[1:])
@@ -120,7 +120,7 @@ def test_what_a_line_lacks_is_filled_in() -> None:
     }
 
 
-def test_a_line_that_says_everything_stays_as_it_is() -> None:
+def test_complete_lines_stay_unchanged() -> None:
     line = b'{"specversion":"1.0","id":"1","source":"/x","type":"a.B","subject":"s", "extra" : 1}'
     assert complete_line(line) == ("1", "a", "s", "a.B", line)
 
@@ -144,7 +144,7 @@ def test_a_line_that_says_everything_stays_as_it_is() -> None:
         b'{"type":"a.B","subject":"s","data":' + b"[" * 5000,
     ],
 )
-def test_a_line_that_is_no_command_is_refused(line: bytes) -> None:
+def test_lines_without_commands_are_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         complete_line(line)
 
@@ -161,7 +161,7 @@ def test_a_line_that_is_no_command_is_refused(line: bytes) -> None:
         ("ID", "id"),
     ],
 )
-def test_an_attribute_that_is_nearly_a_known_one_is_refused(name: str, meant: str) -> None:
+def test_misspelt_attributes_are_refused(name: str, meant: str) -> None:
     line = json.dumps({"type": "a.B", "subject": "s", name: "7"}).encode()
     with pytest.raises(ValueError, match=f"attribute {name} is not known; did you mean {meant}?"):
         complete_line(line)

@@ -37,16 +37,16 @@ def test_events_are_folded_in_order() -> None:
     assert [e.causationid for e in found.events] == ["command-1", "command-2", "command-3"]
 
 
-def test_what_does_not_exist_has_version_0_and_the_initial_state() -> None:
+def test_unknown_aggregates_have_initial_state() -> None:
     assert shown(None) == AggregateHistory(0, COUNTER.decider.initial, None, [])
 
 
-def test_a_version_is_everything_up_to_it() -> None:
+def test_versions_include_all_before_them() -> None:
     found = shown("2", event(1), event(2), event(3))
     assert (found.version, len(found.events)) == (2, 2)
 
 
-def test_a_time_is_everything_up_to_the_last_version_not_later() -> None:
+def test_times_include_all_before_them() -> None:
     events = event(1), event(2, "2026-01-01T00:00:09.000Z"), event(3, "2026-01-01T00:00:05.000Z")
     assert shown("2026-01-01T00:00:06Z", *events).version == 3
     assert shown("2026-01-01T00:00:04.999Z", *events).version == 1
@@ -54,7 +54,7 @@ def test_a_time_is_everything_up_to_the_last_version_not_later() -> None:
     assert shown("2025-01-01T00:00:00Z", *events).version == 0
 
 
-def test_an_event_that_is_there_twice_counts_once() -> None:
+def test_repeated_events_count_once() -> None:
     assert shown(None, event(1), event(1), event(2)).version == 2
 
 
@@ -70,6 +70,6 @@ def test_a_contradiction_names_its_place(events: list[tuple[LogRange, Record]]) 
         shown(None, *events)
 
 
-def test_what_is_neither_version_nor_time_is_refused() -> None:
+def test_neither_version_nor_time_is_refused() -> None:
     with pytest.raises(UsageError, match="--at: not a time: 'yesterday'"):
         parse_at("yesterday")

@@ -36,7 +36,7 @@ def send(commands: Iterable[Composed], producer: FakeProducer) -> SentCommands:
     return send_all(cast(CommandProducer, producer), {"a": Topics("a")}, commands, lambda count: None)
 
 
-def test_lines_are_sent_and_empty_ones_skipped() -> None:
+def test_empty_lines_are_skipped() -> None:
     sent = send(read_lines([GOOD, b"\n", GOOD, b"  "], ["a"]), FakeProducer())
     assert (sent.total, sent.aggregates) == (2, {"a": 2})
 
@@ -48,21 +48,21 @@ def test_lines_are_sent_and_empty_ones_skipped() -> None:
         (b'{"type":"x.B","subject":"s"}', "line 3: no aggregate 'x'; known: a"),
     ],
 )
-def test_a_bad_line_is_named_and_how_many_were_sent(bad: bytes, complaint: str) -> None:
+def test_bad_lines_are_named_and_counted(bad: bytes, complaint: str) -> None:
     with pytest.raises(UsageError) as refusal:
         send(read_lines([GOOD, b"\n", bad, GOOD], ["a"]), FakeProducer())
     assert refusal.value.message == complaint
     assert refusal.value.hint == "1 command was sent before it: correct it and send the rest"
 
 
-def test_a_broker_that_is_lost_on_the_way_is_named_with_how_many_were_sent() -> None:
+def test_lost_brokers_name_the_sent_count() -> None:
     producer = FakeProducer(fails_at=2)
     with pytest.raises(UnavailableError, match="no broker; 2 commands were sent; start one"):
         send(read_lines([GOOD] * 5, ["a"]), producer)
     assert producer.stopped
 
 
-def test_ctrl_c_lets_what_is_on_its_way_arrive() -> None:
+def test_ctrl_c_lets_sent_commands_arrive() -> None:
     def interrupted() -> Iterator[Any]:
         yield from read_lines([GOOD], ["a"])
         raise KeyboardInterrupt

@@ -5,7 +5,7 @@ import uuid
 from cqrs_cli.client.uuid7 import Uuid7
 
 
-def test_an_id_is_a_uuid_of_version_7_with_the_present_time() -> None:
+def test_ids_are_version_7_uuids() -> None:
     before = time.time_ns() // 1_000_000
     made = uuid.UUID(Uuid7()())
     assert (made.version, made.variant) == (7, uuid.RFC_4122)
@@ -18,7 +18,7 @@ def test_ids_rise_within_a_process() -> None:
     assert made == sorted(set(made))
 
 
-def test_a_clock_that_steps_back_is_not_followed() -> None:
+def test_clocks_stepping_back_are_ignored() -> None:
     make = Uuid7()
     first = make()
     make._milliseconds += 60_000
@@ -26,7 +26,7 @@ def test_a_clock_that_steps_back_is_not_followed() -> None:
     assert first < ahead < make()
 
 
-def test_a_full_tail_goes_on_in_the_next_millisecond() -> None:
+def test_full_tails_use_the_next_millisecond() -> None:
     make = Uuid7()
     make._milliseconds, make._tail = 2**47, 2**74 - 1
     assert uuid.UUID(make()).int >> 80 == 2**47 + 1

@@ -16,26 +16,26 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_what_files_and_environment_name_is_left_alone(user: Path) -> None:
+def test_configured_brokers_are_left_alone(user: Path) -> None:
     settings = project.demo_settings(load_settings({}, user), {})
     assert (settings.bootstrap_server, settings.topic_prefix, settings.partitions) == (None, "", 4)
     assert settings.root == user / ".cqrs/demo"
     assert settings.state_dir == user / ".cqrs/demo/.cqrs/state"
 
 
-def test_a_broker_named_by_the_call_is_used_with_topics_of_its_own(user: Path) -> None:
+def test_named_brokers_get_demo_topics(user: Path) -> None:
     flags = {"bootstrap_server": "here:9092", "properties": ["client.id=me"]}
     settings = project.demo_settings(load_settings(flags, user), flags)
     assert (settings.bootstrap_server, settings.topic_prefix) == ("here:9092", "demo.")
     assert settings.properties == {"client.id": "me"}
 
 
-def test_a_prefix_named_by_the_call_is_used(user: Path) -> None:
+def test_named_prefixes_are_used(user: Path) -> None:
     flags = {"topic_prefix": "tour."}
     assert project.demo_settings(load_settings(flags, user), flags).topic_prefix == "tour."
 
 
-def test_the_written_project_finds_the_same_topics(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_written_projects_find_the_topics(user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CQRS_PARTITIONS")
     flags = {"bootstrap_server": "here:9092", "properties": ['client.id=a"b']}
     settings = project.demo_settings(load_settings(flags, user), flags)
@@ -43,7 +43,7 @@ def test_the_written_project_finds_the_same_topics(user: Path, monkeypatch: pyte
     assert load_settings({}, settings.root).model_dump() == settings.model_dump()
 
 
-def test_its_aggregate_is_the_repositorys(user: Path) -> None:
+def test_demo_ships_the_repositorys_aggregate(user: Path) -> None:
     settings = project.demo_settings(load_settings({}, user), {})
     project.write_project(settings)
     ours, theirs = ROOT / "aggregates/bank_account.py", settings.root / "aggregates/bank_account.py"
@@ -51,7 +51,7 @@ def test_its_aggregate_is_the_repositorys(user: Path) -> None:
     assert not theirs.is_symlink()
 
 
-def test_a_folder_that_cannot_be_written_is_named(user: Path) -> None:
+def test_unwritable_folders_are_named(user: Path) -> None:
     (user / ".cqrs").write_text("in the way")
     with pytest.raises(ConfigurationError, match="cannot write"):
         project.write_project(project.demo_settings(load_settings({}, user), {}))

@@ -38,16 +38,16 @@ def performance(told: list[StepOutcome], replayed: str = "a") -> Performance:
     return Performance(Snapshot(0.0), told, {}, Tally(2, "a"), Tally(2, replayed))
 
 
-def test_every_step_ends_as_the_story_says(bank_account: Aggregate) -> None:
+def test_every_step_ends_as_told(bank_account: Aggregate) -> None:
     assert performance(list(played(bank_account, tell(bank_account, "x")))).surprises == []
 
 
-def test_the_story_shows_every_status_but_unchanged(bank_account: Aggregate) -> None:
+def test_story_shows_statuses_but_unchanged(bank_account: Aggregate) -> None:
     statuses = {told.verdict.status for told in played(bank_account, tell(bank_account, "x"))}
     assert statuses == {"accepted", "rejected", "duplicate", "failed"}
 
 
-def test_the_lost_race_is_lost_to_the_version_alone(bank_account: Aggregate) -> None:
+def test_only_versions_lose_the_race(bank_account: Aggregate) -> None:
     story = tell(bank_account, "x")
     race = next(step for step in story if step.ends == "VERSION_CONFLICT")
     (late,) = (n for n, step in enumerate(story) if step is race)
@@ -57,15 +57,15 @@ def test_the_lost_race_is_lost_to_the_version_alone(bank_account: Aggregate) -> 
     assert performance(told).surprises == []
 
 
-def test_each_run_has_accounts_of_its_own() -> None:
+def test_each_run_has_own_accounts() -> None:
     assert not set(accounts("1")) & set(accounts("2"))
 
 
-def test_an_ending_that_is_not_the_storys_is_a_surprise(bank_account: Aggregate) -> None:
+def test_other_endings_are_surprises(bank_account: Aggregate) -> None:
     (first, *_) = played(bank_account, tell(bank_account, "x"))
     wrong = StepOutcome(Step(first.step.says, first.step.key, first.step.value, "OVERDRAWN"), first.verdict)
     assert performance([wrong]).surprises == ["'Ada opens an account' ended with accepted, not OVERDRAWN"]
 
 
-def test_a_replay_that_differs_is_a_surprise() -> None:
+def test_differing_replays_are_surprises() -> None:
     assert performance([], replayed="b").surprises == ["the replay differs from the live state"]

@@ -60,7 +60,7 @@ def second(project: Path, first: object) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_it_tells_the_story_and_what_to_try_next(first: subprocess.CompletedProcess[str]) -> None:
+def test_the_demo_tells_its_story(first: subprocess.CompletedProcess[str]) -> None:
     assert first.returncode == 0, first.stderr
     for told in (
         "VERSION_CONFLICT",
@@ -74,23 +74,23 @@ def test_it_tells_the_story_and_what_to_try_next(first: subprocess.CompletedProc
     assert "cqrs new shop" in first.stdout
 
 
-def test_it_is_one_document_for_programs(second: dict[str, Any]) -> None:
+def test_programs_get_one_document(second: dict[str, Any]) -> None:
     assert [step["outcome"]["status"] for step in second["commands"]].count("accepted") == 6
     assert second["decided"]["commands"] == len(second["commands"]) == 10
     assert [account["state"]["balance"] for account in second["accounts"]] == [75, 20]
 
 
-def test_the_replay_equals_the_live_state_of_both_runs(second: dict[str, Any]) -> None:
+def test_replay_equals_both_live_states(second: dict[str, Any]) -> None:
     assert second["equal"] is True
     assert second["live"] == second["replay"]
     assert second["live"]["aggregates"] == 4
 
 
-def test_it_takes_less_than_a_minute(second: dict[str, Any]) -> None:
+def test_the_demo_takes_under_a_minute(second: dict[str, Any]) -> None:
     assert second["seconds"] < 60
 
 
-def test_what_it_says_to_try_next_works(project: Path, second: dict[str, Any]) -> None:
+def test_the_next_steps_work(project: Path, second: dict[str, Any]) -> None:
     (show,) = (step for step in second["next"] if step.startswith("cqrs show"))
     try:
         command = [sys.executable, "-m", *show.replace("cqrs", "cqrs_cli", 1).split(), "-o", "json"]

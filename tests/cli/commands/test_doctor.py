@@ -52,7 +52,7 @@ def doctor(root: Path, capfd: pytest.CaptureFixture[str]) -> Doctor:
     return Doctor(capfd)
 
 
-def test_a_fresh_project_is_well_and_its_broker_stays_down(doctor: Doctor, root: Path) -> None:
+def test_fresh_projects_pass_without_a_broker(doctor: Doctor, root: Path) -> None:
     assert doctor() == 0
     assert [doctor.of(name)[0][0] for name in ("java", "python", "spark", "settings", "state")] == ["ok"] * 5
     assert doctor.of("aggregates") == [("ok", "counter")]
@@ -61,7 +61,7 @@ def test_a_fresh_project_is_well_and_its_broker_stays_down(doctor: Doctor, root:
     assert not (root / ".cqrs").exists()
 
 
-def test_settings_are_shown_with_their_origins_and_without_secrets(doctor: Doctor, root: Path) -> None:
+def test_settings_have_origins_and_no_secrets(doctor: Doctor, root: Path) -> None:
     (root / "client.properties").write_text("client.id=me\nsasl.password=hunter2\n")
     (root / "cqrs.toml").write_text('partitions = 7\ncommand_config = "client.properties"\n')
     assert doctor("--topic-prefix", "x.") == 0
@@ -72,15 +72,13 @@ def test_settings_are_shown_with_their_origins_and_without_secrets(doctor: Docto
     assert "hunter2" not in json.dumps(doctor.document)
 
 
-def test_a_misspelt_variable_is_pointed_out(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_misspelt_variables_are_pointed_out(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_BOOTSTRAP_SERVERS", "kafka:9092")
     assert doctor() == 0
     assert ("warn", "the environment variable CQRS_BOOTSTRAP_SERVERS is no setting") in doctor.of("settings")
 
 
-def test_without_java_it_exits_4_and_looks_at_the_rest(
-    doctor: Doctor, monkeypatch: pytest.MonkeyPatch, root: Path
-) -> None:
+def test_missing_java_exits_4(doctor: Doctor, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(root))
     assert doctor() == 4
@@ -88,20 +86,20 @@ def test_without_java_it_exits_4_and_looks_at_the_rest(
     assert doctor.of("state")[0][0] == "ok"
 
 
-def test_bad_settings_exit_3_and_the_machine_is_looked_at(doctor: Doctor, root: Path) -> None:
+def test_bad_settings_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "cqrs.toml").write_text("partition = 3")
     assert doctor() == 3
     assert doctor.of("settings") == [("fail", f"{root / 'cqrs.toml'}: unknown setting 'partition'")]
     assert doctor.of("java")[0][0] == "ok"
 
 
-def test_a_state_folder_that_cannot_be_written_exits_3(doctor: Doctor, root: Path) -> None:
+def test_readonly_state_folders_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "cqrs.toml").write_text('state_dir = "cqrs.toml/state"')
     assert doctor() == 3
     assert doctor.of("state")[0][0] == "fail"
 
 
-def test_an_aggregate_that_cannot_be_loaded_exits_3(doctor: Doctor, root: Path) -> None:
+def test_broken_aggregates_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "aggregates" / "broken.py").write_text("decide = 1/0\n")
     assert doctor() == 3
     assert "broken.py" in doctor.of("aggregates")[0][1]
@@ -115,9 +113,7 @@ def test_an_unreachable_broker_exits_4(doctor: Doctor) -> None:
 @pytest.mark.parametrize(
     ("toml", "arguments"), [("partitions = 0", []), ("", ["-b", "127.0.0.1:1"]), ("partition = 3", [])]
 )
-def test_no_hint_of_the_doctor_leads_to_the_doctor(
-    doctor: Doctor, root: Path, toml: str, arguments: list[str]
-) -> None:
+def test_hints_never_lead_back_here(doctor: Doctor, root: Path, toml: str, arguments: list[str]) -> None:
     (root / "cqrs.toml").write_text(toml)
     assert doctor(*arguments) in (3, 4)
     hints = [check["hint"] for check in doctor.document["checks"] if check["status"] == "fail"]
@@ -125,7 +121,7 @@ def test_no_hint_of_the_doctor_leads_to_the_doctor(
 
 
 @pytest.mark.kafka
-def test_missing_topics_exit_3_and_sound_ones_0(doctor: Doctor, connection: Connection, prefix: str) -> None:
+def test_only_missing_topics_exit_3(doctor: Doctor, connection: Connection, prefix: str) -> None:
     broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
     assert doctor(*broker) == 3
     assert doctor.of("topics")[0][0] == "fail"
@@ -137,7 +133,7 @@ def test_missing_topics_exit_3_and_sound_ones_0(doctor: Doctor, connection: Conn
 
 
 @pytest.mark.kafka
-def test_every_mistake_in_the_topics_is_listed(doctor: Doctor, connection: Connection, prefix: str) -> None:
+def test_every_topic_mistake_is_listed(doctor: Doctor, connection: Connection, prefix: str) -> None:
     with Admin(connection) as admin:
         topics = Topics("counter", prefix)
         admin.create(topics.commands, 4, 1, {"message.timestamp.type": "CreateTime"})
@@ -147,9 +143,7 @@ def test_every_mistake_in_the_topics_is_listed(doctor: Doctor, connection: Conne
 
 
 @pytest.mark.kafka
-def test_an_open_transaction_that_still_may_end_is_no_failure(
-    doctor: Doctor, connection: Connection, prefix: str
-) -> None:
+def test_young_transactions_are_not_failures(doctor: Doctor, connection: Connection, prefix: str) -> None:
     topics = Topics("counter", prefix)
     with Admin(connection) as admin:
         ensure_topics(admin, topics, TopicPlan())

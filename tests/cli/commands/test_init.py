@@ -45,7 +45,7 @@ def results(document: Any) -> dict[str, str]:
 
 
 @pytest.mark.kafka
-def test_all_aggregates_get_their_topics_when_none_is_named(init: Said) -> None:
+def test_init_creates_all_topics(init: Said) -> None:
     status, document = init()
     assert status == 0
     assert len(results(document)) == 8
@@ -54,7 +54,7 @@ def test_all_aggregates_get_their_topics_when_none_is_named(init: Said) -> None:
 
 
 @pytest.mark.kafka
-def test_only_the_aggregates_named_get_topics(init: Said) -> None:
+def test_init_creates_named_topics_only(init: Said) -> None:
     _, document = init("counter", "counter", "--partitions", "2")
     assert list(results(document)) == [
         f"counter.{kind}" for kind in ("commands", "events", "outcomes", "dead-letters")
@@ -63,7 +63,7 @@ def test_only_the_aggregates_named_get_topics(init: Said) -> None:
 
 
 @pytest.mark.kafka
-def test_a_dry_run_says_what_it_would_do_and_does_nothing(init: Said) -> None:
+def test_dry_runs_change_nothing(init: Said) -> None:
     for _ in range(2):
         status, document = init("counter", "--dry-run")
         assert (status, document["dry_run"]) == (0, True)
@@ -71,7 +71,7 @@ def test_a_dry_run_says_what_it_would_do_and_does_nothing(init: Said) -> None:
 
 
 @pytest.mark.kafka
-def test_growing_partitions_exits_3_and_says_why(init: Said) -> None:
+def test_growing_partitions_exits_3(init: Said) -> None:
     init("counter")
     assert init("counter", "--partitions", "4")[0] == 0
     status, document = init("counter", "--partitions", "8")
@@ -79,7 +79,7 @@ def test_growing_partitions_exits_3_and_says_why(init: Said) -> None:
     assert "have 4 partitions, not 8: their number is fixed for life" in document["error"]["message"]
 
 
-def test_a_dry_run_does_not_start_the_embedded_broker(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_dry_runs_start_no_broker(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "--dry-run", "--partitions", "3", "-o", "json"]) == 0
     said = capfd.readouterr()
     document = json.loads(said.out)
@@ -104,14 +104,14 @@ def test_a_project_without_aggregates_exits_2(
     assert "there are no aggregates in" in capfd.readouterr().err
 
 
-def test_a_secret_for_spark_exits_2_unrepeated(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_spark_secrets_are_not_repeated(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "-b", "127.0.0.1:1", "--conf", "spark.authenticate.secret=hunter2"]) == 2
     said = capfd.readouterr().err
     assert "SPARK_CONF_DIR" in said
     assert "hunter2" not in said
 
 
-def test_an_unreachable_broker_exits_4_in_one_line(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_unreachable_brokers_take_one_line(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "-q", "-b", "127.0.0.1:1"]) == 4
     said = capfd.readouterr()
     assert said.out == ""
@@ -119,9 +119,7 @@ def test_an_unreachable_broker_exits_4_in_one_line(root: Path, capfd: pytest.Cap
     assert said.err.startswith("error: no answer from Kafka at 127.0.0.1:1 (connection refused); ")
 
 
-def test_a_secret_as_a_flag_exits_2_and_an_unknown_property_3(
-    root: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_secret_flags_and_unknown_properties_fail(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["init", "-X", "sasl.password=hunter2"]) == 2
     assert main(["init", "-b", "127.0.0.1:1", "-X", "max.poll.recrods=5"]) == 3
     said = capfd.readouterr().err

@@ -13,9 +13,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_status_of_a_stopped_broker_is_printed_and_exits_4(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_status_of_stopped_brokers_exits_4(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["kafka", "status", "-o", "json"]) == 4
     document = json.loads(capfd.readouterr().out)
     assert document["running"] is False
@@ -23,7 +21,7 @@ def test_the_status_of_a_stopped_broker_is_printed_and_exits_4(
     assert document["data"] == str(project / ".cqrs/kafka/data")
 
 
-def test_stopping_what_does_not_run_is_no_error(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_stopping_twice_is_fine(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["kafka", "stop", "-q"]) == 0
     assert capfd.readouterr().out == "the embedded Kafka was not running\n"
 
@@ -34,16 +32,14 @@ def test_another_broker_is_refused(project: Path, command: str, capfd: pytest.Ca
     assert capfd.readouterr().err.endswith("is about the embedded broker of this project; leave out -b\n")
 
 
-def test_with_settings_that_cannot_be_read_nothing_is_begun(
-    project: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_unreadable_settings_start_nothing(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (project / "cqrs.toml").write_text("partitions =")
     assert main(["kafka", "stop"]) == 3
     said = capfd.readouterr()
     assert (said.out, said.err.startswith(f"error: {project / 'cqrs.toml'} cannot be read: ")) == ("", True)
 
 
-def test_without_java_a_start_exits_4_and_says_what_to_install(
+def test_start_without_java_exits_4(
     project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -53,7 +49,7 @@ def test_without_java_a_start_exits_4_and_says_what_to_install(
 
 
 @pytest.mark.kafka
-def test_a_running_broker_says_where_it_is(
+def test_running_brokers_say_where(
     kafka_root: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (kafka_root / "cqrs.toml").touch()

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.kafka
 @pytest.mark.parametrize(
     "command", [("show", "counter", "c"), ("tail", "counter", "events"), ("status", "counter")]
 )
-def test_missing_topics_end_with_3_and_the_command_that_makes_these(
+def test_missing_topics_end_with_3(
     on_broker: Cqrs, command: tuple[str, ...], connection: Connection, prefix: str
 ) -> None:
     said = on_broker(*command)

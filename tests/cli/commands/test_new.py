@@ -10,7 +10,7 @@ from cqrs_cli.cli.main import main
 from cqrs_cli.settings.settings import load_settings
 
 
-def test_a_new_project_has_an_aggregate_its_test_and_settings(tmp_path: Path) -> None:
+def test_new_projects_have_all_files(tmp_path: Path) -> None:
     assert main(["new", str(tmp_path / "shop")]) == 0
     made = {
         str(path.relative_to(tmp_path / "shop")) for path in (tmp_path / "shop").rglob("*") if path.is_file()
@@ -18,7 +18,7 @@ def test_a_new_project_has_an_aggregate_its_test_and_settings(tmp_path: Path) ->
     assert made == set(scaffold.FILES)
 
 
-def test_what_to_do_next_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_next_steps_are_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     main(["new", str(tmp_path / "my shop")])
     lines = [line.strip() for line in capfd.readouterr().out.splitlines()]
     assert lines[-5:] == [
@@ -30,7 +30,7 @@ def test_what_to_do_next_is_said(tmp_path: Path, capfd: pytest.CaptureFixture[st
     ]
 
 
-def test_the_present_folder_will_do_if_it_is_empty(
+def test_empty_present_folders_will_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -40,12 +40,12 @@ def test_the_present_folder_will_do_if_it_is_empty(
     assert document["files"] == list(scaffold.FILES)
 
 
-def test_the_readme_bears_the_name_of_the_folder(tmp_path: Path) -> None:
+def test_readme_bears_the_folders_name(tmp_path: Path) -> None:
     scaffold.create(tmp_path / "shop")
     assert (tmp_path / "shop" / "README.md").read_text().startswith("# shop\n")
 
 
-def test_the_new_aggregate_can_be_loaded_and_the_settings_read(tmp_path: Path) -> None:
+def test_new_aggregates_and_settings_load(tmp_path: Path) -> None:
     scaffold.create(tmp_path)
     settings = load_settings({}, tmp_path / "tests")
     assert settings.root == tmp_path
@@ -55,7 +55,7 @@ def test_the_new_aggregate_can_be_loaded_and_the_settings_read(tmp_path: Path) -
     ]
 
 
-def test_the_tests_of_a_new_project_pass(tmp_path: Path) -> None:
+def test_a_new_projects_tests_pass(tmp_path: Path) -> None:
     scaffold.create(tmp_path)
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, capture_output=True, text=True
@@ -65,25 +65,25 @@ def test_the_tests_of_a_new_project_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"], ["mypy", "--strict"]])
-def test_the_code_of_a_new_project_is_clean(tmp_path: Path, tool: list[str]) -> None:
+def test_a_new_projects_code_is_clean(tmp_path: Path, tool: list[str]) -> None:
     scaffold.create(tmp_path)
     done = subprocess.run([sys.executable, "-m", *tool, "."], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
-def test_a_folder_that_is_not_empty_is_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_folders_with_files_are_left_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "mine").touch()
     assert main(["new", str(tmp_path)]) == 2
     assert capfd.readouterr().err == f"error: {tmp_path} is not empty; name a new folder, or an empty one\n"
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_files_are_refused_as_folders(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
     assert main(["new", str(tmp_path / "mine")]) == 2
 
 
 @pytest.mark.parametrize("place", ["/proc/shop", "/dev/null/shop"])
-def test_where_nothing_can_be_written_exit_3_says_so(place: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_folders_exit_3(place: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["new", place]) == 3
     assert capfd.readouterr().err.startswith("error: cannot write /")

@@ -30,9 +30,7 @@ def line(subject: str, command: str = "Open", **data: object) -> str:
     return json.dumps({"type": f"bank_account.{command}", "subject": subject, "data": data}) + "\n"
 
 
-def test_a_command_is_appended_where_its_key_belongs(
-    on_broker: Cqrs, connection: Connection, prefix: str
-) -> None:
+def test_commands_go_where_keys_belong(on_broker: Cqrs, connection: Connection, prefix: str) -> None:
     sent = on_broker("send", "bank_account", "acc-42", "Deposit", "amount=100", "-o", "json").document
     assert uuid.UUID(sent["id"]).version == 7
     assert sent["partition"] == partition_for("murmur2", b"acc-42", 2)
@@ -48,7 +46,7 @@ def test_a_command_is_appended_where_its_key_belongs(
     assert json.loads(record.value or b"")["id"] == sent["id"]
 
 
-def test_without_topics_it_says_what_to_do(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
+def test_missing_topics_name_the_remedy(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
     said = cqrs("send", "counter", "c", "Increment", *place)
     assert said.status == 3
@@ -70,9 +68,7 @@ def test_waiting_prints_the_outcome(on_broker: Cqrs, owner: Owner) -> None:
     assert said.document["subject"] == "a"
 
 
-def test_a_refusal_ends_with_7_and_a_duplicate_of_what_was_accepted_with_0(
-    on_broker: Cqrs, owner: Owner
-) -> None:
+def test_refusals_end_with_7(on_broker: Cqrs, owner: Owner) -> None:
     deposit = ("send", "bank_account", "a", "Deposit", "amount=1", "--wait", "--id")
     with owner.deciding():
         refused = on_broker(*deposit, "1")
@@ -85,7 +81,7 @@ def test_a_refusal_ends_with_7_and_a_duplicate_of_what_was_accepted_with_0(
     assert accepted_again.out.startswith("duplicate")
 
 
-def test_no_outcome_in_time_ends_with_8_and_the_id_to_send_again_with(on_broker: Cqrs) -> None:
+def test_missing_outcomes_end_with_8(on_broker: Cqrs) -> None:
     waited = ("send", "bank_account", "a", "Open", "owner=Ada", "--wait", "--timeout", "100ms")
     said = on_broker(*waited)
     assert (said.status, said.out) == (8, "")
@@ -97,9 +93,7 @@ def test_no_outcome_in_time_ends_with_8_and_the_id_to_send_again_with(on_broker:
     assert [record["message"]["id"] for record in sent] == error["without_outcome"] * 2
 
 
-def test_of_many_without_an_outcome_the_first_are_named_and_json_has_all(
-    on_broker: Cqrs, tmp_path: Path
-) -> None:
+def test_json_names_all_missing_outcomes(on_broker: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "many.ndjson").write_text("".join(line(f"a{n}", owner="x") for n in range(5)))
     waited = ("send", "--file", "many.ndjson", "--wait", "--timeout", "100ms")
     assert on_broker(*waited).err.rstrip().endswith(" and 2 more (-o json lists all)")
@@ -111,7 +105,7 @@ def test_of_many_without_an_outcome_the_first_are_named_and_json_has_all(
 
 
 @pytest.mark.parametrize("ending", [KeyboardInterrupt(), UnavailableError("no broker", "start one")])
-def test_whoever_stops_waiting_is_told_the_id(
+def test_stopping_the_wait_names_the_id(
     cqrs: Cqrs,
     on_broker: Cqrs,
     connection: Connection,
@@ -128,7 +122,7 @@ def test_whoever_stops_waiting_is_told_the_id(
     assert "sending again with the same id is safe: --id id-7\n" in said.err
 
 
-def test_the_outcome_of_another_command_is_not_taken_for_ours(on_broker: Cqrs, owner: Owner) -> None:
+def test_other_commands_outcomes_are_ignored(on_broker: Cqrs, owner: Owner) -> None:
     on_broker("send", "bank_account", "a", "Open", "owner=Ada")
     with owner.deciding():
         said = on_broker("send", "bank_account", "a", "Close", "--wait", "-o", "json")
@@ -141,7 +135,7 @@ def test_a_file_is_sent_and_counted(on_broker: Cqrs, tmp_path: Path) -> None:
     assert (sent["sent"], sent["aggregates"]) == (3000, {"bank_account": 3000})
 
 
-def test_one_command_is_no_commands(on_broker: Cqrs, tmp_path: Path) -> None:
+def test_one_command_is_counted_singular(on_broker: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "one.ndjson").write_text(line("a", owner="x"))
     assert on_broker("send", "--file", "one.ndjson").out.startswith("sent 1 command in ")
 
@@ -157,7 +151,7 @@ def test_a_file_can_be_waited_for(on_broker: Cqrs, owner: Owner, tmp_path: Path)
     assert sum(outcome["data"]["status"] == "accepted" for outcome in said.lines) == 3000
 
 
-def test_a_bad_line_ends_with_2_after_those_before_it(on_broker: Cqrs, tmp_path: Path) -> None:
+def test_bad_lines_end_with_2(on_broker: Cqrs, tmp_path: Path) -> None:
     (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n" + line("b", owner="x"))
     said = on_broker("send", "--file", "bad.ndjson")
     assert said.status == 2
@@ -166,7 +160,7 @@ def test_a_bad_line_ends_with_2_after_those_before_it(on_broker: Cqrs, tmp_path:
     assert len(on_broker("tail", "bank_account", "commands", "-o", "json").lines) == 1
 
 
-def test_what_was_sent_before_a_bad_line_is_waited_for(on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
+def test_lines_before_bad_ones_are_awaited(on_broker: Cqrs, owner: Owner, tmp_path: Path) -> None:
     (tmp_path / "bad.ndjson").write_text(line("a", owner="x") + "{}\n")
     with owner.deciding():
         said = on_broker("send", "--file", "bad.ndjson", "--wait", "-o", "json")

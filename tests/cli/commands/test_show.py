@@ -7,13 +7,13 @@ from tests.cli.conftest import Cqrs
 pytestmark = pytest.mark.kafka
 
 
-def test_show_folds_the_events_of_one_aggregate(decided: Cqrs) -> None:
+def test_show_folds_one_aggregates_events(decided: Cqrs) -> None:
     shown = decided("show", "bank_account", "a", "-o", "json").document
     assert (shown["aggregate"], shown["id"], shown["version"]) == ("bank_account", "a", 3)
     assert shown["state"] == {"owner": "Ada", "balance": 70, "closed": False}
 
 
-def test_show_at_a_version_and_at_a_time(decided: Cqrs) -> None:
+def test_show_at_version_or_time(decided: Cqrs) -> None:
     history = decided("show", "bank_account", "a", "--history", "-o", "json").document["history"]
     assert [event["type"] for event in history] == [
         f"bank_account.{t}" for t in ("Opened", "Deposited", "Withdrawn")
@@ -23,12 +23,12 @@ def test_show_at_a_version_and_at_a_time(decided: Cqrs) -> None:
         assert (shown["version"], shown["state"]["balance"]) == (2, 100)
 
 
-def test_show_of_what_does_not_exist_has_version_0(decided: Cqrs) -> None:
+def test_unknown_aggregates_have_version_0(decided: Cqrs) -> None:
     said = decided("show", "bank_account", "nobody", "-o", "json")
     assert (said.status, said.document["version"]) == (0, 0)
 
 
-def test_show_of_a_version_to_come_ends_with_2(decided: Cqrs) -> None:
+def test_showing_future_versions_ends_with_2(decided: Cqrs) -> None:
     said = decided("show", "bank_account", "a", "--at", "9")
     assert (said.status, said.err) == (
         2,
@@ -36,7 +36,7 @@ def test_show_of_a_version_to_come_ends_with_2(decided: Cqrs) -> None:
     )
 
 
-def test_show_finds_what_is_anywhere_when_the_partitioner_is_off(
+def test_show_searches_partitions_without_a_partitioner(
     decided: Cqrs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CQRS_PARTITIONER", "off")

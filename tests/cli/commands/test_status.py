@@ -26,7 +26,7 @@ def test_status_before_anything_is_decided(decided: Cqrs) -> None:
     assert [(p["position"], p["owner"], p["state"]) for p in partitions] == [(None, None, None)] * 2
 
 
-def test_status_shows_the_owners_claim_and_the_shard(
+def test_status_shows_claim_and_shard(
     decided: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     counts = Counts(accepted=4, rejected=1, first=1000, last=3000)
@@ -46,7 +46,7 @@ def test_status_shows_the_owners_claim_and_the_shard(
     assert (second["owner"], second["state"], status["digest"]) == (None, None, None)
 
 
-def test_a_shard_of_topics_that_had_the_same_name_before_is_not_shown(
+def test_shards_of_earlier_topics_are_hidden(
     decided: Cqrs, connection: Connection, prefix: str, tmp_path: Path
 ) -> None:
     claimed(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
@@ -55,13 +55,13 @@ def test_a_shard_of_topics_that_had_the_same_name_before_is_not_shown(
     assert status["aggregates"]["bank_account"]["partitions"][0]["state"] is None
 
 
-def test_status_of_all_leaves_out_what_has_no_topics(decided: Cqrs) -> None:
+def test_status_leaves_out_missing_topics(decided: Cqrs) -> None:
     said = decided("status", "-o", "json")
     assert (said.status, list(said.document["aggregates"])) == (0, ["bank_account"])
     assert said.document["missing"] == ["counter", "order", "sensor"]
 
 
-def test_status_without_any_topics_ends_with_3(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
+def test_status_without_topics_ends_with_3(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
     said = cqrs("status", "-o", "json", "-b", connection.bootstrap_server, "--topic-prefix", prefix)
     assert (said.status, said.out) == (3, "")
     assert json.loads(said.err)["error"]["message"] == f"topic {prefix}bank_account.commands does not exist"

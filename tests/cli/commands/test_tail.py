@@ -12,7 +12,7 @@ from tests.cli.conftest import Cqrs
 pytestmark = pytest.mark.kafka
 
 
-def test_tail_prints_from_the_beginning_to_the_present_end_in_order(decided: Cqrs) -> None:
+def test_tail_prints_everything_in_order(decided: Cqrs) -> None:
     lines = decided("tail", "bank_account", "commands", "-o", "json").lines
     assert [set(line) >= {"partition", "offset", "timestamp", "key", "message"} for line in lines] == [
         True
@@ -21,13 +21,13 @@ def test_tail_prints_from_the_beginning_to_the_present_end_in_order(decided: Cqr
     assert [line["key"] for line in lines] == ["a", "b", "a", "a", "b", "b", "x"]
 
 
-def test_tail_shows_why_a_letter_is_dead(decided: Cqrs) -> None:
+def test_tail_explains_dead_letters(decided: Cqrs) -> None:
     (line,) = decided("tail", "bank_account", "dead-letters", "-o", "json").lines
     assert (line["message"], line["encoding"]) == ("/w==", "base64")
     assert line["headers"]["cqrs.reason"] == "INVALID_ENVELOPE"
 
 
-def test_tail_has_the_last_or_the_first_so_many(decided: Cqrs) -> None:
+def test_tail_limits_the_record_count(decided: Cqrs) -> None:
     def keys(*arguments: str) -> list[str]:
         return [
             line["key"]
@@ -41,7 +41,7 @@ def test_tail_has_the_last_or_the_first_so_many(decided: Cqrs) -> None:
     assert keys("-n", "0") == keys("--from", "end") == keys("--aggregate-id", "nobody") == []
 
 
-def test_tail_begins_at_an_offset_or_a_time(decided: Cqrs) -> None:
+def test_tail_begins_at_offset_or_time(decided: Cqrs) -> None:
     whole = decided("tail", "bank_account", "outcomes", "-o", "json").lines
     from_offset = decided("tail", "bank_account", "outcomes", "-o", "json", "--from", "1").lines
     assert from_offset == [line for line in whole if line["offset"] >= 1]
@@ -50,7 +50,7 @@ def test_tail_begins_at_an_offset_or_a_time(decided: Cqrs) -> None:
     assert from_time == [line for line in whole if line["message"]["time"] >= time]
 
 
-def test_tail_shows_the_record_of_a_place(decided: Cqrs) -> None:
+def test_tail_shows_one_places_record(decided: Cqrs) -> None:
     whole = decided("tail", "bank_account", "commands", "-o", "json").lines
     for record in whole:
         place = ("--partition", str(record["partition"]), "--from", str(record["offset"]), "-n", "1")
@@ -59,7 +59,7 @@ def test_tail_shows_the_record_of_a_place(decided: Cqrs) -> None:
     assert decided("tail", "bank_account", "commands", "-o", "json", *both).lines == whole
 
 
-def test_tail_of_a_partition_that_does_not_exist_ends_with_2(decided: Cqrs, prefix: str) -> None:
+def test_tailing_unknown_partitions_ends_with_2(decided: Cqrs, prefix: str) -> None:
     said = decided("tail", "bank_account", "events", "--partition", "2")
     assert (said.status, said.err) == (
         2,
@@ -67,7 +67,7 @@ def test_tail_of_a_partition_that_does_not_exist_ends_with_2(decided: Cqrs, pref
     )
 
 
-def test_tail_of_one_aggregates_events(decided: Cqrs) -> None:
+def test_tail_filters_by_aggregate_id(decided: Cqrs) -> None:
     said = decided("tail", "bank_account", "events", "--aggregate-id", "b")
     assert [text.split("  ", 3)[3] for text in said.out.splitlines()] == [
         'v1  bank_account.Opened  {"owner":"Bob"}',
@@ -75,7 +75,7 @@ def test_tail_of_one_aggregates_events(decided: Cqrs) -> None:
     ]
 
 
-def test_tail_follows_what_comes(decided: Cqrs, connection: Connection, prefix: str) -> None:
+def test_tail_follows_new_records(decided: Cqrs, connection: Connection, prefix: str) -> None:
     place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix, "-o", "json")
     arguments = ("tail", "bank_account", "commands", "-f", "--from", "beginning", "-n", "8", *place)
     with subprocess.Popen([sys.executable, "-m", "cqrs_cli", *arguments], stdout=subprocess.PIPE) as follower:

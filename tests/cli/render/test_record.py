@@ -19,7 +19,7 @@ def shown(value: bytes | None, **more: Any) -> Any:
     return json.loads(written)
 
 
-def test_a_record_is_shown_with_its_place() -> None:
+def test_records_are_shown_with_their_place() -> None:
     assert shown(b'{"a":1}') == {
         "partition": 1,
         "offset": 7,
@@ -47,25 +47,25 @@ def test_any_value_is_shown_safely(value: bytes | None, message: object, encodin
     assert (shown(value)["message"], shown(value).get("encoding")) == (message, encoding)
 
 
-def test_a_key_that_is_no_utf8_is_shown_as_base64() -> None:
+def test_binary_keys_are_shown_as_base64() -> None:
     assert record_document(0, Record(0, 0, b"\xfe", b"1"))["keyencoding"] == "base64"
 
 
-def test_only_headers_that_say_something_are_shown() -> None:
+def test_plain_content_types_are_not_shown() -> None:
     assert "headers" not in shown(EVENT, headers=HEADERS)
     assert shown(EVENT, headers=[("a", b"1"), ("a", b"2")])["headers"] == {"a": "2"}
 
 
-def test_text_has_what_matters_of_an_event() -> None:
+def test_text_sums_up_an_event() -> None:
     said = record_line(1, Record(7, 1000, b"acc", EVENT))
     assert said == '1970-01-01T00:00:01.000Z  1/7  acc  v3  a.Opened  {"owner":"Ada"}'
 
 
-def test_text_has_what_matters_of_an_outcome() -> None:
+def test_text_sums_up_an_outcome() -> None:
     assert record_line(1, Record(7, 1000, b"acc", OUTCOME)).endswith("acc  a.Open.rejected  v0  NOT_FOUND")
 
 
-def test_text_says_why_a_letter_is_dead() -> None:
+def test_text_explains_a_dead_letter() -> None:
     headers: Headers = [("cqrs.reason", b"INVALID_ENVELOPE"), ("cqrs.message", b"no JSON")]
     assert record_line(1, Record(7, 1000, None, b"\xff", headers)).endswith(
         "null  INVALID_ENVELOPE: no JSON  \\xff"
