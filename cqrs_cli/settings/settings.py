@@ -9,19 +9,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
+    BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     PrivateAttr,
     ValidationError,
     ValidationInfo,
     field_validator,
-)
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
 )
 
 from cqrs_cli.errors import ConfigurationError
@@ -82,16 +77,10 @@ Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0
 Retention = Annotated[timedelta | None, BeforeValidator(_retention)]
 
 
-class Settings(BaseSettings):
-    """What a user can set. Frozen; built by `load`, which knows the origins. Durations are `timedelta`s."""
+class Settings(BaseModel):
+    """All that a user can set. Frozen; `load_settings` builds it and knows the origins. Durations are `timedelta`s."""
 
-    model_config = SettingsConfigDict(
-        frozen=True,
-        extra="forbid",
-        hide_input_in_errors=True,
-        env_prefix=sources.ENV_PREFIX,
-        env_ignore_empty=True,
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     root: Path
     bootstrap_server: Annotated[str, AfterValidator(_servers)] | None = Field(
@@ -102,7 +91,7 @@ class Settings(BaseSettings):
     command_config: Path | None = Field(
         None, description="A file of Java client properties: TLS, logins, `bootstrap.servers`."
     )
-    properties: Annotated[dict[str, str], NoDecode, BeforeValidator(_flat)] = Field(
+    properties: Annotated[dict[str, str], BeforeValidator(_flat)] = Field(
         {}, description="Single client properties over those of `command_config`; no secrets."
     )
     topic_prefix: str = Field(
@@ -131,17 +120,6 @@ class Settings(BaseSettings):
     master: str = Field("local[*]", pattern=r"^[^\x00-\x1f]+$", description="Where Spark runs.")
 
     _origins: dict[str, str] = PrivateAttr(default_factory=dict)
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        *others: PydanticBaseSettingsSource,
-        **named: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what the caller passes: `load` merges the places itself, to know which value came from where."""
-        return (init_settings,)
 
     @field_validator("properties")
     @classmethod
@@ -183,10 +161,9 @@ def load_settings(flags: Mapping[str, object], cwd: Path | None = None) -> Setti
     cwd = (cwd or Path.cwd()).absolute()
     root, files = sources.project_sources(cwd)
     names = set(Settings.model_fields) - {"root"}
-    for layer in files:
-        _refuse_unknown(layer, names)
-    environment = EnvSettingsSource(Settings)()
-    ordered = [sources.flag_source(flags, cwd), sources.environment_source(environment, cwd), *files]
+    for source in files:
+        _refuse_unknown(source, names)
+    ordered = [sources.flag_source(flags, cwd), sources.environment_source(names, cwd), *files]
     values, found = _merge(ordered)
     try:
         settings = Settings(root=root, **values)
@@ -207,43 +184,43 @@ def origins(settings: Settings) -> dict[str, str]:
 
 
 def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
-    """One value per setting, the highest layer's, and its origin. Client properties are merged one by one."""
+    """One value per setting, the highest source's, and its origin. Client properties are merged one by one."""
     values: dict[str, Any] = {}
     found: dict[str, str] = {}
-    for layer in reversed(ordered):
-        for name, value in layer.values.items():
-            found_here = layer.origin(name)
+    for source in reversed(ordered):
+        for name, value in source.values.items():
+            found_here = source.origin(name)
             try:
                 if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
-                    value = sources.path(layer.folder, value)
+                    value = sources.resolve_path(source.folder, value)
                 elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
                     value = {**dict(_entries("", values[name])), **dict(_entries("", value))}
                     found_here = f"{found_here}, {found[name]}"
             except ValueError as error:
-                raise layer.error(f"{layer.origin(name)}: {name}: {error}", "mend it") from None
+                raise source.error(f"{source.origin(name)}: {name}: {error}", "correct it") from None
             found[name] = found_here
             values[name] = value
     return values, found
 
 
-def _refuse_unknown(layer: Source, names: set[str]) -> None:
-    for name in layer.values:
+def _refuse_unknown(source: Source, names: set[str]) -> None:
+    for name in source.values:
         if name not in names:
             close = difflib.get_close_matches(name, names, 1)
             hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(sorted(names))}"
-            raise ConfigurationError(f"{layer.origin(name)}: unknown setting {name!r}", hint)
+            raise ConfigurationError(f"{source.origin(name)}: unknown setting {name!r}", hint)
 
 
 def _refusal(error: ValidationError, ordered: list[Source]) -> Exception:
     """The first bad value as an error that names its place."""
     first = error.errors(include_url=False, include_input=False)[0]
     name = str(first["loc"][0])
-    layer = next((layer for layer in ordered if name in layer.values), ordered[0])
+    source = next((source for source in ordered if name in source.values), ordered[0])
     reason = str(first["msg"]).removeprefix("Value error, ")
     default = Settings.model_fields[name].default
     shown = show_duration(default) if isinstance(default, timedelta) else default
     hint = "change it there, or leave it out" + (f": the default is {shown}" if shown else "")
-    return layer.error(f"{layer.origin(name)}: {name}: {reason}", hint)
+    return source.error(f"{source.origin(name)}: {name}: {reason}", hint)
 
 
 def _server_of(command_config: Path) -> str | None:

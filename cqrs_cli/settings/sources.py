@@ -1,8 +1,9 @@
-"""The places settings come from, read but not yet judged; each layer knows how to name the origin of a value."""
+"""The places settings come from, read but not yet judged; each source names the origin of its values."""
 
+import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,9 +50,14 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value.strip()
 
 
-def environment_source(found: Mapping[str, Any], cwd: Path) -> Source:
-    """What `CQRS_<NAME>` variables say. `CQRS_PROPERTIES` holds one key=value a line; the root is not a setting."""
-    values = {name: value for name, value in found.items() if name != "root"}
+def environment_source(names: Iterable[str], cwd: Path) -> Source:
+    """The values of the `CQRS_<NAME>` variables; an empty one is not given. `CQRS_PROPERTIES` holds one key=value a
+    line.
+    """
+    given = {name.upper(): value for name, value in os.environ.items()}
+    values: dict[str, Any] = {
+        name: value for name in names if (value := given.get(f"{ENV_PREFIX}{name.upper()}"))
+    }
     if "properties" in values:
         try:
             values["properties"] = parse_properties(values["properties"])
@@ -61,10 +67,10 @@ def environment_source(found: Mapping[str, Any], cwd: Path) -> Source:
 
 
 def project_sources(cwd: Path) -> tuple[Path, list[Source]]:
-    """The project's root, and the layers of its files: the nearest folder with cqrs.toml or [tool.cqrs], else `cwd`."""
+    """The project's root, the nearest folder with cqrs.toml or [tool.cqrs], else `cwd`; and its files as sources."""
     for folder in (cwd, *cwd.parents):
         found = [
-            layer for name in ("cqrs.toml", "pyproject.toml") if (layer := _file(folder / name)) is not None
+            source for name in ("cqrs.toml", "pyproject.toml") if (source := _file(folder / name)) is not None
         ]
         if found:
             return folder, found
@@ -81,7 +87,7 @@ def _file(path: Path) -> Source | None:
         if not whole:
             return None  # a broken pyproject.toml of somebody else's project is not ours to judge
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
-        raise ConfigurationError(f"{path} cannot be read: {reason}", "mend the file") from None
+        raise ConfigurationError(f"{path} cannot be read: {reason}", "correct the file") from None
     if not whole:
         tool = table.get("tool")
         table = tool.get("cqrs") if isinstance(tool, dict) else None
@@ -114,7 +120,7 @@ def command_config(path: Path) -> dict[str, str]:
     return held
 
 
-def path(folder: Path, value: str | Path) -> Path:
+def resolve_path(folder: Path, value: str | Path) -> Path:
     """Relative to `folder`; raises `ValueError` for what no file system knows."""
     if "\0" in str(value):
         raise ValueError("a path holds no NUL")
