@@ -5,15 +5,14 @@ import pkgutil
 import re
 import runpy
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from cqrs_cli.core import decide
 from cqrs_cli.core.messages import command as envelope
-from cqrs_cli.core.messages import event, expected_version, outcome
+from cqrs_cli.core.messages import event, outcome
+from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.run.progress import STATUSES
 from tests.support import ROOT
 
 DOCUMENTS = [
@@ -63,11 +62,6 @@ def test_the_list_of_pins_is_fresh() -> None:
 
 
 MESSAGES = (ROOT / "docs/messages.md").read_text(encoding="utf-8")
-REASONS = {
-    *get_args(envelope.Reason),
-    *get_args(expected_version.Reason),
-    *re.findall(r'_reject\(verdict, "(\w+)"', inspect.getsource(decide)),
-}
 MESSAGE_TYPES = (
     envelope.CommandEnvelope,
     event.EventEnvelope,
@@ -77,9 +71,38 @@ MESSAGE_TYPES = (
 )
 
 
-def test_every_reason_has_its_row() -> None:
-    assert set(re.findall(r"^\| `([A-Z_]+)` \| (?:rejected|failed) \|", MESSAGES, re.MULTILINE)) == REASONS
-    assert {"BUSINESS_RULE", "EXPIRED", "ID_REUSED"} < REASONS
+def rows(header: str) -> list[str]:
+    """The rows of the table whose header begins like this."""
+    _, _, table = MESSAGES.partition(f"\n{header}")
+    return table.partition("\n\n")[0].splitlines()[2:]
+
+
+def test_table_of_statuses_is_fresh() -> None:
+    forgotten = {reason.status: reason.name for reason in Reason if not reason.remembered}
+    expected = []
+    for name, status in STATUSES.items():
+        but = f", but for `{forgotten[name]}`" if name in forgotten else ""
+        expected.append(f"| `{name}` | {status.meaning} | {'yes' + but if status.remembered else 'no'} |")
+    assert rows("| `status` | meaning |") == expected
+
+
+def test_table_of_reasons_is_fresh() -> None:
+    assert rows("| `reason` | `status` |") == [
+        f"| `{reason.name}` | {reason.status} | {str(reason.retryable).lower()} | {reason.meaning} |"
+        for reason in Reason
+    ]
+
+
+def test_numbered_checks_name_their_reasons() -> None:
+    _, _, text = MESSAGES.partition("### What is checked, in this order")
+    checks = dict(re.findall(r"^(\d+)\. (.*(?:\n   .*)*)", text.partition("\n## ")[0], re.MULTILINE))
+    assert list(checks) == [str(number) for number in range(1, 12)]
+    assert [reason.name for reason in Reason if f"`{reason.name}`" not in checks[str(reason.check)]] == []
+
+
+def test_step_numbers_its_checks_alike() -> None:
+    lines = re.findall(r"  # (\d+)$", inspect.getsource(decide), re.MULTILINE)
+    assert lines == [str(number) for number in range(1, 12)]
 
 
 @pytest.mark.parametrize(

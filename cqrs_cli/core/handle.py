@@ -9,16 +9,18 @@ from cqrs_cli.core.aggregate.decider import Command, Rejected
 from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.context import MAX_BYTES, MAX_EVENTS, Context, OutputRecord
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.messages.command import CommandEnvelope, UndecidableError
+from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.event import WrittenEvent
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.outcome import cut
+from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 
 #: What a record's headers, batch and field overhead take of the broker's limit, in bytes (Kafka's record format v2).
 RECORD_OVERHEAD = 512
 
 
-def decide_one(
+def handle(
     aggregate: Aggregate,
     context: Context,
     record: Record,
@@ -26,12 +28,12 @@ def decide_one(
     command: Command,
     before: Folded | None,
     time: str,
-) -> tuple[list[OutputRecord], Folded] | None:
-    """The events of one command and the state they lead to, None if there are none.
+) -> tuple[list[OutputRecord], Folded | None]:
+    """Check 11: the events of one command and the state they lead to, None if there are no events.
 
     Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
-    then decoded. Raises `Rejected` as `decide` does, and `UndecidableError` for HANDLER_ERROR and TOO_LARGE, in which
-    case none of the events counts.
+    then decoded. Raises `Refused` if `decide` raises `Rejected` (BUSINESS_RULE), and for HANDLER_ERROR and TOO_LARGE:
+    then all of the events are dropped.
     """
     decide, evolve = aggregate.decider.decide, aggregate.decider.evolve
     if before is None:
@@ -44,39 +46,39 @@ def decide_one(
     except KeyboardInterrupt:
         raise
     except Rejected as rejected:
-        raise _worded(rejected) from None
+        raise _business_rule(rejected) from None
     except BaseException as error:  # the aggregate's own code: anything may come
-        raise UndecidableError("HANDLER_ERROR", raised(error)) from error
+        raise Refused(Reason.HANDLER_ERROR, raised(error)) from error
     if not decided:
-        return None
+        return [], None
     if len(decided) > MAX_EVENTS:
-        raise UndecidableError("TOO_LARGE", f"more than {MAX_EVENTS} events")
+        raise Refused(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
     datas: list[tuple[str, bytes]] = []
     try:
         for event in decided:
             kind = aggregate.event_types.get(type(event))
             if kind is None:
-                raise UndecidableError(
-                    "HANDLER_ERROR", f"decide yielded {type(event).__name__}, which is no event"
+                raise Refused(
+                    Reason.HANDLER_ERROR, f"decide yielded {type(event).__name__}, which is no event"
                 )
             data = aggregate.encode_checked(event)
             state = aggregate.round_trip(evolve(state, aggregate.decode_event[kind](data)))
             datas.append((kind, data))
-    except (UndecidableError, KeyboardInterrupt):
+    except (Refused, KeyboardInterrupt):
         raise
     except BaseException as error:  # a `Rejected` too: what is decided is not for `evolve` to refuse
-        raise UndecidableError("HANDLER_ERROR", raised(error)) from error
+        raise Refused(Reason.HANDLER_ERROR, raised(error)) from error
     events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
     count = len(datas)
     return events, Folded(version + count, state, record.offset, count - 1, time)
 
 
-def _worded(rejected: Rejected) -> Rejected:
-    """The same in words that can be written, whatever it was raised with; raises `UndecidableError` if it has none."""
+def _business_rule(rejected: Rejected) -> Refused:
+    """The rejection in words that can be written, whatever it was raised with."""
     try:
-        return Rejected(str(rejected.message), code=str(rejected.code))
+        return Refused(Reason.BUSINESS_RULE, str(rejected.message), code=cut(str(rejected.code)))
     except Exception as error:
-        raise UndecidableError("HANDLER_ERROR", raised(error)) from error
+        return Refused(Reason.HANDLER_ERROR, raised(error))
 
 
 def _write(
@@ -88,7 +90,7 @@ def _write(
     version: int,
     time: str,
 ) -> list[OutputRecord]:
-    """The event records; raises `UndecidableError` (TOO_LARGE) if the broker would refuse one."""
+    """The event records; raises `Refused` (TOO_LARGE) if the broker would refuse one."""
     key, timestamp, subject, cause = record.key, record.timestamp, envelope.subject, envelope.id
     assert key is not None
     count = len(datas)
@@ -117,8 +119,9 @@ def _write(
         )
         total += len(value)
         if len(value) > limit or total > MAX_BYTES:
-            raise UndecidableError(
-                "TOO_LARGE", f"event {index} makes it {total} bytes: the limit is {min(limit, MAX_BYTES)}"
+            raise Refused(
+                Reason.TOO_LARGE,
+                f"event {index} makes it {total} bytes: the limit is {min(limit, MAX_BYTES)}",
             )
         events.append((value, key, timestamp))
     return events

@@ -2,10 +2,6 @@
 
 from typing import NamedTuple, Protocol
 
-#: Decisions with these statuses are remembered; `failed` is not, so that a mended handler may try the id again. Shards
-#: hold their numbers in this order.
-REMEMBERED = ("accepted", "unchanged", "rejected")
-
 
 class StoredState(NamedTuple):
     """An aggregate at rest; `version` ≥ 1, `state` is canonical JSON.

@@ -9,8 +9,9 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.stored import REMEMBERED, DedupEntry
+from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import offset_at, read
@@ -155,9 +156,9 @@ def outcome_of(topics: Topics, partition: int, record: Record) -> OutcomeEnvelop
 def remember(into: dict[tuple[str, str], DedupEntry], outcome: OutcomeEnvelope, timestamp: int) -> None:
     """What deciding remembered, read back from its outcome. An `ID_REUSED` never replaces what is remembered."""
     verdict = outcome.data
-    if outcome.subject is None or outcome.causationid is None or verdict.status not in REMEMBERED:
+    if outcome.subject is None or outcome.causationid is None or not isinstance(verdict.fingerprint, int):
         return
-    if verdict.reason == "ID_REUSED" or not isinstance(verdict.fingerprint, int):
+    if not is_remembered(verdict.status, verdict.reason or None):
         return
     into[outcome.subject, outcome.causationid] = DedupEntry(
         timestamp, verdict.offset, verdict.status, verdict.version, verdict.events, verdict.fingerprint

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope, UndecidableError, read_command
+from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
+from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
 from cqrs_cli.proof.scope import Scope
@@ -32,11 +33,11 @@ def check_outcome(scope: Scope, record: Record, outcome: OutcomeTrace) -> Iterat
         return
     try:
         if not record.key:
-            raise UndecidableError("KEY_MISSING", "")
+            raise Refused(Reason.KEY_MISSING, "")
         envelope = read_command(record)
-    except UndecidableError as error:
-        if outcome.reason != error.reason:
-            yield f"is {outcome.result}, its command {error.reason}"
+    except Refused as refused:
+        if outcome.reason != refused.reason.name:
+            yield f"is {outcome.result}, its command {refused.reason.name}"
         return
     yield from _check_readable(scope, record, record.key, envelope, outcome)
 

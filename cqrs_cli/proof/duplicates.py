@@ -1,6 +1,7 @@
 """An id is decided once within the window, and a repetition points to that decision."""
 
-from cqrs_cli.core.stored import REMEMBERED, DedupEntry
+from cqrs_cli.core.messages.reasons import is_remembered
+from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.proof.decided import DecidedRange, Losses
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings
@@ -49,7 +50,7 @@ class Duplicates:
                 self._points_to_first(command, outcome, outcome.original, before)
             return
         failed = outcome.status == "failed"
-        if not (failed or outcome.status in REMEMBERED) or outcome.reason == "ID_REUSED":
+        if not (failed or is_remembered(outcome.status, outcome.reason)):
             return
         ago = 0 if before is None else self._dedup.clock - before.timestamp
         if before is not None and ago <= self._shortest:

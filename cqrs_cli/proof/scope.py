@@ -36,7 +36,7 @@ class Clock:
     """The text of a record's timestamp; records of one millisecond come together."""
 
     def __init__(self) -> None:
-        self._timestamp = -1
+        self._timestamp: int | None = None
         self._text = ""
 
     def __call__(self, timestamp: int) -> str:

@@ -6,18 +6,14 @@ from msgspec import UNSET
 
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.outcome import Verdict
+from cqrs_cli.core.messages.reasons import STATUSES, Reason
 
-#: By the owner, in this order: those of the first line before it has looked up the aggregate, whose version is 0 then.
-BLIND = {"KEY_MISSING", "INVALID_ENVELOPE", "KEY_MISMATCH", "WRONG_PARTITION"}
-VERSION_REASONS = {"VERSION_CONFLICT", "NOT_FOUND", "ALREADY_EXISTS"}
-REASONS: dict[str, set[str]] = {
-    "accepted": set(),
-    "unchanged": set(),
-    "rejected": VERSION_REASONS | {"BUSINESS_RULE", "EXPIRED", "ID_REUSED"},
-    "duplicate": set(),
-    "failed": BLIND
-    | {"INVALID_PAYLOAD", "UNKNOWN_TYPE", "INVALID_EXPECTED_VERSION", "HANDLER_ERROR", "TOO_LARGE"},
-}
+#: Reasons of the checks 1 to 4. The owner has not looked up the aggregate before them: the outcome's version is 0.
+BLIND = {reason.name for reason in Reason if reason.check <= 4}
+#: Reasons of check 10: the expected version does not hold.
+VERSION_REASONS = {reason.name for reason in Reason if reason.check == 10}
+#: The reasons that go with each status.
+REASONS = {status: {reason.name for reason in Reason if reason.status == status} for status in STATUSES}
 
 
 def check_verdict(verdict: Verdict) -> Iterator[str]:
@@ -38,7 +34,7 @@ def check_verdict(verdict: Verdict) -> Iterator[str]:
         yield f"is {status}{f' ({reason})' if reason else ''} {_with(verdict.original)} a first decision"
     if (verdict.decidedat is not UNSET) != (reason == "EXPIRED"):
         yield f"is {status} {_with(verdict.decidedat)} a decidedat"
-    if verdict.retryable is not (UNSET if reason is None else reason == "VERSION_CONFLICT"):
+    if verdict.retryable is not (UNSET if reason is None else _is_retryable(reason)):
         yield f"says retryable {verdict.retryable} of {reason or status}"
     if verdict.fingerprint is UNSET and status != "failed":
         yield "has no fingerprint"
@@ -61,11 +57,16 @@ def _expectation(verdict: Verdict) -> Iterator[str]:
         return
     if reason == "INVALID_EXPECTED_VERSION":
         yield f"is {reason}, and {text!r} is a valid expected version"
-    found = refusal[0] if refusal is not None else None
+    found = refusal[0].name if refusal is not None else None
     checked = verdict.status in ("accepted", "unchanged") or reason in {"BUSINESS_RULE"} | VERSION_REASONS
     if checked and found != (reason if reason in VERSION_REASONS else None):
         before = verdict.version - verdict.events
         yield f"is {reason or verdict.status}, expecting version {text} of an aggregate at version {before}"
+
+
+def _is_retryable(reason: str) -> bool:
+    row = Reason.__members__.get(reason)
+    return row is not None and row.retryable
 
 
 def _with(member: object) -> str:

@@ -14,7 +14,8 @@ from hashlib import blake2b
 from struct import Struct
 from typing import Final
 
-from cqrs_cli.core.stored import REMEMBERED, DedupEntry, StoredState
+from cqrs_cli.core.messages.reasons import REMEMBERED
+from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.errors import ContradictionError
 
 CODEC: Final = 1

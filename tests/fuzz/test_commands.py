@@ -16,6 +16,7 @@ from cqrs_cli.core.fold import Folded, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.kafka.topics.topics import ENVELOPE_ROOM
 from tests.fuzz.damage import FOREIGN, damaged, documents, texts
@@ -23,24 +24,8 @@ from tests.support.commands import STRUCTURED, document
 
 ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
 NOW = 1_795_221_000_000
-FAILURES = {
-    *(
-        "INVALID_ENVELOPE",
-        "INVALID_PAYLOAD",
-        "UNKNOWN_TYPE",
-        "KEY_MISSING",
-        "KEY_MISMATCH",
-        "WRONG_PARTITION",
-    ),
-    *("INVALID_EXPECTED_VERSION", "HANDLER_ERROR", "TOO_LARGE"),
-}
-REASONS: dict[str, set[str]] = {
-    "accepted": set(),
-    "unchanged": set(),
-    "duplicate": set(),
-    "rejected": {"VERSION_CONFLICT", "NOT_FOUND", "ALREADY_EXISTS", "BUSINESS_RULE", "EXPIRED", "ID_REUSED"},
-    "failed": FAILURES,
-}
+FAILURES = {reason.name for reason in Reason if reason.status == "failed"}
+REASONS = {status: {reason.name for reason in Reason if reason.status == status} for status in STATUSES}
 
 COMMANDS = [
     document("bank_account.Open", "a", "c1", {"owner": "ann"}),

@@ -112,20 +112,20 @@ DETAILS = [
     ),
     Mutation(
         "a command is decided wherever it lies",
-        "cqrs_cli/core/decide.py",
-        (("(home := partition_of(key)) != self.context.partition", "(home := partition_of(key)) < 0"),),
+        "cqrs_cli/core/checks.py",
+        (("(home := partition_of(key)) != context.partition", "(home := partition_of(key)) < 0"),),
         "tests/core/test_decide.py::test_a_key_that_hashes_elsewhere_is_on_the_wrong_partition",
     ),
     Mutation(
         "an id that is used again for something else is a duplicate",
-        "cqrs_cli/core/decide.py",
+        "cqrs_cli/core/checks.py",
         (("if mark == first.fingerprint:", "if True:"),),
         "tests/core/test_decide.py::test_every_command_gets_the_outcome_of_the_reference_model",
     ),
     Mutation(
         "an id is known for ever",
-        "cqrs_cli/core/decide.py",
-        ((" or self.done.clock - first.timestamp > self.context.window", ""),),
+        "cqrs_cli/core/checks.py",
+        ((" or first.timestamp < expired", ""),),
         "tests/core/test_decide.py::test_an_id_is_forgotten_once_the_clock_is_beyond_its_window",
     ),
     Mutation(

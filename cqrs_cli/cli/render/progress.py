@@ -89,7 +89,7 @@ def progress_line(snapshot: "Snapshot", rate: float) -> str:
 
 
 def run_text(done: "Snapshot") -> str:
-    from cqrs_cli.jobs.run.progress import STATUSES
+    from cqrs_cli.core.messages.reasons import STATUSES
 
     sums = done.summary()
     parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)

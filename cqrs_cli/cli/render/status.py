@@ -10,9 +10,6 @@ if TYPE_CHECKING:
     from cqrs_cli.owner.status import PartitionStatus
 
 
-COUNTS = ("accepted", "unchanged", "rejected", "duplicate", "failed", "events")
-
-
 def status_document(
     seen: Mapping[str, Sequence["PartitionStatus"]], missing: Sequence[str], with_digest: bool
 ) -> dict[str, Any]:
@@ -57,6 +54,7 @@ def _partition(part: "PartitionStatus") -> dict[str, Any]:
 
 
 def _owner(claim: "Claim") -> dict[str, Any]:
+    from cqrs_cli.core.messages.reasons import STATUSES
     from cqrs_cli.core.messages.timestamps import rfc3339
     from cqrs_cli.owner.claim import TERMINAL
 
@@ -66,7 +64,7 @@ def _owner(claim: "Claim") -> dict[str, Any]:
         "since": rfc3339(claim.run_epoch),
         "stopped": claim.attempt == TERMINAL,
         "commands": counts.commands,
-        **{name: getattr(counts, name) for name in COUNTS},
+        **{name: getattr(counts, name) for name in (*STATUSES, "events")},
         "last": rfc3339(counts.last) if counts.last else None,
         "per_second": _speed(claim),
     }

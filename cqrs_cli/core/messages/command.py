@@ -13,34 +13,13 @@ from msgspec import Meta, Raw, Struct
 
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
+from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 
 #: The longest attribute, in bytes of UTF-8.
 MAX_ATTRIBUTE = 1024
 
 STRUCTURED = "application/cloudevents+json"
-
-Reason = Literal[
-    "INVALID_ENVELOPE",
-    "INVALID_PAYLOAD",
-    "UNKNOWN_TYPE",
-    "KEY_MISSING",
-    "KEY_MISMATCH",
-    "WRONG_PARTITION",
-    "INVALID_EXPECTED_VERSION",
-    "HANDLER_ERROR",
-    "TOO_LARGE",
-]
-
-
-class UndecidableError(Exception):
-    """The command fails for `reason`; its bytes go to the dead letters."""
-
-    def __init__(self, reason: Reason, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
-        self.message = message
-
 
 _Moment = Annotated[datetime, Meta(tz=True)]
 
@@ -76,7 +55,7 @@ _members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def read_command(record: Record) -> CommandEnvelope:
-    """The envelope of a command record; raises `UndecidableError` (INVALID_ENVELOPE) for everything that is none."""
+    """The envelope of a command record; raises `Refused` (INVALID_ENVELOPE) for everything that is none."""
     value = record.value
     if value is None:
         _invalid("the value is null")
@@ -88,7 +67,7 @@ def read_command(record: Record) -> CommandEnvelope:
 
 
 def _is_binary(headers: Headers) -> bool:
-    """Whether the attributes are in the headers; raises `UndecidableError` if this is no single CloudEvent in JSON."""
+    """Whether the attributes are in the headers; raises `Refused` if this is no single CloudEvent in JSON."""
     last = dict(headers)
     media_type = _media_type(last.get("content-type"))
     if media_type == STRUCTURED:
@@ -169,4 +148,4 @@ def _check_lengths(attributes: Iterable[tuple[str, str]]) -> None:
 
 
 def _invalid(message: str) -> NoReturn:
-    raise UndecidableError("INVALID_ENVELOPE", message)
+    raise Refused(Reason.INVALID_ENVELOPE, message)

@@ -4,12 +4,12 @@ any · none · 0 · exists · N · >=N      N: a plain decimal without sign or l
 """
 
 import re
-from typing import Literal, NamedTuple
+from typing import NamedTuple
+
+from cqrs_cli.core.messages.reasons import Reason
 
 MAX_VERSION = 2**53  # the largest integer that every JSON reader keeps exactly (RFC 8259, section 6)
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,15}")
-
-Reason = Literal["VERSION_CONFLICT", "NOT_FOUND", "ALREADY_EXISTS"]
 
 
 class Expected(NamedTuple):
@@ -22,13 +22,13 @@ class Expected(NamedTuple):
         """Why an aggregate at `version` (0: does not exist) does not satisfy this; None if it does."""
         match self.kind:
             case "none" if version:
-                return "ALREADY_EXISTS", f"expected none, is {version}"
+                return Reason.ALREADY_EXISTS, f"expected none, is {version}"
             case "exists" if not version:
-                return "NOT_FOUND", "expected exists, is 0"
+                return Reason.NOT_FOUND, "expected exists, is 0"
             case "exactly" if version != self.number:
-                return "VERSION_CONFLICT", f"expected version {self.number}, is {version}"
+                return Reason.VERSION_CONFLICT, f"expected version {self.number}, is {version}"
             case "at_least" if version < self.number:
-                return "VERSION_CONFLICT", f"expected version >={self.number}, is {version}"
+                return Reason.VERSION_CONFLICT, f"expected version >={self.number}, is {version}"
         return None
 
 

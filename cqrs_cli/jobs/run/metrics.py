@@ -34,7 +34,7 @@ class Metrics:
 
     def collect(self) -> "Iterator[Metric]":
         """What prometheus-client asks a collector for."""
-        from cqrs_cli.jobs.run.progress import STATUSES
+        from cqrs_cli.core.messages.reasons import STATUSES
 
         snapshot = self._snapshot
         if snapshot is None:

@@ -6,14 +6,13 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException
 
+from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.owner.claim import Claim, Counts, parse_claim
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
-
-STATUSES = ("accepted", "unchanged", "rejected", "duplicate", "failed")
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,9 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Context, Decisions
 from cqrs_cli.core.decide import decide_batch
-from cqrs_cli.core.messages.command import CommandEnvelope, UndecidableError, read_command
+from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 
 FORMAT = JSONFormat()
@@ -184,9 +185,9 @@ def read(value: bytes | None, headers: Headers | None = STRUCTURED_HEADERS) -> C
 
 
 def invalid(value: bytes | None, headers: Headers | None = STRUCTURED_HEADERS) -> bool:
-    with pytest.raises(UndecidableError) as raised:
+    with pytest.raises(Refused) as raised:
         read(value, headers)
-    return raised.value.reason == "INVALID_ENVELOPE"
+    return raised.value.reason is Reason.INVALID_ENVELOPE
 
 
 @pytest.mark.parametrize("content_type", STRUCTURED)
@@ -334,7 +335,7 @@ def test_whatever_comes_is_a_command_or_an_invalid_envelope(
 ) -> None:
     try:
         envelope = read_command(Record(0, 0, b"a", value, headers))
-    except UndecidableError as error:
-        assert error.reason == "INVALID_ENVELOPE"
+    except Refused as error:
+        assert error.reason is Reason.INVALID_ENVELOPE
     else:
         assert envelope.id and envelope.type and envelope.subject

@@ -5,13 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.expected_version import MAX_VERSION, parse_expected
+from cqrs_cli.core.messages.reasons import Reason
 
 versions = st.integers(0, MAX_VERSION)
 
 
 def refusal(text: str, version: int) -> str | None:
     said = parse_expected(text).refusal(version)
-    return said[0] if said else None
+    return said[0].name if said else None
 
 
 @given(versions)
@@ -42,10 +43,10 @@ def test_zero_that_fails_is_a_conflict_not_an_already_exists() -> None:
 
 
 def test_the_message_says_both_versions() -> None:
-    assert parse_expected("7").refusal(9) == ("VERSION_CONFLICT", "expected version 7, is 9")
-    assert parse_expected(">=7").refusal(6) == ("VERSION_CONFLICT", "expected version >=7, is 6")
-    assert parse_expected("exists").refusal(0) == ("NOT_FOUND", "expected exists, is 0")
-    assert parse_expected("none").refusal(2) == ("ALREADY_EXISTS", "expected none, is 2")
+    assert parse_expected("7").refusal(9) == (Reason.VERSION_CONFLICT, "expected version 7, is 9")
+    assert parse_expected(">=7").refusal(6) == (Reason.VERSION_CONFLICT, "expected version >=7, is 6")
+    assert parse_expected("exists").refusal(0) == (Reason.NOT_FOUND, "expected exists, is 0")
+    assert parse_expected("none").refusal(2) == (Reason.ALREADY_EXISTS, "expected none, is 2")
 
 
 WRONG = [

@@ -1,0 +1,120 @@
+"""The checks of a command before `decide` is asked. Each returns, or raises `Refused`.
+
+docs/messages.md numbers them, and core/decide.py calls them in that order.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.context import Context
+from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
+from cqrs_cli.core.messages.expected_version import Expected, parse_expected
+from cqrs_cli.core.messages.nesting import check_nesting
+from cqrs_cli.core.messages.outcome import Original
+from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.core.stored import DedupEntry
+
+
+def without_bytes(record: Record) -> Record:
+    """The record of a command that an operator gave up: without value and headers, which the broker may refuse.
+
+    The key is dropped, too, if it is longer than a subject may be.
+    """
+    short = record.key is not None and len(record.key) <= MAX_ATTRIBUTE
+    return Record(record.offset, record.timestamp, record.key if short else None)
+
+
+def require_key(key: bytes | None) -> bytes:
+    """Check 1."""
+    if not key:
+        raise Refused(Reason.KEY_MISSING, "the record has no key: send the aggregate id as key")
+    return key
+
+
+def check_key(key: bytes, subject: str) -> None:
+    """Check 3."""
+    if key != subject.encode():
+        raise Refused(Reason.KEY_MISMATCH, "the record's key is not the subject")
+
+
+def check_partition(key: bytes, context: Context) -> None:
+    """Check 4."""
+    partition_of = context.partition_of
+    if partition_of is not None and (home := partition_of(key)) != context.partition:
+        raise Refused(
+            Reason.WRONG_PARTITION,
+            f"{key.decode()!r} belongs to partition {home}: the sender hashes otherwise (`partitioner`)",
+        )
+
+
+def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | None:
+    """Check 5: the first decision on the id if this is a duplicate.
+
+    `mark` is the command's fingerprint; decisions before the time `expired` are forgotten.
+    """
+    if first is None or first.timestamp < expired:
+        return None
+    original = Original(first.offset, first.status, first.version, first.events)
+    if mark == first.fingerprint:
+        return original
+    raise Refused(
+        Reason.ID_REUSED,
+        f"the id was used for another command, at offset {first.offset}",
+        original=original,
+    )
+
+
+def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
+    """Check 6."""
+    decode = aggregate.decode_command.get(type)
+    if decode is None:
+        known = ", ".join(aggregate.commands)
+        raise Refused(Reason.UNKNOWN_TYPE, f"{type} is none of {known}")
+    return decode
+
+
+def read_data(decode: Callable[[bytes], Command], envelope: CommandEnvelope, may_nest: bool) -> Command:
+    """Check 7: the command, as its class."""
+    data = bytes(envelope.data)
+    try:
+        if not data.isascii():
+            data.decode()
+        if may_nest:
+            check_nesting(data)
+        return decode(data)
+    except RecursionError:
+        raise Refused(Reason.INVALID_PAYLOAD, "nested too deeply") from None
+    except ValueError as error:  # msgspec's errors are
+        raise Refused(Reason.INVALID_PAYLOAD, str(error)) from None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # of the command's own `__post_init__`
+        raise Refused(Reason.HANDLER_ERROR, raised(error)) from error
+
+
+def read_expected(text: str | None) -> Expected | None:
+    """Check 8: None if the command expects no version."""
+    try:
+        return None if text is None else parse_expected(text)
+    except ValueError as error:
+        raise Refused(Reason.INVALID_EXPECTED_VERSION, str(error)) from None
+
+
+def check_expiry(expires: datetime | None, timestamp: int, now: Callable[[], int]) -> None:
+    """Check 9: the later of the record's timestamp and the owner's clock decides."""
+    if expires is None:
+        return
+    decided = max(timestamp, now())
+    if decided > expires.timestamp() * 1000:
+        raise Refused(Reason.EXPIRED, f"expired at {expires.isoformat()}", decidedat=rfc3339(decided))
+
+
+def check_version(wanted: Expected | None, version: int) -> None:
+    """Check 10."""
+    if wanted is not None and (refusal := wanted.refusal(version)) is not None:
+        raise Refused(*refusal)

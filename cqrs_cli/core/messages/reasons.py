@@ -1,0 +1,88 @@
+"""The one table of statuses and reasons: everything that an outcome may say.
+
+Deciding, `verify`, the counters, `status`, the metrics and the tables of docs/messages.md read it. A new reason is one
+row here and one check in core/decide.py.
+"""
+
+from enum import Enum
+from typing import Any, NamedTuple
+
+
+class Status(NamedTuple):
+    """A row of the statuses. An id is looked up later if its decision is `remembered`."""
+
+    remembered: bool
+    meaning: str
+
+
+STATUSES: dict[str, Status] = {
+    "accepted": Status(True, "one event or more"),
+    "unchanged": Status(True, "valid, and nothing to do: no event"),
+    "rejected": Status(True, "no"),
+    "duplicate": Status(False, "decided before: the first decision is in `original`"),
+    "failed": Status(False, "could not be decided; kept in the dead letters; its id may be tried again"),
+}
+
+#: Decisions with these statuses are remembered, `failed` ones not, so that a repaired handler may try the id again.
+#: Shards hold their numbers in this order.
+REMEMBERED = tuple(name for name, status in STATUSES.items() if status.remembered)
+
+
+class Reason(Enum):
+    """A row of the reasons: its status, the number of the check that gives it (the first, if two do), its meaning.
+
+    If it is `retryable`, a new command (another id) may fare better.
+    """
+
+    VERSION_CONFLICT = "rejected", 10, "the aggregate is at `version`: look at it, and decide again", True
+    NOT_FOUND = "rejected", 10, "`exists` was expected"
+    ALREADY_EXISTS = "rejected", 10, "`none` was expected"
+    BUSINESS_RULE = "rejected", 11, "`decide` says no: see `code` and `message`"
+    EXPIRED = "rejected", 9, "its turn came after its `expirytime`"
+    ID_REUSED = "rejected", 5, "another command had this subject and id", False, False
+    KEY_MISSING = "failed", 1, "no key, or an empty one"
+    INVALID_ENVELOPE = "failed", 2, "not a CloudEvent as above"
+    KEY_MISMATCH = "failed", 3, "the key is not the `subject`"
+    WRONG_PARTITION = "failed", 4, "the sender's partitioner is another"
+    UNKNOWN_TYPE = "failed", 6, "the aggregate has no such command"
+    INVALID_PAYLOAD = "failed", 7, "a field is missing, unknown or of another type"
+    INVALID_EXPECTED_VERSION = "failed", 8, "not one of the forms above"
+    HANDLER_ERROR = (
+        "failed",
+        7,
+        "the aggregate's code raised, or made something that is not an event; none of its events is written",
+    )
+    TOO_LARGE = (
+        "failed",
+        11,
+        "an event larger than the topic takes, more than 10,000 or 8 MiB of them,"
+        " a dead letter larger than its topic takes, or given up by an operator",
+    )
+
+    def __init__(
+        self, status: str, check: int, meaning: str, retryable: bool = False, remembered: bool | None = None
+    ) -> None:
+        self.status = status
+        self.check = check
+        self.meaning = meaning
+        self.retryable = retryable
+        self.remembered = STATUSES[status].remembered if remembered is None else remembered
+
+
+def is_remembered(status: str, reason: str | None) -> bool:
+    """Tell whether a decision is remembered. A reason that is not in the table counts as its status does."""
+    row = None if reason is None else Reason.__members__.get(reason)
+    return status in REMEMBERED and (row is None or row.remembered)
+
+
+class Refused(Exception):
+    """A check says no: the command is rejected or fails for `reason`.
+
+    `members` are members of its outcome besides reason and message: `code`, `original`, `decidedat`.
+    """
+
+    def __init__(self, reason: Reason, message: str, **members: Any) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.members = members
