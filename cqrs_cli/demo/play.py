@@ -13,7 +13,7 @@ from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.session import slots
 from cqrs_cli.jobs.replay import driver
-from cqrs_cli.jobs.run.driver import run
+from cqrs_cli.jobs.run.driver import run_owners
 from cqrs_cli.jobs.run.prepare import prepare
 from cqrs_cli.jobs.run.progress import Snapshot
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -98,7 +98,7 @@ class Play:
     def decide(self, context: "SparkContext") -> Snapshot:
         """What `cqrs run --once` does: decide what is there now."""
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate}, once=True)
-        return run(context, plan, min(len(plan.partitions()), slots(context)), _ignore, _ignore)
+        return run_owners(context, plan, min(len(plan.partitions()), slots(context)), _ignore, _ignore)
 
     def told(self) -> list[StepOutcome]:
         """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""

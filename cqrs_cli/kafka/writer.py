@@ -94,10 +94,19 @@ def unwrapped() -> Iterator[None]:
 class FencedWriter:
     """Writes events, outcomes and dead letters of one partition, with the position, in one transaction."""
 
-    def __init__(self, connection: Connection, topics: Topics, partition: int, most_bytes: int) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topics: Topics,
+        partition: int,
+        most_bytes: int,
+        timeout: float = TRANSACTION_TIMEOUT,
+        produce_timeout: float = PRODUCE_TIMEOUT,
+    ) -> None:
         """`most_bytes`: the least `max.message.bytes` among the topics, so that no batch of records exceeds it."""
         self._topics = topics
         self._partition = partition
+        self._timeout, self._produce_timeout = timeout, produce_timeout
         self._ends: dict[str, int] = {}  # by topic, as reported
         self._least: dict[str, int] = {}  # what the ends must be after all that was sent
         self._request_bytes = min(_REQUEST_BYTES, most_bytes)
@@ -106,7 +115,7 @@ class FencedWriter:
         self._producer = producer(
             connection,
             transactional_id=topics.transactional_id(partition),
-            transaction_timeout_ms=int(TRANSACTION_TIMEOUT * 1000),
+            transaction_timeout_ms=int(timeout * 1000),
             linger_ms=1000,  # for ever: flushing sends at once
             batch_size=self._request_bytes,
             message_max_bytes=64 * 1024 * 1024,  # the broker judges what is too large, compressed
@@ -129,7 +138,7 @@ class FencedWriter:
         return 0.0 if began is None else time.monotonic() - began
 
     def _wait(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """One call, timed: each has `TRANSACTION_TIMEOUT` to itself."""
+        """One call, timed: each has the transaction's timeout to itself."""
         self._began = time.monotonic()
         try:
             return call(*arguments)
@@ -142,8 +151,8 @@ class FencedWriter:
         # broker's own connection in the place of the bootstrap one, the second says that it is up: 17 ms instead of
         # mostly 510.
         for _ in range(2):
-            self._wait(self._producer.list_topics, self._topics.events, TRANSACTION_TIMEOUT)
-        self._wait(self._producer.init_transactions, TRANSACTION_TIMEOUT)
+            self._wait(self._producer.list_topics, self._topics.events, self._timeout)
+        self._wait(self._producer.init_transactions, self._timeout)
 
     def expect(self, events: int, outcomes: int) -> None:
         """How far the logs reach: a record that comes to lie before that lies in a topic that was made again."""
@@ -172,7 +181,7 @@ class FencedWriter:
         else; whether a commit whose reply was lost took place is for the next `fence` to find out.
         """
         self._producer.begin_transaction()
-        deadline = time.monotonic() + PRODUCE_TIMEOUT
+        deadline = time.monotonic() + self._produce_timeout
         try:
             self._produce_both(events, outcomes, deadline)
             for letter in dead_letters:
@@ -204,18 +213,18 @@ class FencedWriter:
         failpoints.reached("offsets.after")
         # Behind a record that failed others stay queued: `commit_transaction` would wait for them in vain, all its
         # time, and then say that it timed out.
-        deadline = time.monotonic() + TRANSACTION_TIMEOUT
+        deadline = time.monotonic() + self._timeout
         while left := self._wait(self._producer.flush, _PATIENCE):
             if time.monotonic() > deadline:
-                raise BatchLateError(f"{left} records were not written in {TRANSACTION_TIMEOUT:g} s")
+                raise BatchLateError(f"{left} records were not written in {self._timeout:g} s")
             self._send_offset(group, position)
         failpoints.reached("flush.after")
         if self._made_again:
-            self._wait(self._producer.abort_transaction, TRANSACTION_TIMEOUT)
+            self._wait(self._producer.abort_transaction, self._timeout)
             raise TopicMadeAgainError(self._made_again)
         failpoints.during(
             "commit.sent",
-            lambda: self._wait(self._producer.commit_transaction, TRANSACTION_TIMEOUT),
+            lambda: self._wait(self._producer.commit_transaction, self._timeout),
             lambda: until_sent(self._producer, "EndTxnRequest", REQUEST_TIMEOUT),
         )
         failpoints.reached("commit.after")
@@ -225,7 +234,7 @@ class FencedWriter:
             self._producer.send_offsets_to_transaction,
             [position],
             group.consumer_group_metadata(),
-            TRANSACTION_TIMEOUT,
+            self._timeout,
         )
 
     def _produce_both(

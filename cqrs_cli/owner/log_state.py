@@ -1,48 +1,46 @@
-"""What step 3 of the owner protocol looks up in the logs, and what it makes of records where none should be."""
+"""Step 3 of the owner protocol: reading the logs for `position`, and checking what it found."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.readers import first_record, last_record, read
-from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind, Topics
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
 from cqrs_cli.owner.claim import Claim
 from cqrs_cli.owner.position import LogState, contradiction, gap
-from cqrs_cli.owner.recover import outcome_of
+from cqrs_cli.owner.recover import parse_outcome
 
 
 def read_log_state(
-    connection: Connection,
-    ground: AggregateTopics,
-    partition: int,
+    log: PartitionLog,
+    described: AggregateTopics,
     bounds: Mapping[Kind, tuple[int, int]],
     committed: int | None,
     claim: Claim | None,
 ) -> tuple[LogState, Record | None]:
-    """What the logs of a partition say, and its last outcome. `bounds`: (start, high watermark) of each.
+    """The state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log.
 
-    Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for what is none.
+    Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for a last outcome that
+    cannot be read.
     """
-    topics, (start, end) = ground.topics, bounds["commands"]
-    last = last_record(connection, topics.outcomes, partition, *bounds["outcomes"])
-    event = last_record(connection, topics.events, partition, *bounds["events"])
+    start, end = bounds["commands"]
+    last, event = (log.last_record(kind, *bounds[kind]) for kind in ("outcomes", "events"))
     accepted = claim.accepted if claim is not None else None
-    decided, made = None if last is None else outcome_of(topics, partition, last).data.offset, cause_of(event)
+    decided, made = None if last is None else parse_outcome(log, last).data.offset, cause_of(event)
     if accepted is not None and last is not None and last.offset < accepted.outcomes:
         decided = None
     if accepted is not None and event is not None and event.offset < accepted.events[1]:
         made = None
-    commands = _Commands(connection, topics, partition, start, end)
+    commands = _Commands(log, start, end)
     last_outcome_matches = commands.hold(decided, last)
-    log = LogState(
-        aggregate=topics.aggregate,
-        topic=topics.commands,
-        partition=partition,
-        topic_id=ground.ids["commands"],
-        other_ids=(ground.ids["events"], ground.ids["outcomes"]),
-        partitions=ground.partitions,
+    state = LogState(
+        aggregate=log.topics.aggregate,
+        topic=log.topics.commands,
+        partition=log.partition,
+        topic_id=described.ids["commands"],
+        other_ids=(described.ids["events"], described.ids["outcomes"]),
+        partitions=described.partitions,
         start=start,
         end=end,
         last_outcome=decided,
@@ -55,61 +53,55 @@ def read_log_state(
         committed=committed,
         claim=claim,
     )
-    return log, last
+    return state, last
 
 
 def cause_of(event: Record | None) -> int | None:
-    """The offset of the command that an event comes from; None if it does not say: folding it names what is wrong."""
+    """The offset of the command that caused an event; None if the event cannot be read: folding it names the fault."""
     try:
         return None if event is None else read_event(event.value).position()[1]
     except ValueError:
         return None
 
 
-def check_last_decided(log: LogState) -> None:
-    """The last command decided must lie where it lay: a topic that was made again took its committed offset, and with
-    it the old topic's id, away. Raises `ContradictionError`.
+def check_last_decided(state: LogState) -> None:
+    """The last command decided must still be at its offset. A topic that was made again took its committed offset, and
+    with it the old topic's id, away. Raises `ContradictionError`.
     """
-    offset = log.last_outcome
-    if offset is not None and log.start <= offset < log.end and not log.last_outcome_matches:
+    offset = state.last_outcome
+    if offset is not None and state.start <= offset < state.end and not state.last_outcome_matches:
         what = f"command {offset} is not the one that was decided: the topic was deleted and created again"
-        raise contradiction(log, what, log.start)
+        raise contradiction(state, what, state.start)
 
 
-def check_gap(connection: Connection, log: LogState, at: int) -> int:
-    """Nothing undecided may lie before the committed offset: where to go on, behind control records. Raises
+def check_gap(log: PartitionLog, state: LogState, at: int) -> int:
+    """The offset to go on from, behind control records: no undecided command may be before the committed offset. Raises
     `ContradictionError`.
     """
-    start, end = gap(log, at)
-    for records in read(connection, log.topic, log.partition, start, end):
-        what = f"offset {log.committed} is committed but command {records[0].offset} has no outcome"
-        raise contradiction(log, what, at)
+    start, end = gap(state, at)
+    for records in log.read("commands", start, end):
+        what = f"offset {state.committed} is committed but command {records[0].offset} has no outcome"
+        raise contradiction(state, what, at)
     return end
 
 
 class _Commands(NamedTuple):
     """The commands of a partition."""
 
-    connection: Connection
-    topics: Topics
-    partition: int
+    log: PartitionLog
     start: int
     end: int
 
-    def first(self, start: int, end: int) -> Record | None:
-        """The first one in a stretch."""
-        return first_record(self.connection, self.topics.commands, self.partition, start, end)
-
     def hold(self, offset: int | None, of: Record | None) -> bool:
         """Whether the command at `offset` is the one that an outcome or event is `of`: a topic made again holds others,
-        or none. The outcome of a command that was given up may lack its key.
+        or no command there. The outcome of a command that was given up may lack its key.
         """
         if offset is None or of is None or not self.start <= offset < self.end:
             return False
-        there = self.first(offset, offset + 1)
+        there = self.log.first_record("commands", offset, offset + 1)
         return there is not None and there.timestamp == of.timestamp and of.key in (there.key, None)
 
     def are_later_than(self, outcome: Record | None) -> bool:
-        """Whether even the first is: none of these was ever decided."""
-        first = self.first(self.start, self.end)
+        """Whether the first command is later than this outcome: then no command here was ever decided."""
+        first = self.log.first_record("commands", self.start, self.end)
         return first is not None and outcome is not None and first.timestamp > outcome.timestamp

@@ -1,4 +1,4 @@
-"""What the driver hands to the tasks, and what they hand back: plain values that travel."""
+"""The plan that the driver hands to the tasks, and the results they hand back: plain values that travel."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -7,14 +7,16 @@ from typing import NamedTuple
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.owner.claim import Claim, Counts
+from cqrs_cli.owner.timing import Timing
 from cqrs_cli.state.shard import Identity
 
 
 class Partition(NamedTuple):
-    """What has one owner: a partition of an aggregate's topics."""
+    """A partition of an aggregate's topics: it has one owner."""
 
     aggregate: str
     number: int
@@ -25,7 +27,7 @@ class Plan:
     """One submission of one run: the same for all its tasks."""
 
     connection: Connection
-    grounds: dict[str, AggregateTopics]  # by aggregate
+    topics: dict[str, AggregateTopics]  # by aggregate
     package: str
     root: Path  # where the package lies; on a worker it comes from the shipped archive
     partitioner: Partitioner
@@ -37,44 +39,47 @@ class Plan:
     targets: dict[Partition, int] | None = None  # where `--once` ends: commands offset by partition
     accept_loss: dict[Partition, int] = field(default_factory=dict)
     refused: dict[Partition, frozenset[int]] = field(default_factory=dict)
+    timing: Timing = field(default_factory=Timing)
 
     def partitions(self) -> list[Partition]:
         """Every (aggregate, partition) of the run."""
         return [
-            Partition(name, p)
-            for name, ground in sorted(self.grounds.items())
-            for p in range(ground.partitions)
+            Partition(name, p) for name, found in sorted(self.topics.items()) for p in range(found.partitions)
         ]
 
     def share(self, task: int, tasks: int) -> list[Partition]:
-        """What one of `tasks` tasks owns."""
+        """The partitions that one of `tasks` tasks owns."""
         return self.partitions()[task::tasks]
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
-        """The claim of a task's attempt, before it has seen the one that stands."""
-        ground = self.grounds[partition.aggregate]
+        """The claim of a task's attempt, before it has seen the committed one."""
+        found = self.topics[partition.aggregate]
         return Claim(
             self.run_epoch,
             self.run,
             self.submission,
             attempt,
             0,
-            ground.ids["commands"],
-            ground.partitions,
+            found.ids["commands"],
+            found.partitions,
         )
+
+    def log(self, partition: Partition) -> PartitionLog:
+        """A partition's logs."""
+        return PartitionLog(self.connection, self.topics[partition.aggregate].topics, partition.number)
 
     def shard(self, partition: Partition) -> Path:
         """The folder of a partition's shard."""
-        return shard_folder(self.state_dir, self.grounds[partition.aggregate].topics) / str(partition.number)
+        return shard_folder(self.state_dir, self.topics[partition.aggregate].topics) / str(partition.number)
 
     def identity(self, partition: Partition, aggregate: Aggregate) -> Identity:
-        """What the shard of a partition is a cache of."""
-        ground = self.grounds[partition.aggregate]
+        """The log and the code that a partition's shard is a cache of."""
+        found = self.topics[partition.aggregate]
         return Identity(
-            cluster_id=ground.cluster_id,
-            topics={str(kind): topic_id for kind, topic_id in ground.ids.items()},
+            cluster_id=found.cluster_id,
+            topics={str(kind): topic_id for kind, topic_id in found.ids.items()},
             partition=partition.number,
-            partitions=ground.partitions,
+            partitions=found.partitions,
             schema=aggregate.schema_digest,
             revision=aggregate.decider.revision,
             window_ms=self.window,
@@ -82,16 +87,16 @@ class Plan:
 
 
 def shard_folder(state_dir: Path, topics: Topics) -> Path:
-    """Where an aggregate's shards rest, a folder for each partition."""
+    """The folder of an aggregate's shards; each partition has a folder in it."""
     return state_dir / topics.commands.removesuffix(".commands")
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerResult:
-    """How an owner ended: quietly (`error` None), or with the error that ends the run."""
+    """The end of an owner: a quiet one (`error` None), or the error that ends the run."""
 
     partition: Partition
     counts: Counts
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()
-    cpu: float = 0.0  # seconds of its whole task, told by the task's first owner
+    cpu: float = 0.0  # seconds of its whole task, in the result of the task's first owner

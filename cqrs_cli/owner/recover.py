@@ -13,18 +13,14 @@ from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.readers import offset_at, read
-from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.owner.claim import Accepted
 from cqrs_cli.owner.state_cache import StateCache
 
 
 def fold_events(
-    connection: Connection,
+    log: PartitionLog,
     aggregate: Aggregate,
-    topics: Topics,
-    partition: int,
     cache: StateCache,
     bounds: tuple[int, int],
     accepted: Accepted | None = None,
@@ -35,24 +31,24 @@ def fold_events(
     at, (start, end) = cache.positions.events, bounds
     if at > end:
         raise ContradictionError(
-            f"{topics.events} partition {partition} ends at {end}, before the {at} that was already folded",
+            f"{log.place('events')} ends at {end}, before the {at} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
     if at < start and (accepted is None or start > accepted.events[0]):
         raise ContradictionError(
-            f"{topics.events} partition {partition} begins at {start}: events from {at} on were deleted",
+            f"{log.place('events')} begins at {start}: events from {at} on were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
-    for records in read(connection, topics.events, partition, max(at, start), end):
+    for records in log.read("events", max(at, start), end):
         with cache.reading():
-            states = _folded(aggregate, topics, partition, cache, records)
+            states = _folded(log, aggregate, cache, records)
         cache.fold(cache.positions._replace(events=records[-1].offset + 1), states)
     if cache.positions.events < end:
         cache.fold(cache.positions._replace(events=end))
 
 
 def _folded(
-    aggregate: Aggregate, topics: Topics, partition: int, cache: StateCache, records: list[Record]
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record]
 ) -> dict[str, Folded]:
     states: dict[str, Folded] = {}
     for record in records:
@@ -62,8 +58,9 @@ def _folded(
             after = fold_event(aggregate, before, event)
         except (FoldError, ValueError) as error:
             raise ContradictionError(
-                f"{topics.events} partition {partition} offset {record.offset}: {error}",
-                f"look at it: cqrs tail {aggregate.name} events --partition {partition} --from {record.offset} -n 1",
+                f"{log.place('events')} offset {record.offset}: {error}",
+                f"look at it: cqrs tail {aggregate.name} events --partition {log.partition} "
+                f"--from {record.offset} -n 1",
             ) from error
         if after is not before:
             states[event.subject] = after
@@ -71,9 +68,7 @@ def _folded(
 
 
 def fold_outcomes(
-    connection: Connection,
-    topics: Topics,
-    partition: int,
+    log: PartitionLog,
     cache: StateCache,
     bounds: tuple[int, int],
     last: Record | None,
@@ -81,8 +76,8 @@ def fold_outcomes(
     onward: int | None = None,
     accepted: Accepted | None = None,
 ) -> None:
-    """Remember the decisions in the log that has these bounds: into an empty shard those of one window back from the
-    `last` outcome. What its retention has deleted is older than that.
+    """Remember the decisions in the log that has these bounds; for an empty shard those of one window back from the
+    `last` outcome. Its retention has deleted only older ones.
 
     The events must be folded: raises `ContradictionError` if they do not reach what was decided, naming the command to
     go `onward` from. Of what was decided when an operator `accepted` a loss they need not.
@@ -90,26 +85,26 @@ def fold_outcomes(
     at, (start, end) = cache.positions.outcomes, bounds
     if at > end:
         raise ContradictionError(
-            f"{topics.outcomes} partition {partition} ends at {end}, before the {at} that was already folded",
+            f"{log.place('outcomes')} ends at {end}, before the {at} that was already folded",
             "the topic was truncated or replaced: restore it before anything is decided",
         )
     if at == 0 and last is not None:
-        at = offset_at(connection, topics.outcomes, partition, max(0, last.timestamp - window)) or 0
-    for records in read(connection, topics.outcomes, partition, max(at, start), end):
+        at = log.offset_at("outcomes", max(0, last.timestamp - window)) or 0
+    for records in log.read("outcomes", max(at, start), end):
         positions = cache.positions
         clock = max(positions.clock, *(record.timestamp for record in records))
         remembered: dict[tuple[str, str], DedupEntry] = {}
         decided = positions.commands
         latest: dict[str, OutcomeEnvelope] = {}
         for record in records:
-            outcome = outcome_of(topics, partition, record)
+            outcome = parse_outcome(log, record)
             decided = outcome.data.offset + 1
             remember(remembered, outcome, record.timestamp)
             if accepted is not None and record.offset < accepted.outcomes:
                 continue
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
-        _check_events(topics, partition, cache, latest, decided if onward is None else onward)
+        _check_events(log, cache, latest, decided if onward is None else onward)
         cache.fold(
             positions._replace(commands=decided, outcomes=records[-1].offset + 1, clock=clock),
             None,
@@ -120,7 +115,7 @@ def fold_outcomes(
 
 
 def _check_events(
-    topics: Topics, partition: int, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
+    log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
 ) -> None:
     """Where events were lost, aggregates would be decided on as they once were."""
     with cache.reading():
@@ -129,10 +124,10 @@ def _check_events(
             if falls_short(state, outcome):
                 version = state.version if state else 0
                 raise ContradictionError(
-                    f"{topics.events} partition {partition} leaves {subject!r} at version {version}, "
+                    f"{log.place('events')} leaves {subject!r} at version {version}, "
                     f"though command {verdict.offset} left it at {verdict.version}: events were lost",
                     "restore the topic; to go on without them: "
-                    f"cqrs run --accept-loss {topics.aggregate}:{partition}@{onward}",
+                    f"cqrs run --accept-loss {log.topics.aggregate}:{log.partition}@{onward}",
                 )
 
 
@@ -141,20 +136,20 @@ def falls_short(state: Folded | None, outcome: OutcomeEnvelope) -> bool:
     return (state.version if state else 0) < outcome.data.version
 
 
-def outcome_of(topics: Topics, partition: int, record: Record) -> OutcomeEnvelope:
-    """An outcomes record as it is read; raises `ContradictionError` if it is none."""
+def parse_outcome(log: PartitionLog, record: Record) -> OutcomeEnvelope:
+    """Read an outcomes record; raises `ContradictionError` if it is not an outcome."""
     try:
         return read_outcome(record.value)
     except ValueError as error:
         raise ContradictionError(
-            f"{topics.outcomes} partition {partition} offset {record.offset} is no outcome: {error}",
-            f"only cqrs may write there: cqrs tail {topics.aggregate} outcomes --partition {partition} "
+            f"{log.place('outcomes')} offset {record.offset} is no outcome: {error}",
+            f"only cqrs may write there: cqrs tail {log.topics.aggregate} outcomes --partition {log.partition} "
             f"--from {record.offset} -n 1",
         ) from error
 
 
 def remember(into: dict[tuple[str, str], DedupEntry], outcome: OutcomeEnvelope, timestamp: int) -> None:
-    """What deciding remembered, read back from its outcome. An `ID_REUSED` never replaces what is remembered."""
+    """Remember a decision again from its outcome. An `ID_REUSED` never replaces what is remembered."""
     verdict = outcome.data
     if outcome.subject is None or outcome.causationid is None or not isinstance(verdict.fingerprint, int):
         return

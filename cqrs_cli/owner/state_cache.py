@@ -1,4 +1,4 @@
-"""A partition's memory while it is owned: what rests in the shard, and above it what is committed but not yet applied.
+"""A partition's state while it is owned: the shard, and above it what is committed to Kafka but not yet applied.
 
 Recovery folds what a crash kept from being applied, so applying may wait: one LMDB transaction for many commands.
 """
@@ -13,21 +13,23 @@ from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
-#: So many commands may wait to be applied. Larger changes with random ids dirty so many pages that LMDB keeps
+#: Commands that may wait to be applied. Larger changes with random ids dirty so many pages that LMDB keeps
 #: hundreds of MB of anonymous memory (measured: 100,000 cost 200 MB a shard and 5 % less time an id).
 APPLY_EVERY = 5_000
 
-#: So many decoded states are kept above the shard, oldest forgotten first.
+#: Decoded states that are kept above the shard; the oldest are forgotten first.
 CACHED_STATES = 20_000
 
 
 class StateCache:
     """Reads through to the store; writes only through `flush` and `fold`, each one change under the owner's token."""
 
-    def __init__(self, aggregate: Aggregate, store: Store, token: str) -> None:
+    def __init__(self, aggregate: Aggregate, store: Store, token: str, capacity: int = CACHED_STATES) -> None:
+        """`capacity`: how many decoded states to keep."""
         self._aggregate = aggregate
         self._store = store
         self._token = token
+        self._capacity = capacity
         self._view: StateView | None = None
         self._flushed = self.positions = store.positions()
         self._states: dict[str, Folded] = {}
@@ -36,7 +38,7 @@ class StateCache:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """For the length of the block `state` and `remembered` may be asked."""
+        """Inside the block `state` and `remembered` may be asked."""
         with self._store.view() as view:
             self._view = view
             try:
@@ -45,7 +47,7 @@ class StateCache:
                 self._view = None
 
     def state(self, aggregate_id: str) -> Folded | None:
-        """The aggregate as it stands, None if it does not exist."""
+        """The aggregate now, None if it does not exist."""
         known = self._states.get(aggregate_id) or self._decoded.get(aggregate_id)
         if known is not None:
             return known
@@ -65,14 +67,14 @@ class StateCache:
 
     def _keep(self, aggregate_id: str, folded: Folded) -> Folded:
         decoded = self._decoded
-        if len(decoded) >= CACHED_STATES:
-            for oldest in list(decoded)[: CACHED_STATES // 10]:
+        if len(decoded) >= self._capacity:
+            for oldest in list(decoded)[: self._capacity // 10]:
                 del decoded[oldest]
         decoded[aggregate_id] = folded
         return folded
 
     def stage(self, decisions: Decisions, position: int, events: int | None, outcomes: int | None) -> None:
-        """Take in what was just committed to Kafka, never before; `flush` makes it rest."""
+        """Keep decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard."""
         self._states.update(decisions.states)
         self._remembered.update(decisions.remembered)
         before = self.positions
@@ -86,7 +88,7 @@ class StateCache:
         return len(self._remembered)
 
     def flush(self) -> None:
-        """Apply what waits; raises `NotOwnerError` if somebody else has written the shard."""
+        """Apply the staged decisions; raises `NotOwnerError` if somebody else has written the shard."""
         if self.positions == self._flushed:
             return
         self._apply(self.positions, self._states, self._remembered)
@@ -100,7 +102,7 @@ class StateCache:
         states: Mapping[str, Folded] | None = None,
         remembered: Mapping[tuple[str, str], DedupEntry] | None = None,
     ) -> None:
-        """Apply what was read back from the log; nothing may be waiting."""
+        """Apply what was read back from the log; nothing may be staged."""
         self._apply(end, states or {}, remembered or {})
         self.positions = end
         for aggregate_id, folded in (states or {}).items():
@@ -118,17 +120,17 @@ class StateCache:
 
 
 def pack(aggregate: Aggregate, folded: Folded) -> StoredState:
-    """An aggregate as it rests."""
+    """The aggregate as the shard stores it."""
     return StoredState(folded.version, folded.offset, folded.index, aggregate.encode_state(folded.state))
 
 
 def unpack(aggregate: Aggregate, aggregate_id: str, saved: StoredState) -> Folded:
-    """An aggregate as it is decided on; raises `ContradictionError` if the code cannot read what the code wrote."""
+    """The aggregate to decide on; raises `ContradictionError` if the code cannot read what the code wrote."""
     try:
         state = aggregate.decode_state(saved.state)
     except Exception as error:  # a `__post_init__` may raise anything
         raise ContradictionError(
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {error}",
-            "mend `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
+            "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
         ) from error
     return Folded(saved.version, state, saved.offset, saved.eventindex)

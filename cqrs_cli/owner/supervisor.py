@@ -1,7 +1,4 @@
-"""The owner of a partition: one tenure after another, until something says how it ends.
-
-0 warm · 1 fence · 2 claim · 3 position · 4 recover · 5 loop · 6 any error: drop all, judge the claim, go to 1
-"""
+"""The thread of a partition: one owner after another, until an error says how it ends. Step 6 of the protocol."""
 
 import os
 import random
@@ -14,14 +11,13 @@ from contextlib import closing
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.kafka.clients import is_denied
-from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import MissingError, StalledError
-from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT
 from cqrs_cli.owner.claim import Claim, Judgement, believable, judge, parse_claim
-from cqrs_cli.owner.explain import explain_denial
-from cqrs_cli.owner.owner import MOST_COMMANDS, Owner
+from cqrs_cli.owner.explain import explain_denial, explain_takeover, explain_undecidable
+from cqrs_cli.owner.lasting import Lasting
+from cqrs_cli.owner.owner import Owner
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
 from cqrs_cli.owner.warm_up import warm
@@ -29,47 +25,38 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import NotOwnerError, Store
 
-#: A successor claims within milliseconds of its fence; wait at least this long before judging it, in seconds. Doubled
-#: with each tenure in a row that decided nothing.
-FIRST_PAUSE = 0.05
-LONGEST_PAUSE = 5.0
-
-#: A call to the broker that takes longer never returns, in seconds: each ends by itself after the first part of it.
-STUCK = TRANSACTION_TIMEOUT + 10.0
-
-#: Who has not looked for so long was paused itself, in seconds: what its calls waited for then does not count.
-PAUSED = 5.0
-
-#: A partition that tenure after tenure does not find for so long is not there, in seconds: while brokers come and go,
-#: one that has just come back denies for some time what the others have.
-MISSING = 20.0
-
-#: What contradicts itself in the logs as they are read, steps 3 and 4, and does so tenure after tenure for so long, in
-#: seconds, is a contradiction: a broker that has just joined its cluster again may believe for a moment that it still
-#: leads, and show less of a log than there is.
-CONTRADICTED = 20.0
-
-#: What was seen so long ago, in seconds, does not count any more.
-FORGOTTEN = 30.0
+#: Errors after which the supervisor decides whether to begin again.
+_JUDGED = (
+    BatchTooLarge,
+    ContradictionError,
+    KafkaException,
+    UnavailableError,
+    MissingError,
+    ClaimLost,
+    NotOwnerError,
+)
 
 
 class Supervisor:
-    """One partition, through as many tenures as errors make necessary."""
+    """One partition, through as many owners as errors make necessary."""
 
     def __init__(
         self, plan: Plan, partition: Partition, aggregate: Aggregate, attempt: int, stopping: threading.Event
     ) -> None:
         self.plan = plan
+        self.timing = plan.timing
         self.partition = partition
         self.aggregate = aggregate
         self.stopping = stopping
+        self.log = plan.log(partition)
         self.mine: Claim = plan.claim(partition, attempt)
-        self.batch_limit = MOST_COMMANDS
+        self.batch_limit = self.timing.batch_limit
         self.refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
         self.notes: list[str] = []
-        self.tenure: Owner | None = None
+        self.owner: Owner | None = None
         self.store: Store | None = None
-        self.missing, self.contradicted = _Lasting(), _Lasting()
+        self.pause = self.timing.first_pause
+        self.missing, self.contradicted = self._unseen(), self._unseen()
         self.ending = OwnerResult(partition, self.mine.counts)
         self._looked = self._woke = time.monotonic()
 
@@ -79,46 +66,49 @@ class Supervisor:
         shard aside. Every crash is harmless, this one too. To be called several times a second.
         """
         now, looked, self._looked = time.monotonic(), self._looked, time.monotonic()
-        if now - looked > PAUSED:
+        if now - looked > self.timing.paused:
             self._woke = now
-        if now - self._woke < STUCK:
+        if now - self._woke < self.timing.stuck:
             return
-        tenure, store = self.tenure, self.store
-        if tenure is not None and tenure.writer.waiting > STUCK:
+        owner, store = self.owner, self.store
+        if owner is not None and owner.session.writer.waiting > self.timing.stuck:
             what = "a call to the broker does not return"
-        elif store is not None and store.waiting > STUCK:
+        elif store is not None and store.waiting > self.timing.stuck:
             what = "a stopped process holds the shard in the middle of a change"
         else:
             return
-        self._tell(what, "ending the task")
+        self._report(what, "ending the task")
         os._exit(os.EX_SOFTWARE)
 
-    def _tell(self, what: object, then: str = "beginning again") -> None:
-        """A line in the task's log."""
+    def _report(self, what: object, then: str = "beginning again") -> None:
+        """Write a line to the task's log."""
         kind = f"{type(what).__name__}: " if isinstance(what, Exception) else ""
-        print(f"{_where(self.partition)}: {kind}{what}; {then}", file=sys.stderr, flush=True)
+        print(f"{self._place()}: {kind}{what}; {then}", file=sys.stderr, flush=True)
+
+    def _place(self) -> str:
+        return f"{self.partition.aggregate} partition {self.partition.number}"
 
     @property
     def failed(self) -> bool:
-        """Whether it ended in a way that ends the run."""
+        """Whether its ending ends the run."""
         return self.ending.error is not None
 
     def run(self) -> None:
         """The thread: everything it can end with becomes an ending."""
-        error: CqrsError | None
+        error: CqrsError | None = None
         try:
-            error = self._serve()
+            self._serve()
         except CqrsError as raised:
             error = raised
-        # Whatever ended the thread unsaid would leave the partition without an owner.
+        # An error that ended the thread without an ending would leave the partition without an owner.
         except BaseException as bug:
             traceback.print_exc()
             error = CqrsError(
-                f"{_where(self.partition)}: {type(bug).__name__}: {bug}", "see the log for the traceback"
+                f"{self._place()}: {type(bug).__name__}: {bug}", "see the log for the traceback"
             )
         self.ending = OwnerResult(self.partition, self.mine.counts, error, tuple(self.notes))
 
-    def _serve(self) -> CqrsError | None:
+    def _serve(self) -> None:
         identity = self.plan.identity(self.partition, self.aggregate)
         while True:
             opened = open_shard(self.plan.shard(self.partition), identity, self.notes.append)
@@ -128,138 +118,100 @@ class Supervisor:
                     return self._keep(store)
                 except CorruptError:
                     if opened.fresh:
-                        raise  # not what lay on the disk is damaged: the disk is
+                        raise  # the shard was new: the disk is damaged, not an old file
                     store.condemn()
 
-    def _keep(self, store: Store) -> CqrsError | None:
-        warm(self.plan, self.partition, self.aggregate, store)
+    def _keep(self, store: Store) -> None:
+        warm(self.log, self.aggregate, store, self.plan.window)
         if store.code_digest() not in ("", self.aggregate.code_digest):
             self.notes.append(
                 f"the code of {self.partition.aggregate} changed but not its revision: if `evolve` means something "
                 f"else now, raise it, Decider(…, revision={self.aggregate.decider.revision + 1}); check with: "
                 f"cqrs verify {self.partition.aggregate} --state"
             )
-        return self._hold(store)
-
-    def _hold(self, store: Store) -> CqrsError | None:
-        """Steps 1 to 6, until one of them says how this ends."""
-        pause = FIRST_PAUSE
-        while not self.stopping.is_set():
-            with self._tenure(store) as tenure:
-                self.tenure = tenure
-                try:
-                    tenure.fence()
-                    tenure.claim()
-                    tenure.position()
-                    tenure.recover()
-                    tenure.loop(self.stopping.is_set)
-                    return None
-                except Superseded as end:
-                    return _stood_down(end)
-                except BatchTooLarge as error:
-                    if error.size == 1 and not error.late and not self._bury(error):
-                        return _undecided(self.partition, tenure.topics.commands, error)
-                    tenure.batch_limit = max(1, error.size // 2)
-                    pause = FIRST_PAUSE if error.size > 1 else pause
-                    self._tell(error)
-                except ContradictionError as error:
-                    if self._is_believable(tenure) and (
-                        tenure.recovered or self.contradicted.lasts(CONTRADICTED)
-                    ):
-                        return error
-                    self._tell(error)
-                except MissingError as error:
-                    if self.missing.lasts(MISSING):
-                        return error
-                    self._tell(error)
-                except StalledError as error:
-                    return error
-                except (KafkaException, UnavailableError, ClaimLost, NotOwnerError) as error:
-                    if isinstance(error, KafkaException) and is_denied(error):
-                        return explain_denial(self.plan.connection, tenure.topics)
-                    self._tell(error)
-                finally:
-                    self.mine, self.batch_limit = tenure.present_claim(), tenure.batch_limit
-                if tenure.useful:
-                    pause = FIRST_PAUSE
-                    self.missing, self.contradicted = _Lasting(), _Lasting()
-            self.stopping.wait(pause * random.uniform(0.5, 1.5))
-            pause = min(pause * 2, LONGEST_PAUSE)
-            try:
+        try:
+            while not self.stopping.is_set() and not self._is_done(store):
+                self.stopping.wait(self.pause * random.uniform(0.5, 1.5))
+                self.pause = min(self.pause * 2, self.timing.longest_pause)
                 self._judge_again()
-            except Superseded as end:
-                return _stood_down(end)
-        return None
+        except Superseded as end:
+            if end.judgement is not Judgement.STRAGGLER and end.committed_claim is not None:
+                raise explain_takeover(end.committed_claim) from end
 
-    def _tenure(self, store: Store) -> Owner:
-        return Owner(
-            self.plan, self.partition, self.aggregate, store, self.mine, self.batch_limit, self.refused
-        )
+    def _is_done(self, store: Store) -> bool:
+        """Let one owner work, steps 1 to 5: true if it ended by itself, false if another one is to begin."""
+        plan, partition, aggregate = self.plan, self.partition, self.aggregate
+        with Owner(plan, partition, aggregate, store, self.mine, self.batch_limit, self.refused) as owner:
+            self.owner = owner
+            try:
+                owner.fence()
+                claimed = owner.claim()
+                start = owner.position(claimed)
+                state = owner.recover(start)
+                owner.loop(state, start.offset, self.stopping.is_set)
+                return True
+            except _JUDGED as caught:
+                error = caught
+            finally:
+                self.mine, self.batch_limit = owner.session.present_claim(), owner.session.batch_limit
+            self._handle(error, owner)
+            if owner.session.useful:
+                self.pause = self.timing.first_pause
+                self.missing, self.contradicted = self._unseen(), self._unseen()
+        return False
 
-    def _bury(self, error: BatchTooLarge) -> bool:
-        """Whether the record can be done with by leaving its bytes out of its dead letter, which is larger than the
-        broker takes: unpacked, a small record may be of any size.
+    def _handle(self, error: Exception, owner: Owner) -> None:
+        """Return if another owner is to begin; raise the error that ends the run."""
+        match error:
+            case BatchTooLarge():
+                if error.size == 1 and not error.late and not self._refuse(error):
+                    raise explain_undecidable(self.log, error) from error
+                self.batch_limit = max(1, error.size // 2)
+                if error.size > 1:
+                    self.pause = self.timing.first_pause
+            case ContradictionError():
+                if self._is_believable(owner) and (
+                    owner.recovered or self.contradicted.lasts(self.timing.contradicted)
+                ):
+                    raise error
+            case MissingError():
+                if self.missing.lasts(self.timing.missing):
+                    raise error
+            case StalledError():
+                raise error
+            case KafkaException() if is_denied(error):
+                raise explain_denial(self.log) from error
+        self._report(error)
+
+    def _unseen(self) -> Lasting:
+        return Lasting(self.timing.forgotten)
+
+    def _refuse(self, error: BatchTooLarge) -> bool:
+        """Leave the bytes of a record out of its dead letter, which is larger than the broker takes: unpacked, a small
+        record may be of any size. True if that was not tried before and the dead letter is to blame.
         """
         if not error.undecidable or error.offset in self.refused:
             return False
         self.refused |= {error.offset}
-        topic = self.plan.grounds[self.partition.aggregate].topics.commands
         self.notes.append(
-            f"{topic} partition {self.partition.number} offset {error.offset} failed, and its dead letter has none of "
+            f"{self.log.place('commands')} offset {error.offset} failed, and its dead letter has none of "
             f"its bytes: {error}"
         )
         return True
 
     def _judge_again(self) -> None:
         """6: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
-        topics, number = self.plan.grounds[self.partition.aggregate].topics, self.partition.number
         try:
-            claim = parse_claim(committed_now(self.plan.connection, topics, [number])[number].metadata)
+            claim = parse_claim(self.log.committed().metadata)
         except UnavailableError:
-            return  # the next tenure will see
+            return  # the next owner will see
         judgement = judge(self.mine, claim)
         if judgement.ends:
             raise Superseded(judgement, claim)
 
-    def _is_believable(self, tenure: Owner) -> bool:
-        """Whether a contradiction is one, rather than a successor at work."""
+    def _is_believable(self, owner: Owner) -> bool:
+        """Whether a contradiction is real, and not a successor at work."""
         try:
-            return believable(tenure.mine, tenure.claimed, tenure.standing_now())
+            return believable(owner.session.mine, owner.session.claimed, owner.session.claim_now())
         except KafkaException:
             return False
-
-
-class _Lasting:
-    """Something that may pass: when it was first seen, and when last."""
-
-    def __init__(self) -> None:
-        self._first = self._last = -FORGOTTEN
-
-    def lasts(self, seconds: float) -> bool:
-        """It is seen now: whether it has been for so long."""
-        now = time.monotonic()
-        if now - self._last >= FORGOTTEN:
-            self._first = now
-        self._last = now
-        return now - self._first >= seconds
-
-
-def _stood_down(end: Superseded) -> CqrsError | None:
-    if end.judgement is Judgement.STRAGGLER or end.committed_claim is None:
-        return None
-    return TakenOverError(
-        f"run {end.committed_claim.run} took over these topics",
-        "let it work; start this one again only to take them back",
-    )
-
-
-def _undecided(partition: Partition, topic: str, error: BatchTooLarge) -> CqrsError:
-    name, number = partition
-    return CqrsError(
-        f"{topic} partition {number} offset {error.offset} cannot be decided: {error}",
-        f"give that record a failed outcome and go on: cqrs run --fail {name}:{number}@{error.offset}",
-    )
-
-
-def _where(partition: Partition) -> str:
-    return f"{partition.aggregate} partition {partition.number}"

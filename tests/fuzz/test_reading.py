@@ -21,11 +21,13 @@ from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.jobs.replay.fold import ReplayFold, ReplayFoldError
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import files
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.tailing import Origin
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import Claim, parse_claim
-from cqrs_cli.owner.recover import outcome_of, remember
+from cqrs_cli.owner.recover import parse_outcome, remember
 from cqrs_cli.owner.state_cache import pack
 from cqrs_cli.settings.durations import parse_duration, show_duration
 from cqrs_cli.state.encoding import dedup_entry, dedup_key, state_entry
@@ -94,7 +96,7 @@ def test_any_event_is_folded_or_refused(value: bytes | None) -> None:
 @given(st.none() | outcomes)
 def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
     try:
-        read = outcome_of(Topics("bank_account"), 3, record(value))
+        read = parse_outcome(PartitionLog(Connection("nowhere:1"), Topics("bank_account"), 3), record(value))
     except CqrsError as error:
         assert "offset 0 is no outcome" in error.message
         assert error.exit_code == 5

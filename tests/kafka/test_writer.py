@@ -8,7 +8,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import DeadLetter
-from cqrs_cli.kafka import writer as module
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import Committed, committed, committed_now
@@ -26,8 +25,8 @@ class Partition:
     def __init__(self, connection: Connection, topics: Topics, group: Consumer) -> None:
         self.connection, self.topics, self.group = connection, topics, group
 
-    def writer(self) -> FencedWriter:
-        writer = FencedWriter(self.connection, self.topics, 0, 1_000_000)
+    def writer(self, **times: float) -> FencedWriter:
+        writer = FencedWriter(self.connection, self.topics, 0, 1_000_000, **times)
         writer.fence()
         return writer
 
@@ -103,11 +102,8 @@ def test_a_record_that_the_broker_refuses_means_that_nothing_is_committed(
     assert partition.values(partition.topics.events) == [b"two", b"two"]
 
 
-def test_producing_for_too_long_is_the_batchs_own_fault(
-    partition: Partition, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "PRODUCE_TIMEOUT", -1.0)
-    writer = partition.writer()
+def test_producing_for_too_long_is_the_batchs_own_fault(partition: Partition) -> None:
+    writer = partition.writer(produce_timeout=-1.0)
     letters = [letter(bytes(60 * 1024 * 1024))] * 6  # more than the queue holds
     with pytest.raises(BatchRefusedError):
         partition.write(writer, "one", letters)

@@ -16,12 +16,12 @@ class Mutation(NamedTuple):
 RULES = [
     Mutation(
         "the shard is written before Kafka has committed",
-        "cqrs_cli/owner/owner.py",
+        "cqrs_cli/owner/loop.py",
         (
             (
-                "        try:\n            written = self.writer.commit(",
+                "        try:\n            written = session.writer.commit(",
                 "        self.cache.stage(decisions, end, None, None)\n        self.cache.flush()\n"
-                "        try:\n            written = self.writer.commit(",
+                "        try:\n            written = session.writer.commit(",
             ),
         ),
         "tests/scenarios/crashes/test_crashes.py::test_an_owner_killed_anywhere_harms_nothing[flush.after:5]",
@@ -31,12 +31,13 @@ RULES = [
         "cqrs_cli/owner/owner.py",
         (
             (
-                "        self.writer.fence()",
-                "        self.before = self._uncommitted(self.topics.outcomes)\n        self.writer.fence()",
+                "        self.session.writer.fence()",
+                "        self.before = self.session.bounds('outcomes')\n        self.session.writer.fence()",
             ),
             (
-                "        accept, connection = self.plan",
-                "        bounds['outcomes'] = self.before\n        accept, connection = self.plan",
+                "        with session.naming_stalls():\n            state, last",
+                "        bounds['outcomes'] = self.before\n"
+                "        with session.naming_stalls():\n            state, last",
             ),
         ),
         "tests/owner/test_owner.py::test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again",
@@ -67,7 +68,7 @@ RULES = [
     ),
     Mutation(
         "logs are read to the last stable offset",
-        "cqrs_cli/owner/owner.py",
+        "cqrs_cli/owner/session.py",
         (('isolation="read_uncommitted"', 'isolation="read_committed"'),),
         "tests/scenarios/losses/test_loss.py::test_a_foreign_open_transaction_stops_it",
     ),
@@ -93,9 +94,10 @@ RULES = [
         "cqrs_cli/owner/supervisor.py",
         (
             (
-                "ClaimLost, NotOwnerError) as error:\n",
-                "ClaimLost, NotOwnerError) as error:\n                    if '_FENCED' in str(error):\n"
-                "                        return TakenOverError('fenced', '')\n",
+                "            case BatchTooLarge():\n",
+                "            case KafkaException() if '_FENCED' in str(error):\n"
+                "                raise explain_takeover(self.mine)\n"
+                "            case BatchTooLarge():\n",
             ),
         ),
         "tests/scenarios/takeovers/test_races.py::test_a_fence_without_claim_is_harmless",
@@ -178,7 +180,7 @@ DETAILS = [
     Mutation(
         "a moved offset is not looked into",
         "cqrs_cli/owner/log_state.py",
-        (("        raise contradiction(log, what, at)\n", "        continue\n"),),
+        (("        raise contradiction(state, what, at)\n", "        continue\n"),),
         "tests/scenarios/losses/test_loss.py::test_moved_offset_stops_it_until_accepted[8]",
     ),
     Mutation(

@@ -14,10 +14,10 @@ from cqrs_cli.kafka import clients, writer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.writer import BatchLateError, FencedWriter
-from cqrs_cli.owner.owner import Owner
+from cqrs_cli.owner.loop import Loop
 from cqrs_cli.owner.plan import Partition, Plan
 from tests.support.commands import increments, mixture
-from tests.support.harness import TopicHarness
+from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process, quietly
 from tests.support.raw import raw
 from tests.support.waiting import eventually
@@ -25,24 +25,20 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 #: A transaction's time, in seconds; producing may use half of it.
-TIMEOUT = "cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT"
-HASTE = {
-    TIMEOUT: 2.0,
-    "cqrs_cli.kafka.writer:PRODUCE_TIMEOUT": 1.0,
-}
+HASTE: dict[str, Any] = {"transaction_timeout": 2.0, "produce_timeout": 1.0}
 
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many commands were in each batch that was decided."""
     seen: list[int] = []
-    original = Owner._decide_and_commit
+    original = Loop.decide_and_commit
 
-    def noted(tenure: Owner, records: list[Any]) -> None:
+    def noted(loop: Loop, records: list[Any]) -> None:
         seen.append(len(records))
-        original(tenure, records)
+        original(loop, records)
 
-    monkeypatch.setattr(Owner, "_decide_and_commit", noted)
+    monkeypatch.setattr(Loop, "decide_and_commit", noted)
     return seen
 
 
@@ -56,8 +52,7 @@ def test_a_batch_that_overfills_the_queue_is_halved_until_it_fits(
         return clients.producer(connection, **{**settings, "queue_buffering_max_messages": 600})
 
     monkeypatch.setattr(writer, "producer", producer)
-    monkeypatch.setattr(writer, "PRODUCE_TIMEOUT", -1.0)
-    quietly(single_bank.plan())
+    quietly(single_bank.plan(timing=replace(IMPATIENT, produce_timeout=-1.0)))
     assert min(sizes) < 600 < max(sizes)
     assert len(sizes) < 100
     single_bank.check()
@@ -108,7 +103,7 @@ def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_p
 ) -> None:
     single_bank.send(*mixture(2000))
     plan = replace(slowly, targets={Partition("bank_account", 0): single_bank.end("commands")})
-    assert Process(plan, most=2000, apply_every=1000, constants=HASTE).error() is None
+    assert Process(plan, most=2000, apply_every=1000, **HASTE).error() is None
     single_bank.check()
 
 
@@ -119,10 +114,10 @@ def test_a_broker_that_is_away_for_longer_than_the_transaction_may_last_is_not_t
     broker = embedded.broker_status(kafka_root)
     assert broker is not None
     counters.send(*increments(1))
-    owner = Process(counters.plan(), "offsets.after:2:stop", constants=HASTE)
+    owner = Process(counters.plan(), "offsets.after:2:stop", **HASTE)
     eventually(owner.stopped)
     os.kill(broker.pid, signal.SIGSTOP)
-    threading.Timer(2.5 * HASTE[TIMEOUT], os.kill, (broker.pid, signal.SIGCONT)).start()
+    threading.Timer(2.5 * HASTE["transaction_timeout"], os.kill, (broker.pid, signal.SIGCONT)).start()
     owner.signal(signal.SIGCONT)
     assert owner.error() is None
     counters.check()

@@ -13,7 +13,7 @@ from cqrs_cli.jobs.run.retire import retire
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.claim import TERMINAL
-from cqrs_cli.owner.owner import Owner
+from cqrs_cli.owner.owner import Claimed, Owner, Start
 from tests.support.commands import increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Running, owned, quietly, running
@@ -143,10 +143,10 @@ def test_a_contradiction_seen_while_somebody_takes_over_is_a_takeover(
     counters.send(*increments(10))
     position, plan = Owner.position, counters.plan()
 
-    def late(tenure: Owner) -> None:
+    def late(owner: Owner, claimed: Claimed) -> Start:
         monkeypatch.setattr(Owner, "position", position)
         quietly(counters.plan(machine="other"))
-        position(tenure)
+        return position(owner, claimed)
 
     monkeypatch.setattr(Owner, "position", late)
     assert isinstance(owned(plan), TakenOverError)

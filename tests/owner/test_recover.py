@@ -15,6 +15,7 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.recover import falls_short, fold_events, fold_outcomes, remember
 from cqrs_cli.owner.state_cache import StateCache
@@ -27,7 +28,7 @@ from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly
 
 COUNTER = Aggregate.of("counter", decider)
-NOWHERE = Connection("127.0.0.1:1")
+NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
 
 
 def outcome(status: str, **members: object) -> OutcomeEnvelope:
@@ -79,9 +80,9 @@ def ahead() -> StateCache:
 
 def test_a_log_that_ends_before_the_shard_stops_it(ahead: StateCache) -> None:
     with pytest.raises(ContradictionError, match=r"counter.events partition 0 ends at 99, before the 100"):
-        fold_events(NOWHERE, COUNTER, Topics("counter"), 0, ahead, (0, 99))
+        fold_events(NOWHERE, COUNTER, ahead, (0, 99))
     with pytest.raises(ContradictionError, match=r"counter.outcomes partition 0 ends at 99, before the 100"):
-        fold_outcomes(NOWHERE, Topics("counter"), 0, ahead, (0, 99), None, 1000)
+        fold_outcomes(NOWHERE, ahead, (0, 99), None, 1000)
 
 
 @pytest.mark.parametrize(("version", "lost"), [(0, True), (1, True), (2, False), (3, False)])

@@ -8,7 +8,6 @@ from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.owner import state_cache as module
 from cqrs_cli.owner.state_cache import StateCache, pack, unpack
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import NotOwnerError, Positions
@@ -108,10 +107,9 @@ def test_folding_comes_to_rest_at_once(cache: StateCache, store: MemoryStore) ->
     assert (round_trip(store), cache.positions) == ({"a": 3}, store.positions())
 
 
-def test_a_state_that_was_forgotten_above_is_read_from_below(
-    cache: StateCache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "CACHED_STATES", 10)
+def test_a_state_that_was_forgotten_above_is_read_from_below(store: MemoryStore) -> None:
+    store.take_ownership("me", "")
+    cache = StateCache(COUNTER, store, "me", capacity=10)
     cache.fold(Positions(events=1), {f"n{n}": counted(n + 1) for n in range(50)})
     with cache.reading():
         assert [cache.state(f"n{n}") for n in range(50)] == [counted(n + 1) for n in range(50)]

@@ -34,6 +34,7 @@ from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.owner.claim import Claim, parse_claim
 from cqrs_cli.owner.plan import Plan, shard_folder
 from cqrs_cli.owner.state_cache import pack
+from cqrs_cli.owner.timing import Timing
 from cqrs_cli.settings.settings import Settings, load_settings
 from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
@@ -41,6 +42,9 @@ from tests.support import ROOT
 from tests.support.commands import Sent
 
 Written = tuple[bytes | None, bytes | None, int]
+
+#: Owners that notice at once that they were fenced, and believe a contradiction at once.
+IMPATIENT = Timing(idle_check=0.1, contradicted=0.0)
 
 _CLOCK = re.compile(rb',"decidedat":"[^"]*"')
 
@@ -90,11 +94,17 @@ class TopicHarness:
         """The partition that a key belongs to."""
         return target("murmur2", key.encode(), self.partitions)
 
-    def plan(self, once: bool = True, machine: str = "state", **places: Iterable[str]) -> Plan:
-        """The plan of a new run, whose shards rest on `machine`."""
+    def plan(
+        self,
+        once: bool = True,
+        machine: str = "state",
+        timing: Timing = IMPATIENT,
+        **places: Iterable[str],
+    ) -> Plan:
+        """The plan of a new run, whose shards are in the folder `machine`."""
         aggregates = {self.topics.aggregate: self.aggregate}
         made = prepare(self.settings, self.connection, aggregates, once=once, **places)
-        return replace(made, state_dir=self.folder / machine)
+        return replace(made, state_dir=self.folder / machine, timing=timing)
 
     def send(self, *records: Sent) -> None:
         """Append to the commands, and wait until they are there."""

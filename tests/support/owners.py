@@ -4,17 +4,19 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
-from pkgutil import resolve_name
+from typing import Any
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.run.retire import retire
 from cqrs_cli.jobs.run.task import own
 from cqrs_cli.owner.plan import OwnerResult, Plan
+from cqrs_cli.owner.timing import Timing
 from tests.support.waiting import eventually
 
 #: Children are forked from a process that has imported everything and has no threads.
@@ -88,10 +90,12 @@ class Process:
         fault: str = "",
         most: int = 100,
         apply_every: int = 400,
-        constants: Mapping[str, object] | None = None,  # module:NAME → its value there
+        **times: Any,
     ) -> None:
+        """`times`: those of `Timing` that are not the defaults."""
+        timing = Timing(batch_limit=most, apply_every=apply_every, **times)
         self._ours, theirs = _PROCESSES.Pipe(duplex=False)
-        arguments = (plan, fault, most, apply_every, constants or {}, theirs)
+        arguments = (replace(plan, timing=timing), fault, theirs)
         self._process = _PROCESSES.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
@@ -122,16 +126,6 @@ class Process:
         return next((ending.error for ending in endings if ending.error), None)
 
 
-def _serve(
-    plan: Plan, fault: str, most: int, apply_every: int, constants: Mapping[str, object], pipe: Pipe
-) -> None:
-    from cqrs_cli.owner import owner as tenure
-    from cqrs_cli.owner import supervisor as owning
-
-    owning.MOST_COMMANDS = tenure.MOST_COMMANDS = most  # type: ignore[attr-defined]
-    tenure.APPLY_EVERY = apply_every  # type: ignore[attr-defined]
-    for place, value in constants.items():
-        module, _, name = place.partition(":")
-        setattr(resolve_name(module), name, value)
+def _serve(plan: Plan, fault: str, pipe: Pipe) -> None:
     os.environ[failpoints.VARIABLE] = fault
     pipe.send(list(own(plan, 0, 1, 0)))

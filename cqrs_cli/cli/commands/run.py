@@ -64,7 +64,7 @@ def run(
     """
     from cqrs_cli.cli.render.progress import Display, run_text
     from cqrs_cli.jobs.engine.session import project_session, slots
-    from cqrs_cli.jobs.run.driver import run as drive
+    from cqrs_cli.jobs.run.driver import run_owners
     from cqrs_cli.jobs.run.prepare import prepare
 
     for setting, value in failpoints.environment().items():
@@ -85,7 +85,7 @@ def run(
         owned = f"{counted(len(plan.partitions()), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"deciding for {', '.join(known)}: {owned}; Ctrl-C stops")
         try:
-            done = drive(context, plan, tasks, display.show, display.note)
+            done = run_owners(context, plan, tasks, display.show, display.note)
         except KeyboardInterrupt:
             if display.last is not None:
                 cli.note(f"stopped: {run_text(display.last)}")

@@ -23,29 +23,13 @@ from cqrs_cli.owner.plan import OwnerResult, Plan
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
 
-#: Every partition must have been claimed by then, in seconds: enough for a rebuild's start, not for a missing worker.
-CLAIM_DEADLINE = 60.0
-
-#: How often the claims are read, in seconds.
-LOOK_EVERY = 0.5
-
-#: Lost tasks are submitted again after so long, in seconds, doubling up to the longest.
-FIRST_BACKOFF = 0.5
-LONGEST_BACKOFF = 30.0
-
-#: So many submissions in a row that claimed nothing: it is not the machine, it is us.
+#: Submissions in a row that claimed nothing, after which the run ends: it is not the machine, it is us.
 FUTILE = 5
-
-#: Owners that were told to end need a moment to close their shards cleanly, in seconds.
-QUIET_END = 5.0
-
-#: A later run that takes over several aggregates claims all of them within so many seconds.
-ALL_CLAIMED = 3.0
 
 GROUP = "cqrs-run"
 
 
-def run(
+def run_owners(
     context: "SparkContext",
     plan: Plan,
     tasks: int,
@@ -57,7 +41,8 @@ def run(
     Raises what ended the run: an owner's ending, or `UnavailableError` for partitions that nobody owns. However it
     ends, every partition that is still this run's has been fenced.
     """
-    backoff, futile = FIRST_BACKOFF, 0
+    timing = plan.timing
+    backoff, futile = timing.first_backoff, 0
     with Progress(plan) as progress:
         try:
             while True:
@@ -77,7 +62,7 @@ def run(
                     )
                 note(f"a task was lost ({_first_line(job.error)}); submitting again in {backoff:g} s")
                 time.sleep(backoff)
-                backoff = min(backoff * 2, LONGEST_BACKOFF) if futile else FIRST_BACKOFF
+                backoff = min(backoff * 2, timing.longest_backoff) if futile else timing.first_backoff
                 plan = replace(plan, submission=plan.submission + 1)
         except Exception as error:
             if not jvm.is_gone(context):
@@ -152,16 +137,17 @@ def _watch(
     job: _Job, plan: Plan, progress: Progress, watch: Callable[[Snapshot], None], note: Callable[[str], None]
 ) -> None:
     """Until the job ends: show progress, end it all when a part has ended, miss those that nobody owns."""
+    patience = plan.timing.claim_deadline
     slotless = time.monotonic()
-    deadline = slotless + CLAIM_DEADLINE
+    deadline = slotless + patience
     ending = False
     while job.is_alive():
-        job.join(LOOK_EVERY)
+        job.join(plan.timing.progress_interval)
         try:
             snapshot = progress.look()
         except UnavailableError as error:
             note(error.message)
-            deadline = max(deadline, time.monotonic() + CLAIM_DEADLINE)  # nobody can claim meanwhile
+            deadline = max(deadline, time.monotonic() + patience)  # nobody can claim meanwhile
             continue
         watch(snapshot)
         if plan.targets is None and not ending and job.a_task_has_ended():
@@ -169,15 +155,15 @@ def _watch(
             retire(plan)
         if plan.targets is not None or not job.waits_for_a_slot():
             slotless = time.monotonic()
-        elif time.monotonic() - slotless > CLAIM_DEADLINE:
+        elif time.monotonic() - slotless > patience:
             raise UnavailableError(
-                f"a task has found no slot for {CLAIM_DEADLINE:.0f} s: its partitions have no owner",
+                f"a task has found no slot for {patience:.0f} s: its partitions have no owner",
                 "a worker was lost: bring it back, or start again with the slots there are",
             )
         missing = progress.unclaimed(plan.submission)
         if missing and not ending and time.monotonic() > deadline:
             raise UnavailableError(
-                f"nobody owns {', '.join(f'{name}:{p}' for name, p in missing)} after {CLAIM_DEADLINE:.0f} s",
+                f"nobody owns {', '.join(f'{name}:{p}' for name, p in missing)} after {patience:.0f} s",
                 "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
             )
 
@@ -198,12 +184,12 @@ def _settled(
 
 def _taken_over(plan: Plan, error: TakenOverError) -> TakenOverError:
     """The same error; if a later run took only some of the aggregates, which, and how to go on for the others."""
-    deadline = time.monotonic() + ALL_CLAIMED
+    deadline = time.monotonic() + plan.timing.all_claimed
     taken = _taken(plan)
-    while len(taken) < len(plan.grounds) and time.monotonic() < deadline:
+    while len(taken) < len(plan.topics) and time.monotonic() < deadline:
         time.sleep(0.1)
         taken = _taken(plan)
-    left = sorted(set(plan.grounds) - set(taken))
+    left = sorted(set(plan.topics) - set(taken))
     if not taken or not left:
         return error
     return TakenOverError(
@@ -215,12 +201,12 @@ def _taken_over(plan: Plan, error: TakenOverError) -> TakenOverError:
 def _taken(plan: Plan) -> dict[str, str]:
     """The aggregates that a later run has claimed something of, and that run."""
     taken = {}
-    for name, ground in sorted(plan.grounds.items()):
+    for name, found in sorted(plan.topics.items()):
         try:
-            found = committed_now(plan.connection, ground.topics, range(ground.partitions))
+            committed = committed_now(plan.connection, found.topics, range(found.partitions))
         except CqrsError:
             continue
-        for claim in filter(None, (parse_claim(one.metadata) for one in found.values())):
+        for claim in filter(None, (parse_claim(one.metadata) for one in committed.values())):
             if (claim.run_epoch, claim.run) > (plan.run_epoch, plan.run):
                 taken[name] = claim.run
     return taken
@@ -229,7 +215,7 @@ def _taken(plan: Plan) -> dict[str, str]:
 def _stop(context: "SparkContext", plan: Plan) -> None:
     """Fence first, so that owners return by themselves and close their shards cleanly; then cancel what is left."""
     retire(plan)
-    deadline = time.monotonic() + QUIET_END
+    deadline = time.monotonic() + plan.timing.quiet_end
     tracker = context.statusTracker()
     while tracker.getActiveJobsIds() and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -38,17 +38,19 @@ def prepare(
     refused: dict[Partition, frozenset[int]] = {}
     for partition, offset in _places(fail, aggregates):
         refused[partition] = refused.get(partition, frozenset()) | {offset}
-    grounds = _grounds(settings, connection, aggregates)
-    _check_partitions(grounds, [*losses, *refused])
+    topics = _described_topics(settings, connection, aggregates)
+    _check_partitions(topics, [*losses, *refused])
     seen = {
-        Partition(name, partition): parse_claim(found.metadata)
-        for name, ground in grounds.items()
-        for partition, found in committed_now(connection, ground.topics, range(ground.partitions)).items()
+        Partition(name, partition): parse_claim(committed.metadata)
+        for name, described in topics.items()
+        for partition, committed in committed_now(
+            connection, described.topics, range(described.partitions)
+        ).items()
     }
-    _check_offsets(connection, grounds, losses, refused, seen)
+    _check_offsets(connection, topics, losses, refused, seen)
     return Plan(
         connection,
-        grounds,
+        topics,
         settings.aggregates,
         settings.root,
         settings.partitioner,
@@ -56,35 +58,35 @@ def prepare(
         settings.state_dir,
         next_run_epoch(time.time_ns() // 1_000_000, list(seen.values())),
         uuid.uuid4().hex[:12],
-        targets=_targets(connection, grounds) if once else None,
+        targets=_targets(connection, topics) if once else None,
         accept_loss=losses,
         refused=refused,
     )
 
 
-def _grounds(
+def _described_topics(
     settings: "Settings", connection: Connection, aggregates: Iterable[str]
 ) -> dict[str, AggregateTopics]:
-    grounds = {}
+    topics: dict[str, AggregateTopics] = {}
     with Admin(connection) as admin:
         for name in aggregates:
-            topics = Topics(name, settings.topic_prefix)
-            if missing := admin.missing_acls(needs("run", topics)):
+            names = Topics(name, settings.topic_prefix)
+            if missing := admin.missing_acls(needs("run", names)):
                 raise refusal(missing, "run")
-            grounds[name] = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
-    return grounds
+            topics[name] = check_topics(admin, names, TopicPlan(dedup_window=settings.dedup_window))
+    return topics
 
 
-def _check_partitions(grounds: Mapping[str, AggregateTopics], named: Iterable[Partition]) -> None:
+def _check_partitions(topics: Mapping[str, AggregateTopics], named: Iterable[Partition]) -> None:
     for name, partition in named:
-        count = grounds[name].partitions
+        count = topics[name].partitions
         if partition >= count:
             raise UsageError(f"{name} has no partition {partition}", f"it has 0 to {count - 1}")
 
 
 def _check_offsets(
     connection: Connection,
-    grounds: Mapping[str, AggregateTopics],
+    topics: Mapping[str, AggregateTopics],
     losses: Mapping[Partition, int],
     refused: Mapping[Partition, frozenset[int]],
     seen: Mapping[Partition, Claim | None],
@@ -93,7 +95,7 @@ def _check_offsets(
     offset is deleted now.
     """
     for partition in sorted({*losses, *refused}):
-        topic, number = grounds[partition.aggregate].topics.commands, partition.number
+        topic, number = topics[partition.aggregate].topics.commands, partition.number
         start, end = bounds(connection, topic, [number], "read_uncommitted")[number]
         onward, failed = losses.get(partition), refused.get(partition, frozenset())
         claim = seen[partition]
@@ -106,13 +108,13 @@ def _check_offsets(
             )
 
 
-def _targets(connection: Connection, grounds: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
+def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
     """Where `--once` ends: the commands' last stable offsets as they are now."""
     return {
         Partition(name, partition): end
-        for name, ground in grounds.items()
+        for name, described in topics.items()
         for partition, (_, end) in bounds(
-            connection, ground.topics.commands, range(ground.partitions)
+            connection, described.topics.commands, range(described.partitions)
         ).items()
     }
 

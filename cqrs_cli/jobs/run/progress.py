@@ -65,8 +65,8 @@ class Progress:
         self._disconnect()
 
     def _connect(self) -> None:
-        for name, ground in self._plan.grounds.items():
-            group = ground.topics.group
+        for name, found in self._plan.topics.items():
+            group = found.topics.group
             self._clients[name] = consumer(self._plan.connection, group=group, isolation="read_uncommitted")
 
     def _disconnect(self) -> None:
@@ -77,14 +77,14 @@ class Progress:
         """How far the run is now; raises `UnavailableError` if the broker does not answer."""
         lag = 0
         try:
-            for name, ground in self._plan.grounds.items():
-                client, topic = self._clients[name], ground.topics.commands
-                for partition, found in committed(client, topic, range(ground.partitions)).items():
-                    claim = parse_claim(found.metadata)
+            for name, found in self._plan.topics.items():
+                client, topic = self._clients[name], found.topics.commands
+                for partition, place in committed(client, topic, range(found.partitions)).items():
+                    claim = parse_claim(place.metadata)
                     if claim is not None and self._is_ours(claim):
                         self._claims[Partition(name, partition)] = claim
                     start, end = watermarks(client, topic, partition)
-                    lag += max(0, end - max(start, found.offset or 0))
+                    lag += max(0, end - max(start, place.offset or 0))
         except (KafkaException, MissingError) as error:
             # Never patched in place: a client that once met a broker cut off from the others said "unknown partition"
             # for minutes after all of them were back. Whether one is really missing the owners find out.

@@ -11,16 +11,12 @@ from queue import Empty, SimpleQueue
 from confluent_kafka import KafkaException
 
 from cqrs_cli.kafka.clients import consumer
-from cqrs_cli.kafka.offsets import committed
-from cqrs_cli.kafka.writer import TRANSACTION_TIMEOUT, FencedWriter
+from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.claim import parse_claim, terminal
 from cqrs_cli.owner.plan import Partition, Plan
 
-#: So many partitions at once.
+#: Partitions that are retired at once.
 WORKERS = 8
-
-#: Nobody waits longer than this, in seconds: without brokers a call may never return (`FencedWriter.waiting`).
-PATIENCE = 2 * TRANSACTION_TIMEOUT
 
 
 def retire(plan: Plan) -> None:
@@ -31,7 +27,7 @@ def retire(plan: Plan) -> None:
     workers = [threading.Thread(target=_work, args=(plan, partitions), daemon=True) for _ in range(WORKERS)]
     for worker in workers:
         worker.start()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + plan.timing.retire_deadline
     for worker in workers:
         worker.join(max(0.0, deadline - time.monotonic()))
 
@@ -46,18 +42,25 @@ def _work(plan: Plan, partitions: "SimpleQueue[Partition]") -> None:
 
 
 def _retire_one(plan: Plan, partition: Partition) -> None:
-    ground, number = plan.grounds[partition.aggregate], partition.number
-    topic = ground.topics.commands
-    watcher = consumer(plan.connection, group=ground.topics.group, isolation="read_uncommitted")
-    reader = consumer(plan.connection, group=ground.topics.group)
+    log, max_bytes = plan.log(partition), plan.topics[partition.aggregate].max_bytes
+    watcher = consumer(plan.connection, group=log.topics.group, isolation="read_uncommitted")
+    reader = consumer(plan.connection, group=log.topics.group)
     try:
-        committed_claim = parse_claim(committed(watcher, topic, [number])[number].metadata)
+        committed_claim = parse_claim(log.committed_by(watcher).metadata)
         if terminal(committed_claim, plan.run_epoch, plan.run) is None:
             return
-        writer = FencedWriter(plan.connection, ground.topics, number, min(ground.max_bytes.values()))
+        timing, least = plan.timing, min(max_bytes.values())
+        writer = FencedWriter(
+            plan.connection,
+            log.topics,
+            log.partition,
+            least,
+            timing.transaction_timeout,
+            timing.produce_timeout,
+        )
         writer.fence()
-        # Read anew: the fence may have let a last commit through, and somebody else may have moved the offset.
-        found = committed(reader, topic, [number])[number]
+        # Read again: the fence may have let a last commit through, and somebody else may have moved the offset.
+        found = log.committed_by(reader)
         last = terminal(parse_claim(found.metadata), plan.run_epoch, plan.run)
         if found.offset is not None and last is not None:
             writer.commit_position(reader, found.offset, last.metadata())

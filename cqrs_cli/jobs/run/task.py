@@ -12,11 +12,7 @@ from cqrs_cli.owner.plan import OwnerResult, Plan
 from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.registry import load
 
-#: Orphaned owners have so long to end and to close their shards, in seconds.
-ORPHANED = 10.0
-
-#: So many objects more than at the last collection may be cycles that an aggregate's code has left. Batches under way
-#: hold fewer.
+#: New objects since the last collection that may be cycles left by an aggregate's code. Batches under way hold fewer.
 GARBAGE = 300_000
 
 
@@ -47,7 +43,7 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[OwnerResult
             orphaned = orphaned or time.monotonic()
         if orphaned or any(owner.failed for owner in owners):
             stopping.set()
-        if orphaned and time.monotonic() - orphaned > ORPHANED:
+        if orphaned and time.monotonic() - orphaned > plan.timing.orphaned:
             break
         for owner in owners:
             owner.end_if_stuck()

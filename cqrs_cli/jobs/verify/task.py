@@ -69,7 +69,7 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
             try:
                 return _PartitionProof(plan, log, stack).prove()
             except StalledError as error:
-                raise explain_stall(log.connection, log.topics, partition, error) from error
+                raise explain_stall(log, error) from error
 
     return guarded(
         plan.connection, log.place("commands"), work, lambda error: ProofResult(partition, error=error)

@@ -10,12 +10,13 @@ from typing import Any, cast
 import pytest
 
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
-from cqrs_cli.jobs.run import driver as driver
+from cqrs_cli.jobs.run.driver import FUTILE, run_owners
 from cqrs_cli.jobs.run.progress import Progress, Snapshot
 from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import TERMINAL, Counts
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
+from cqrs_cli.owner.timing import Timing
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 
@@ -60,15 +61,11 @@ class Context:
         return []
 
 
-@pytest.fixture(autouse=True)
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(driver, "FIRST_BACKOFF", 0.01)
-    monkeypatch.setattr(driver, "LOOK_EVERY", 0.05)
-
-
-def drive(context: Context, plan: Plan, notes: list[str] | None = None) -> Snapshot:
+def drive(context: Context, plan: Plan, notes: list[str] | None = None, **times: float) -> Snapshot:
+    """Run a plan with short pauses, and with the `times` of a test."""
     note = (notes if notes is not None else []).append
-    return driver.run(cast(Any, context), plan, 1, lambda _: None, note)
+    hasty: dict[str, Any] = {"first_backoff": 0.01, "progress_interval": 0.05, **times}
+    return run_owners(cast(Any, context), replace(plan, timing=Timing(**hasty)), 1, lambda _: None, note)
 
 
 def works(plan: Plan) -> Iterator[OwnerResult]:
@@ -113,13 +110,10 @@ def test_a_task_that_is_lost_again_and_again_ends_the_run(counters: TopicHarness
     context = Context(is_lost)
     with pytest.raises(CqrsError, match=r"lost 5 times in a row \(the worker is gone\)"):
         drive(context, counters.plan())
-    assert len(context.plans) == driver.FUTILE
+    assert len(context.plans) == FUTILE
 
 
-def test_partitions_that_nobody_owns_end_the_run(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(driver, "CLAIM_DEADLINE", 0.2)
+def test_partitions_that_nobody_owns_end_the_run(counters: TopicHarness) -> None:
     never = threading.Event()
 
     def waits(_: Plan) -> list[OwnerResult]:
@@ -127,7 +121,7 @@ def test_partitions_that_nobody_owns_end_the_run(
         return []
 
     with pytest.raises(UnavailableError, match="nobody owns counter:0") as raised:
-        drive(Context(waits), counters.plan())
+        drive(Context(waits), counters.plan(), claim_deadline=0.2)
     assert raised.value.exit_code == 4
     never.set()
 
@@ -135,7 +129,6 @@ def test_partitions_that_nobody_owns_end_the_run(
 def test_while_no_broker_answers_nobody_is_expected_to_claim(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(driver, "CLAIM_DEADLINE", 1.0)
     look, away, back = Progress.look, iter(range(25)), threading.Event()
 
     def answers_late(progress: Progress) -> Snapshot:
@@ -151,7 +144,7 @@ def test_while_no_broker_answers_nobody_is_expected_to_claim(
         return []
 
     notes: list[str] = []
-    drive(Context(waits), counters.plan(), notes)
+    drive(Context(waits), counters.plan(), notes, claim_deadline=1.0)
     assert notes == ["no broker"] * 25
 
 
@@ -168,18 +161,15 @@ def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: T
     assert notes == ["a note", "another"]
 
 
-def test_who_is_taken_over_in_part_says_what_is_left(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(driver, "ALL_CLAIMED", 0.0)
+def test_who_is_taken_over_in_part_says_what_is_left(counters: TopicHarness) -> None:
     older = counters.plan()
-    other = replace(older.grounds["counter"], topics=Topics("other", counters.topics.prefix))
-    older = replace(older, grounds={**older.grounds, "other": other})
+    other = replace(older.topics["counter"], topics=Topics("other", counters.topics.prefix))
+    older = replace(older, topics={**older.topics, "other": other})
     newer = counters.plan()
     list(own(newer, 0, 1, 0))
     taken = [OwnerResult(Partition("counter", 0), Counts(), TakenOverError("taken"))]
     with pytest.raises(TakenOverError) as raised:
-        drive(Context(lambda _: taken), older)
+        drive(Context(lambda _: taken), older, all_claimed=0.0)
     assert raised.value.message == f"run {newer.run} took over counter; nobody decides for other now"
     assert raised.value.hint.endswith(": cqrs run other")
 

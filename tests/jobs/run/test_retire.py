@@ -8,6 +8,7 @@ import pytest
 
 from cqrs_cli.jobs.run import retire as retiring
 from cqrs_cli.owner.plan import Plan
+from cqrs_cli.owner.timing import Timing
 
 
 def test_nobody_waits_for_a_call_that_never_returns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,8 +20,10 @@ def test_nobody_waits_for_a_call_that_never_returns(monkeypatch: pytest.MonkeyPa
         retired.append(partition[1])
 
     monkeypatch.setattr(retiring, "_retire_one", retire_one)
-    monkeypatch.setattr(retiring, "PATIENCE", 0.5)
-    plan = SimpleNamespace(partitions=lambda: [("counter", partition) for partition in range(20)])
+    timing = Timing(retire_deadline=0.5)
+    plan = SimpleNamespace(
+        timing=timing, partitions=lambda: [("counter", partition) for partition in range(20)]
+    )
     retiring.retire(cast(Plan, plan))
     assert sorted(retired) == list(range(1, 20))
     never.set()

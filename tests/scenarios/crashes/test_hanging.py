@@ -11,6 +11,7 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support import ROOT
 from tests.support.commands import increments
@@ -62,14 +63,14 @@ def test_a_brief_stall_stops_nothing(counters: TopicHarness, monkeypatch: pytest
     counters.send(*increments(5))
     quietly(counters.plan())
     counters.send(*increments(5, first=5))
-    look, stalls = readers.last_record, iter([True] * 2)
+    last_record, stalls = PartitionLog.last_record, iter([True] * 2)
 
     def stalled(*arguments: Any) -> Any:
         if next(stalls, False):
             raise readers.StalledError("nothing to read at offset 3, though the log ends at 4")
-        return look(*arguments)
+        return last_record(*arguments)
 
-    monkeypatch.setattr("cqrs_cli.owner.log_state.last_record", stalled)
+    monkeypatch.setattr(PartitionLog, "last_record", stalled)
     quietly(counters.plan())
     assert next(stalls, None) is None
     counters.check()

@@ -10,7 +10,8 @@ from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
-from cqrs_cli.owner.owner import Owner
+from cqrs_cli.owner.loop import Loop
+from cqrs_cli.owner.timing import Timing
 from tests.support.commands import Sent, increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, owned, quietly, running
@@ -18,14 +19,6 @@ from tests.support.topic_loss import delete, forget_group, remake, shorten
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-
-#: What is awaited for 10 or 20 s, in seconds.
-IMPATIENT = {
-    "cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT": 2.0,
-    "cqrs_cli.kafka.readers:REQUEST_TIMEOUT": 1.0,
-    "cqrs_cli.owner.supervisor:MISSING": 2.0,
-}
 
 
 @pytest.fixture
@@ -76,19 +69,15 @@ def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
 @pytest.mark.pins("nothing-skipped")
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
-def test_logs_remade_meanwhile_stop_it(
-    counters: TopicHarness, kind: Kind, count: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count: int) -> None:
     # A delivery report is no look that may be stale: it is believed at once.
-    monkeypatch.setattr("cqrs_cli.owner.supervisor.CONTRADICTED", 600.0)
-    with running(counters.plan(once=False)) as owner:
+    with running(counters.plan(once=False, timing=Timing(contradicted=600.0))) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(offsets(counters)) == 5)
         remake(counters, kind)
         counters.send(*increments(count, first=5))
         assert isinstance(owner.error(), ContradictionError)
     assert counters.records(kind) == []
-    monkeypatch.setattr("cqrs_cli.owner.supervisor.CONTRADICTED", 0.0)
     assert isinstance(owned(counters.plan()), ContradictionError)
 
 
@@ -108,7 +97,7 @@ def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> None:
-    owner = Process(counters.plan(once=False), constants=IMPATIENT)
+    owner = Process(counters.plan(once=False), transaction_timeout=2.0, missing=0.0)
     counters.send(*increments(5))
     eventually(lambda: len(offsets(counters)) == 5)
     delete(counters, kind)
@@ -149,14 +138,14 @@ def test_forgotten_offset_is_committed_again(counters: TopicHarness) -> None:
 
 
 def test_topic_denied_briefly_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    poll, denied = Owner.poll, iter([True, True])
+    poll, denied = Loop.poll, iter([True, True])
 
-    def deny_twice(tenure: Owner) -> list[Record]:
+    def deny_twice(loop: Loop) -> list[Record]:
         if next(denied, False):
             raise MissingError("counter.commands partition 0 does not exist")
-        return poll(tenure)
+        return poll(loop)
 
-    monkeypatch.setattr(Owner, "poll", deny_twice)
+    monkeypatch.setattr(Loop, "poll", deny_twice)
     counters.send(*increments(5))
     quietly(counters.plan())
     assert offsets(counters) == [0, 1, 2, 3, 4]

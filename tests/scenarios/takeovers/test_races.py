@@ -6,12 +6,13 @@ import pytest
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import producer
-from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import committed_now
-from cqrs_cli.kafka.readers import read
+from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.kafka.writer import FencedWriter
-from cqrs_cli.owner.owner import Owner
 from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.session import OwnerSession
+from cqrs_cli.owner.timing import Timing
 from cqrs_cli.owner.warm_up import warm
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
@@ -42,16 +43,16 @@ def test_a_contradiction_during_takeover_is_takeover(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(10))
-    uncommitted, plan = Owner._uncommitted, counters.plan()
+    bounds, plan = OwnerSession.bounds, counters.plan()
 
-    def late(tenure: Owner, topic: str) -> tuple[int, int]:
-        found = uncommitted(tenure, topic)
-        if topic == counters.topics.outcomes:
-            monkeypatch.setattr(Owner, "_uncommitted", uncommitted)
+    def late(session: OwnerSession, kind: Kind) -> tuple[int, int]:
+        found = bounds(session, kind)
+        if kind == "outcomes":
+            monkeypatch.setattr(OwnerSession, "bounds", bounds)
             quietly(counters.plan(machine="other"))
         return found
 
-    monkeypatch.setattr(Owner, "_uncommitted", late)
+    monkeypatch.setattr(OwnerSession, "bounds", late)
     assert isinstance(owned(plan), TakenOverError)
     counters.check("other")
 
@@ -62,15 +63,14 @@ def test_briefly_short_log_contradicts_nothing(
     counters.send(*increments(5))
     quietly(counters.plan())
     counters.send(*increments(5, first=5))
-    uncommitted, stale = Owner._uncommitted, iter([True, True])
+    bounds, stale = OwnerSession.bounds, iter([True, True])
 
-    def shown(tenure: Owner, topic: str) -> tuple[int, int]:
-        start, end = uncommitted(tenure, topic)
-        return start, start if topic == counters.topics.outcomes and next(stale, False) else end
+    def shown(session: OwnerSession, kind: Kind) -> tuple[int, int]:
+        start, end = bounds(session, kind)
+        return start, start if kind == "outcomes" and next(stale, False) else end
 
-    monkeypatch.setattr(Owner, "_uncommitted", shown)
-    monkeypatch.setattr("cqrs_cli.owner.supervisor.CONTRADICTED", 60.0)
-    quietly(counters.plan())
+    monkeypatch.setattr(OwnerSession, "bounds", shown)
+    quietly(counters.plan(timing=Timing(contradicted=60.0)))
     assert next(stale, None) is None
     counters.check()
 
@@ -79,14 +79,14 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
     counters.send(*increments(5))
     quietly(counters.plan())
     counters.send(*increments(5, first=5))
-    stale = iter([True, True])
+    read, stale = PartitionLog.read, iter([True, True])
 
-    def elsewhere(connection: Connection, topic: str, partition: int, start: int, end: int) -> Any:
-        beyond = 1000 if next(stale, False) else 0
-        return read(connection, topic, partition, start + beyond, end + beyond)
+    def elsewhere(log: PartitionLog, kind: Kind, start: int, end: int) -> Any:
+        beyond = 1000 if kind != "commands" and next(stale, False) else 0
+        return read(log, kind, start + beyond, end + beyond)
 
     plan = counters.plan(machine="other")
-    monkeypatch.setattr("cqrs_cli.owner.recover.read", elsewhere)
+    monkeypatch.setattr(PartitionLog, "read", elsewhere)
     monkeypatch.setattr("cqrs_cli.owner.supervisor.warm", lambda *_: None)
     quietly(plan)
     assert next(stale, None) is None
@@ -99,11 +99,13 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness, monkeypatch:
     plan = counters.plan()
     store = MemoryStore(plan.window)
 
-    def late(*arguments: Any) -> Any:
-        found = committed_now(*arguments)
+    committed = PartitionLog.committed
+
+    def late(log: PartitionLog) -> Committed:
+        found = committed(log)
         store.take_ownership("9.9.other", "")
         return found
 
-    monkeypatch.setattr("cqrs_cli.owner.warm_up.committed_now", late)
-    warm(plan, Partition("counter", 0), counters.aggregate, store)
+    monkeypatch.setattr(PartitionLog, "committed", late)
+    warm(plan.log(Partition("counter", 0)), counters.aggregate, store, plan.window)
     assert store.positions() == Positions()

@@ -17,7 +17,7 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.supervisor import STUCK, Supervisor
+from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.state.store import Store
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
@@ -31,7 +31,7 @@ IN_A_TRANSACTION = "flush.after:3:stop"
 IN_A_CHANGE = "apply.inside:3:stop"
 
 #: The broker ends such a transaction by itself within a second or two of that.
-TIMEOUT = {"cqrs_cli.kafka.writer:TRANSACTION_TIMEOUT": 2.0}
+TIMEOUT = 2.0
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def behind(single_bank: TopicHarness) -> TopicHarness:
 
 
 def paused_until_its_transaction_is_aborted(behind: TopicHarness) -> Process:
-    sleeper = Process(behind.plan(), IN_A_TRANSACTION, most=50, apply_every=150, constants=TIMEOUT)
+    sleeper = Process(behind.plan(), IN_A_TRANSACTION, most=50, apply_every=150, transaction_timeout=TIMEOUT)
     eventually(sleeper.stopped)
     assert behind.transaction() == "Ongoing"
     eventually(lambda: behind.transaction() == "CompleteAbort")
@@ -84,8 +84,10 @@ def test_pause_is_not_a_stuck_call(behind: TopicHarness, monkeypatch: pytest.Mon
     clock, ends = [1000.0], list[int]()
     monkeypatch.setattr("cqrs_cli.owner.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("os._exit", ends.append)
-    owner = Supervisor(behind.plan(), Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
-    owner.store = cast(Store, SimpleNamespace(waiting=STUCK + 1))
+    plan = behind.plan()
+    stuck = plan.timing.stuck
+    owner = Supervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
+    owner.store = cast(Store, SimpleNamespace(waiting=stuck + 1))
 
     def looks_for(seconds: float) -> None:
         until = clock[0] + seconds
@@ -93,8 +95,8 @@ def test_pause_is_not_a_stuck_call(behind: TopicHarness, monkeypatch: pytest.Mon
             clock[0] += 0.5
             owner.end_if_stuck()
 
-    clock[0] += 100 * STUCK
-    looks_for(STUCK - 1)
+    clock[0] += 100 * stuck
+    looks_for(stuck - 1)
     assert ends == []
     looks_for(2)
     assert ends == [os.EX_SOFTWARE]
@@ -132,7 +134,7 @@ def in_a_change(shard: Path) -> Iterator[None]:
 
 def test_a_stuck_shard_ends_its_owner(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
-    owner = Process(behind.plan(once=False), constants={"cqrs_cli.owner.supervisor:STUCK": 3.0})
+    owner = Process(behind.plan(once=False), stuck=3.0)
     eventually(lambda: len(behind.outcomes()) == 700)
     with in_a_change(behind.shard_path()):
         behind.send(*list(mixture(800))[700:])

@@ -1,0 +1,85 @@
+"""The Kafka clients of one owner, and the claim that rides with each of its commits."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import Consumer
+from msgspec.structs import replace
+
+from cqrs_cli.kafka.clients import bulk_consumer, consumer
+from cqrs_cli.kafka.readers import StalledError
+from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.owner.explain import explain_stall
+from cqrs_cli.owner.plan import Partition, Plan
+from cqrs_cli.owner.signals import Superseded
+
+
+class OwnerSession:
+    """It belongs to one owner and closes with it; the next owner begins with new clients."""
+
+    def __init__(self, plan: Plan, partition: Partition, mine: Claim, batch_limit: int) -> None:
+        self.plan = plan
+        self.partition = partition
+        self.timing = plan.timing
+        self.described = plan.topics[partition.aggregate]
+        self.log = plan.log(partition)
+        self.mine = mine
+        self.counts = mine.counts
+        self.offset: int | None = None  # the group's, as last read or committed
+        self.batch_limit = batch_limit  # commands in the next batch
+        self.claimed = False  # whether a commit carries the claim
+        self.useful = False  # whether anything has been decided
+        group = self.log.topics.group
+        self.consumer: Consumer = bulk_consumer(
+            plan.connection, group=group, fetch_wait_max_ms=500, fetch_min_bytes=1
+        )
+        self.watcher: Consumer = consumer(plan.connection, group=group, isolation="read_uncommitted")
+        self.writer = FencedWriter(
+            plan.connection,
+            self.log.topics,
+            partition.number,
+            min(self.described.max_bytes[kind] for kind in ("events", "outcomes", "dead-letters")),
+            self.timing.transaction_timeout,
+            self.timing.produce_timeout,
+        )
+
+    def close(self) -> None:
+        """Drop the clients."""
+        self.consumer.close()
+        self.watcher.close()
+
+    def bounds(self, kind: Kind) -> tuple[int, int]:
+        """(start, high watermark) of a log: a read_committed client would give the last stable offset."""
+        return self.log.watermarks(self.watcher, kind)
+
+    def claim_now(self) -> Claim | None:
+        """The committed claim, read without waiting for pending commits; raises `KafkaException`."""
+        return parse_claim(self.log.committed_by(self.watcher).metadata)
+
+    def present_claim(self) -> Claim:
+        """My claim with what has been decided under it."""
+        return replace(self.mine, counts=self.counts)
+
+    def judge(self, committed_claim: Claim | None) -> Judgement:
+        """Judge a claim against mine; raises `Superseded` if it says to end."""
+        judgement = judge(self.mine, committed_claim)
+        if judgement.ends:
+            raise Superseded(judgement, committed_claim)
+        return judgement
+
+    def commit_position(self, offset: int) -> None:
+        """Commit an offset with my claim; raises `KafkaException`."""
+        self.writer.commit_position(self.consumer, offset, self.present_claim().metadata())
+        self.offset = offset
+        self.claimed = True
+
+    @contextmanager
+    def naming_stalls(self) -> Iterator[None]:
+        """Name the transaction that hides a log's end; raises `KafkaException` if it is the broker that is gone."""
+        try:
+            yield
+        except StalledError as error:
+            self.bounds("outcomes")
+            raise explain_stall(self.log, error) from error
