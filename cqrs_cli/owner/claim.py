@@ -21,7 +21,7 @@ UNKNOWN_OTHERS = (UNKNOWN_TOPIC, UNKNOWN_TOPIC)
 
 
 class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What an owner has decided since its run began, and when (ms since the epoch) the first and last commit were."""
+    """An owner's decisions since its run began, and the times (ms since the epoch) of the first and last commit."""
 
     accepted: int = 0
     unchanged: int = 0
@@ -43,8 +43,8 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Accepted(Struct, frozen=True):
-    """What an operator accepted as lost (`run --accept-loss`): where the commands go on, and how far the logs reached
-    then. What lies before that may contradict itself.
+    """A loss that an operator accepted (`run --accept-loss`): where the commands go on, and how far the logs reached
+    then. Records before that may contradict each other.
     """
 
     at: int  # of the commands
@@ -72,7 +72,7 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
 
     @property
     def token(self) -> str:
-        """What the shard knows this owner by: nobody else's, also where `n` began anew since the offset had expired."""
+        """The owner's name in the shard. No other owner has it, even if `n` began again after an offset expired."""
         return f"{self.n}.{self.run_epoch}.{self.run}.{self.submission}.{self.attempt}"
 
 
@@ -85,7 +85,7 @@ def parse_claim(metadata: str | None) -> Claim | None:
 
 
 class Judgement(Enum):
-    """What the claim that stands says to an owner."""
+    """The meaning of the committed claim for an owner."""
 
     MINE = "mine"  # my run and attempt, whatever its n
     TAKEN_OVER = "taken over"  # a later run: return, the run ends with exit 6
@@ -94,7 +94,7 @@ class Judgement(Enum):
 
     @property
     def ends(self) -> bool:
-        """Whether the owner who hears it returns."""
+        """Whether the owner returns."""
         return self in (Judgement.TAKEN_OVER, Judgement.STRAGGLER)
 
 
@@ -132,7 +132,7 @@ def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
 
 
 def may_warm(token: str, committed_claim: Claim | None) -> bool:
-    """Whether nobody is at work in a shard whose token was read before the claim that stands: its owner's claim must be
+    """Whether no owner works in a shard whose token was read before the committed claim: its owner's claim must be
     over. A living owner would find its shard at other positions, and have to begin again; the claim of one that has
     just begun may not be visible yet.
     """
@@ -140,8 +140,8 @@ def may_warm(token: str, committed_claim: Claim | None) -> bool:
 
 
 def believable(mine: Claim, claimed: bool, committed_claim: Claim | None) -> bool:
-    """Whether a contradiction that I see is one, asked after I saw it: only while the claim that stands is mine, or
-    where there is none and I have not claimed yet. Otherwise somebody took over while I was looking.
+    """Whether to believe a contradiction, asked after I saw it: only while the committed claim is mine, or while there
+    is no claim and I have not claimed yet. Otherwise another owner took over while I was reading.
     """
     if committed_claim is None:
         return not claimed

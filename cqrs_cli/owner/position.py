@@ -25,9 +25,7 @@ class LogState(NamedTuple):
     outcomes_start: int  # of the outcomes log: above 0 once its retention has deleted some
     has_events: bool
     last_event: int | None  # the input offset of the last visible event; None also if it does not say
-    last_event_matches: (
-        bool  # as `last_outcome_matches`, of the last event: looked at where the outcome does not tell
-    )
+    last_event_matches: bool  # the same for the last event; only checked where the outcome does not match
     is_new: bool  # whether all commands are later than the last outcome
     committed: int | None  # the group's offset; None if it has none, or it expired
     claim: Claim | None  # what rides with it

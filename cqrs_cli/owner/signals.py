@@ -1,10 +1,10 @@
-"""How a tenure ends when it is no error of the broker's."""
+"""Endings of an owner that are not errors of the broker."""
 
 from cqrs_cli.owner.claim import Claim, Judgement
 
 
 class Superseded(Exception):
-    """The claim that stands says to end: `judgement` is TAKEN_OVER or STRAGGLER."""
+    """The committed claim says to end: `judgement` is TAKEN_OVER or STRAGGLER."""
 
     def __init__(self, judgement: Judgement, committed_claim: Claim | None) -> None:
         super().__init__(judgement.value)
@@ -13,14 +13,14 @@ class Superseded(Exception):
 
 
 class ClaimLost(Exception):
-    """The claim that stands is not this tenure's any more, though nobody later has it: begin again."""
+    """The committed claim is not this owner's any more, but not a later one's either: begin again."""
 
 
 class BatchTooLarge(Exception):
-    """A batch that its own records keep from being committed: its first offset and how many it held.
+    """A batch that its own records keep from being committed: its first offset and the number of its records.
 
-    `late`: it may also be the broker's fault, so a single record is not to blame. `undecidable`: none of them was more
-    than `failed`, so that their dead letters are to blame.
+    `late`: it may also be the broker's fault, so a single record is not to blame. `undecidable`: all of them were
+    `failed`, so that their dead letters are to blame.
     """
 
     def __init__(self, offset: int, size: int, reason: str, late: bool, undecidable: bool) -> None:

@@ -1,4 +1,4 @@
-"""How far each partition is decided, who owns it, and what rests of it on this machine. Needs no Spark."""
+"""The status of each partition: how far it is decided, its owner, and its shard on this machine. Needs no Spark."""
 
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +20,7 @@ from cqrs_cli.owner.plan import shard_folder
 from cqrs_cli.state.shard import Identity, open_readonly
 
 
-class Shard(NamedTuple):
+class ShardStatus(NamedTuple):
     """A partition's state on this machine: its aggregates, bytes on disk, and the sum of their digests if asked for."""
 
     aggregates: int
@@ -36,7 +36,7 @@ class PartitionStatus(NamedTuple):
     end: int
     position: int | None
     claim: Claim | None
-    shard: Shard | None
+    shard: ShardStatus | None
 
     @property
     def lag(self) -> int:
@@ -67,14 +67,14 @@ def partition_statuses(
 
 
 def _failure(connection: Connection, topics: Topics, error: KafkaException) -> CqrsError:
-    """Of a group that may not be described librdkafka only says that time is up."""
+    """The missing ACL, if it is one: for a group that may not be described librdkafka reports a timeout."""
     need = RequiredAcl("Describe", "group", topics.group)
     with Admin(connection) as admin:
         return need.denied("read") if admin.missing_acls([need]) else clients.failed(connection, error, need)
 
 
-def _shard(path: Path, topic_id: str, with_digest: bool) -> Shard | None:
-    """What rests in `path`, if it can be trusted and is of this commands topic, not of one that had its name before."""
+def _shard(path: Path, topic_id: str, with_digest: bool) -> ShardStatus | None:
+    """The shard in `path`, if it can be trusted and belongs to this topic, not to an earlier one of that name."""
     store = open_readonly(path)
     if store is None:
         return None
@@ -87,4 +87,4 @@ def _shard(path: Path, topic_id: str, with_digest: bool) -> Shard | None:
             total = 0
             for aggregate_id, saved in store.items():
                 total = digest.add(total, digest.aggregate_digest(aggregate_id, saved.version, saved.state))
-        return Shard(store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), total)
+        return ShardStatus(store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), total)

@@ -111,7 +111,9 @@ class Supervisor:
     def _serve(self) -> None:
         identity = self.plan.identity(self.partition, self.aggregate)
         while True:
-            opened = open_shard(self.plan.shard(self.partition), identity, self.notes.append)
+            opened = open_shard(
+                self.plan.shard(self.partition), identity, self.notes.append, self.timing.shard
+            )
             with closing(opened.store) as store:
                 self.store = store
                 try:

@@ -1,9 +1,10 @@
 """How long an owner and the driver of a run wait, and how much an owner does at once."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cqrs_cli.kafka.writer import PRODUCE_TIMEOUT, TRANSACTION_TIMEOUT
 from cqrs_cli.owner.state_cache import APPLY_EVERY
+from cqrs_cli.state.shard import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,9 @@ class Timing:
 
     # Decisions that may wait to be applied to the shard.
     apply_every: int = APPLY_EVERY
+
+    # Opening a shard waits this long for other processes.
+    shard: Limits = field(default_factory=Limits)
 
     # The pause before an owner begins again, doubled after each one in a row that decided nothing. A successor claims
     # within milliseconds of its fence, so the claim is judged only after the first pause.

@@ -40,7 +40,7 @@ RULES = [
                 "        with session.naming_stalls():\n            state, last",
             ),
         ),
-        "tests/owner/test_owner.py::test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again",
+        "tests/owner/test_owner.py::test_commits_before_the_fence_are_kept",
     ),
     Mutation(
         "a record that failed is ignored",
@@ -64,7 +64,7 @@ RULES = [
         "repeated commands are not known again after a restart",
         "cqrs_cli/owner/recover.py",
         (("            remember(remembered, outcome, record.timestamp)\n", ""),),
-        "tests/owner/test_recover.py::test_a_lost_shard_is_rebuilt_and_answers_the_same[deleted]",
+        "tests/owner/test_recover.py::test_lost_shard_is_rebuilt_the_same[deleted]",
     ),
     Mutation(
         "logs are read to the last stable offset",
@@ -87,7 +87,7 @@ RULES = [
                 'run, other = (mine.n, ""), (committed_claim.n, "")',
             ),
         ),
-        "tests/owner/test_claim.py::test_a_later_run_has_taken_over_whatever_its_attempt",
+        "tests/owner/test_claim.py::test_later_run_has_taken_over",
     ),
     Mutation(
         "being fenced is taken for a takeover",

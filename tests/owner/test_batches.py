@@ -43,7 +43,7 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 @pytest.mark.pins("all-or-none")
-def test_a_batch_that_overfills_the_queue_is_halved_until_it_fits(
+def test_overfull_batch_is_halved_until_fitting(
     single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
     single_bank.send(*mixture(1000))
@@ -58,7 +58,7 @@ def test_a_batch_that_overfills_the_queue_is_halved_until_it_fits(
     single_bank.check()
 
 
-def test_finding_the_one_record_takes_few_tries(single_bank: TopicHarness, sizes: list[int]) -> None:
+def test_finding_one_record_is_quick(single_bank: TopicHarness, sizes: list[int]) -> None:
     commands = list(mixture(150))
     single_bank.send(*commands[:77], commands[0]._replace(value=os.urandom(9000)), *commands[77:])
     plan = single_bank.plan()
@@ -67,7 +67,7 @@ def test_finding_the_one_record_takes_few_tries(single_bank: TopicHarness, sizes
     assert sizes.count(1) >= 2 and len(sizes) < 40
 
 
-def test_a_single_record_that_is_late_is_not_blamed_but_tried_again(
+def test_late_single_record_is_retried(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
     commit, late = FencedWriter.commit, iter([True] * 3)
@@ -98,9 +98,7 @@ def slowly(single_bank: TopicHarness) -> Iterator[Plan]:
 
 
 @pytest.mark.pins("all-or-none")
-def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_passes(
-    single_bank: TopicHarness, slowly: Plan
-) -> None:
+def test_slow_batch_is_halved_until_committed(single_bank: TopicHarness, slowly: Plan) -> None:
     single_bank.send(*mixture(2000))
     plan = replace(slowly, targets={Partition("bank_account", 0): single_bank.end("commands")})
     assert Process(plan, most=2000, apply_every=1000, **HASTE).error() is None
@@ -108,9 +106,7 @@ def test_a_batch_that_takes_longer_than_the_transaction_may_is_halved_until_it_p
 
 
 @pytest.mark.pins("all-or-none")
-def test_a_broker_that_is_away_for_longer_than_the_transaction_may_last_is_not_the_batchs_fault(
-    counters: TopicHarness, kafka_root: Path
-) -> None:
+def test_absent_broker_blames_no_batch(counters: TopicHarness, kafka_root: Path) -> None:
     broker = embedded.broker_status(kafka_root)
     assert broker is not None
     counters.send(*increments(1))

@@ -31,39 +31,39 @@ claims = st.builds(
 )
 
 
-def test_nobodys_claim_and_a_foreign_commit_are_behind_me() -> None:
+def test_missing_claim_is_behind() -> None:
     assert judge(MINE, None) is Judgement.BEHIND
     assert judge(MINE, parse_claim("somebody's text")) is Judgement.BEHIND
 
 
-def test_a_later_run_has_taken_over_whatever_its_attempt() -> None:
+def test_later_run_has_taken_over() -> None:
     assert judge(MINE, replace(MINE, run_epoch=11, submission=0, attempt=0)) is Judgement.TAKEN_OVER
     assert judge(MINE, replace(MINE, run="n", n=1)) is Judgement.TAKEN_OVER
 
 
-def test_an_older_run_is_behind_me_even_with_a_terminal_attempt() -> None:
+def test_older_run_is_always_behind() -> None:
     assert judge(MINE, replace(MINE, run_epoch=9, attempt=TERMINAL, n=99)) is Judgement.BEHIND
 
 
-def test_a_later_attempt_or_submission_of_my_run_makes_me_the_straggler() -> None:
+def test_later_attempt_makes_a_straggler() -> None:
     assert judge(MINE, replace(MINE, attempt=2)) is Judgement.STRAGGLER
     assert judge(MINE, replace(MINE, submission=2, attempt=0)) is Judgement.STRAGGLER
     assert judge(MINE, replace(MINE, submission=TERMINAL, attempt=TERMINAL)) is Judgement.STRAGGLER
 
 
-def test_an_earlier_attempt_of_my_run_is_behind_me() -> None:
+def test_earlier_attempt_is_behind() -> None:
     assert judge(MINE, replace(MINE, attempt=0, n=99)) is Judgement.BEHIND
     assert judge(MINE, replace(MINE, submission=0, attempt=5)) is Judgement.BEHIND
 
 
 @given(st.integers(0, 99), st.integers(0, 99))
-def test_my_own_claim_is_mine_whatever_its_n(n: int, other: int) -> None:
+def test_own_claim_is_mine(n: int, other: int) -> None:
     assert judge(replace(MINE, n=n), replace(MINE, n=other)) is Judgement.MINE
 
 
 @pytest.mark.pins("one-owner")
 @given(claims, claims)
-def test_of_two_different_attempts_exactly_one_goes_on(one: Claim, other: Claim) -> None:
+def test_exactly_one_attempt_goes_on(one: Claim, other: Claim) -> None:
     first, second = judge(one, other), judge(other, one)
     if Judgement.MINE in (first, second):
         assert first is second
@@ -72,24 +72,20 @@ def test_of_two_different_attempts_exactly_one_goes_on(one: Claim, other: Claim)
 
 
 @given(claims, claims, claims)
-def test_the_order_of_claims_has_no_circle(a: Claim, b: Claim, c: Claim) -> None:
+def test_claim_order_has_no_circle(a: Claim, b: Claim, c: Claim) -> None:
     if judge(a, b).ends and judge(b, c).ends:
         assert judge(a, c).ends
 
 
 @given(st.integers(0, 2**41), st.lists(st.none() | claims))
-def test_a_new_run_is_later_than_all_seen_and_never_before_the_clock(
-    clock: int, seen: list[Claim | None]
-) -> None:
+def test_run_epoch_exceeds_claims_and_clock(clock: int, seen: list[Claim | None]) -> None:
     run_epoch = next_run_epoch(clock, seen)
     assert run_epoch >= clock
     assert all(judge(replace(c, run_epoch=run_epoch), c) is Judgement.BEHIND for c in seen if c)
 
 
 @given(st.none() | claims, st.sampled_from(["", "3.10.m", "12.9.a.b", "torn"]))
-def test_a_claim_that_takes_its_place_rises_above_all_before(
-    committed_claim: Claim | None, token: str
-) -> None:
+def test_succeeding_claim_rises_above_all(committed_claim: Claim | None, token: str) -> None:
     following = succeed(MINE, committed_claim, token)
     assert judge(MINE, following) is Judgement.MINE
     assert following.n > max(MINE.n, committed_claim.n if committed_claim else 0)
@@ -102,41 +98,41 @@ def test_no_two_attempts_have_one_token(one: Claim, other: Claim) -> None:
     assert (one.token == other.token) is same
 
 
-def test_what_the_standing_claim_says_of_the_log_is_carried_over() -> None:
+def test_claim_keeps_the_log_facts() -> None:
     given = replace(MINE, run_epoch=9, topic_id="before", partitions=3, accepted=LOSS)
     following = succeed(MINE, given, "")
     assert (following.topic_id, following.partitions, following.accepted) == ("before", 3, LOSS)
 
 
-def test_over_nobodys_offset_a_claim_says_nothing_of_the_log() -> None:
+def test_claim_over_foreign_offset_knows_nothing() -> None:
     following = succeed(replace(MINE, accepted=LOSS), None, "")
     assert (following.topic_id, following.partitions, following.accepted) == (UNKNOWN_TOPIC, 4, None)
 
 
-def test_a_contradiction_is_believed_while_the_claim_is_mine() -> None:
+def test_own_claim_confirms_contradiction() -> None:
     assert believable(MINE, True, replace(MINE, n=99))
 
 
-def test_a_contradiction_is_believed_where_nobody_has_claimed() -> None:
+def test_contradiction_without_claims_is_believed() -> None:
     assert believable(MINE, False, None)
 
 
 @pytest.mark.parametrize("committed_claim", [None, replace(MINE, attempt=2), replace(MINE, run_epoch=9)])
-def test_a_contradiction_seen_while_the_claim_is_anothers_is_not_believed(
+def test_foreign_claim_discredits_contradiction(
     committed_claim: Claim | None,
 ) -> None:
     assert not believable(MINE, True, committed_claim)
 
 
 @pytest.mark.parametrize("committed_claim", [replace(MINE, attempt=2), replace(MINE, run_epoch=11)])
-def test_a_contradiction_seen_while_another_makes_the_first_claim_is_not_believed(
+def test_first_claim_by_another_discredits_contradiction(
     committed_claim: Claim,
 ) -> None:
     assert not believable(MINE, False, committed_claim)
 
 
 @given(st.none() | claims)
-def test_a_shard_is_warmed_if_it_is_new_or_its_owners_claim_is_over(before: Claim | None) -> None:
+def test_only_unowned_shards_are_warmed(before: Claim | None) -> None:
     owner = succeed(MINE, before, "")
     later = succeed(replace(MINE, run_epoch=11), owner, "")
     assert may_warm("", before)
@@ -144,13 +140,13 @@ def test_a_shard_is_warmed_if_it_is_new_or_its_owners_claim_is_over(before: Clai
 
 
 @given(st.none() | claims)
-def test_a_living_owners_shard_is_left_alone_even_before_its_claim_is_visible(before: Claim | None) -> None:
+def test_unseen_claim_keeps_shard_cold(before: Claim | None) -> None:
     owner = succeed(MINE, before, "")
     assert not may_warm(owner.token, owner)
     assert not may_warm(owner.token, before)
 
 
-def test_the_claim_that_ends_a_run_makes_all_its_attempts_stragglers() -> None:
+def test_terminal_claim_makes_attempts_stragglers() -> None:
     last = terminal(MINE, MINE.run_epoch, MINE.run)
     assert last is not None
     assert judge(replace(MINE, submission=99, attempt=99), last) is Judgement.STRAGGLER
@@ -161,7 +157,7 @@ def test_the_claim_that_ends_a_run_makes_all_its_attempts_stragglers() -> None:
     "committed_claim",
     [None, replace(MINE, run="n"), replace(MINE, run_epoch=9), replace(MINE, attempt=TERMINAL)],
 )
-def test_a_run_that_has_ended_or_lost_the_partition_is_not_ended_there(committed_claim: Claim | None) -> None:
+def test_ended_runs_are_not_ended_again(committed_claim: Claim | None) -> None:
     assert terminal(committed_claim, MINE.run_epoch, MINE.run) is None
 
 
@@ -175,23 +171,23 @@ def test_a_claim_survives_its_offset_commit(claim: Claim, counted: Counts, loss:
     assert parse_claim(whole.metadata()) == whole
 
 
-def test_the_largest_claim_fits_into_an_offset_commit() -> None:
+def test_largest_claim_fits_offset_commit() -> None:
     most = 2**63
     loss, counted, ids = Accepted(most, (most, most), most), Counts(*[most] * 8), ("A" * 22, "A" * 22)
     largest = Claim(most, "f" * 12, TERMINAL, TERMINAL, most, "A" * 22, most, counted, loss, ids)
     assert len(largest.metadata()) <= MAX_METADATA
 
 
-def test_text_that_is_no_claim_is_none() -> None:
+def test_other_text_is_no_claim() -> None:
     for text in (None, "", "{}", "[]", "null", '{"generation":"1"}', "\ufffd", "{" * 5000):
         assert parse_claim(text) is None
 
 
-def test_a_claim_from_a_newer_version_with_more_members_is_read() -> None:
+def test_claim_with_unknown_members_is_read() -> None:
     assert parse_claim(MINE.metadata()[:-1] + ',"colour":"blue"}') == MINE
 
 
-def test_counts_add_up_and_keep_the_first_and_last_commit() -> None:
+def test_counts_add_up_with_times() -> None:
     once = Counts().add({"accepted": 2, "events": 3}, 100, 110)
     twice = once.add({"accepted": 1, "failed": 1, "events": 1}, 120, 130)
     assert twice == Counts(accepted=3, failed=1, events=4, first=100, last=130)

@@ -28,7 +28,7 @@ def decided(harness: TopicHarness, count: int) -> Callable[[], bool]:
     return lambda: len(harness.outcomes()) >= count
 
 
-def test_what_is_there_is_decided_once_and_the_run_ends(bank: TopicHarness) -> None:
+def test_once_decides_everything_once(bank: TopicHarness) -> None:
     bank.send(*mixture(400))
     quietly(bank.plan())
     bank.check()
@@ -38,7 +38,7 @@ def test_what_is_there_is_decided_once_and_the_run_ends(bank: TopicHarness) -> N
         assert claim and claim.counts.commands == len(bank.outcomes(partition))
 
 
-def test_a_second_run_decides_only_what_came_since(bank: TopicHarness) -> None:
+def test_second_run_decides_only_new_commands(bank: TopicHarness) -> None:
     commands = list(mixture(300))
     bank.send(*commands[:200])
     quietly(bank.plan())
@@ -57,7 +57,7 @@ def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
 
 
 @pytest.mark.pins("one-owner")
-def test_a_later_run_takes_over_and_the_first_ends_with_six(counters: TopicHarness) -> None:
+def test_later_run_ends_first_with_six(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as first:
         counters.send(*increments(5))
         eventually(decided(counters, 5))
@@ -70,7 +70,7 @@ def test_a_later_run_takes_over_and_the_first_ends_with_six(counters: TopicHarne
 
 
 @pytest.mark.pins("one-owner")
-def test_an_older_run_that_comes_later_ends_and_the_later_one_goes_on(counters: TopicHarness) -> None:
+def test_older_run_yields_to_newer(counters: TopicHarness) -> None:
     older = counters.plan(once=False, machine="older")
     with running(counters.plan(once=False)) as later:
         counters.send(*increments(5))
@@ -83,7 +83,7 @@ def test_an_older_run_that_comes_later_ends_and_the_later_one_goes_on(counters: 
 
 
 @pytest.mark.pins("one-owner")
-def test_a_straggler_of_a_retried_task_ends_quietly(counters: TopicHarness) -> None:
+def test_straggler_ends_quietly(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     with running(plan) as straggler:
         counters.send(*increments(5))
@@ -95,7 +95,7 @@ def test_a_straggler_of_a_retried_task_ends_quietly(counters: TopicHarness) -> N
     counters.check("other")
 
 
-def test_an_owner_that_is_retired_ends_quietly_with_a_clean_shard(counters: TopicHarness) -> None:
+def test_retired_owner_leaves_clean_shard(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     owner = Running(plan, 0)
     counters.send(*increments(5))
@@ -108,7 +108,7 @@ def test_an_owner_that_is_retired_ends_quietly_with_a_clean_shard(counters: Topi
     counters.check()
 
 
-def test_retiring_a_run_that_was_taken_over_leaves_its_successor_alone(counters: TopicHarness) -> None:
+def test_retiring_spares_the_successor(counters: TopicHarness) -> None:
     first, second = counters.plan(), counters.plan(once=False)
     quietly(first)
     with running(second) as later:
@@ -120,9 +120,7 @@ def test_retiring_a_run_that_was_taken_over_leaves_its_successor_alone(counters:
 
 
 @pytest.mark.pins("no-lost-update")
-def test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commits_before_the_fence_are_kept(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     counters.send(*increments(10))
     before, fence = counters.plan(machine="before"), FencedWriter.fence
 
@@ -137,7 +135,7 @@ def test_what_the_owner_before_commits_until_it_is_fenced_is_not_decided_again(
     counters.check()
 
 
-def test_a_contradiction_seen_while_somebody_takes_over_is_a_takeover(
+def test_contradiction_during_takeover_is_a_takeover(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(10))
@@ -153,7 +151,7 @@ def test_a_contradiction_seen_while_somebody_takes_over_is_a_takeover(
     counters.check("other")
 
 
-def test_an_open_transaction_of_the_owner_before_is_settled_at_once(counters: TopicHarness) -> None:
+def test_fence_aborts_the_open_transaction(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     lost = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
     lost.init_transactions(10)
@@ -165,7 +163,7 @@ def test_an_open_transaction_of_the_owner_before_is_settled_at_once(counters: To
 
 
 @pytest.mark.pins("one-owner")
-def test_a_fence_without_a_claim_ends_nobody(counters: TopicHarness) -> None:
+def test_fence_without_claim_ends_nobody(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
         eventually(decided(counters, 5))
@@ -181,7 +179,7 @@ def test_a_fence_without_a_claim_ends_nobody(counters: TopicHarness) -> None:
 
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize("place", ["commit_position", "_finish"])
-def test_a_commit_whose_reply_is_lost_is_not_repeated(
+def test_lost_commit_reply_repeats_nothing(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     quietly(counters.plan())
@@ -200,7 +198,7 @@ def test_a_commit_whose_reply_is_lost_is_not_repeated(
     counters.check()
 
 
-def test_markers_at_the_end_do_not_count_as_lag(counters: TopicHarness) -> None:
+def test_trailing_markers_are_no_lag(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)):
         client = producer(counters.connection, transactional_id=f"{counters.topics.prefix}client")
         client.init_transactions(10)

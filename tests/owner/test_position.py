@@ -40,11 +40,11 @@ def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> Log
     return usual._replace(**members)
 
 
-def test_it_goes_on_behind_the_last_outcome() -> None:
+def test_position_follows_last_outcome() -> None:
     assert position(log()) == 10
 
 
-def test_a_new_partition_begins_at_the_beginning() -> None:
+def test_new_partition_begins_at_zero() -> None:
     assert position(log(last=None, committed=None, claim=None)) == 0
 
 
@@ -52,27 +52,27 @@ def test_an_expired_offset_does_not_matter() -> None:
     assert position(log(committed=None, claim=None)) == 10
 
 
-def test_an_offset_that_somebody_else_committed_at_the_right_place_does_not_matter() -> None:
+def test_foreign_commit_of_right_offset_passes() -> None:
     assert position(log(claim=None)) == 10
 
 
-def test_what_lies_between_the_outcome_and_the_committed_offset_is_to_be_looked_at() -> None:
+def test_gap_reaches_to_committed_offset() -> None:
     given = log(committed=15)
     assert position(given) == 10
     assert gap(given, 10) == (10, 15)
 
 
-def test_there_is_no_gap_without_a_committed_offset_or_at_it() -> None:
+def test_no_gap_without_committed_offset() -> None:
     assert gap(log(committed=None), 10) == (10, 10)
     assert gap(log(), 10) == (10, 10)
 
 
-def test_control_records_deleted_at_the_start_are_no_loss() -> None:
+def test_deleted_control_records_are_no_loss() -> None:
     assert position(log(committed=15, start=13)) == 13
 
 
 @pytest.mark.parametrize("unproven", [None, claim(topic_id=UNKNOWN_TOPIC)])
-def test_an_offset_that_no_owner_committed_does_not_prove_that_nothing_was_deleted(
+def test_foreign_commit_proves_no_completeness(
     unproven: Claim | None,
 ) -> None:
     with pytest.raises(ContradictionError, match="commands 10 to 12 were deleted"):
@@ -126,7 +126,7 @@ def test_another_number_of_partitions_is_refused(count: int) -> None:
         (log(last=None, committed=None, start=4), "commands 0 to 3 were deleted", 4),
     ],
 )
-def test_a_contradiction_stops_and_names_the_way_out(given: LogState, says: str, onward: int) -> None:
+def test_contradiction_names_the_way_out(given: LogState, says: str, onward: int) -> None:
     with pytest.raises(ContradictionError, match=says) as raised:
         position(given)
     assert raised.value.exit_code == 5
@@ -134,21 +134,21 @@ def test_a_contradiction_stops_and_names_the_way_out(given: LogState, says: str,
     assert raised.value.hint.endswith(f": cqrs run --accept-loss bank:3@{onward}")
 
 
-def test_an_operators_word_goes_before_every_contradiction_but_the_partition_count() -> None:
+def test_accepted_place_overrides_contradictions() -> None:
     assert position(log(start=12), accept_loss=12) == 12
     assert position(log(topic_id="other"), accept_loss=0) == 0
     with pytest.raises(ConfigurationError):
         position(log(partitions=5), accept_loss=12)
 
 
-def test_outcomes_deleted_by_their_retention_leave_the_word_to_the_owners_offset() -> None:
+def test_expired_outcomes_defer_to_committed_offset() -> None:
     idle = log(last=None, has_events=True, last_event=9, outcomes_start=12)
     assert position(idle) == 10
     assert position(idle._replace(start=10)) == 10
     assert gap(idle, 10) == (10, 10)
 
 
-def test_an_operators_word_never_has_commands_decided_again() -> None:
+def test_earlier_place_is_ignored() -> None:
     assert position(log(), accept_loss=3) == 10
     assert position(log(committed=None, claim=None), accept_loss=3) == 10
     with pytest.raises(ContradictionError, match="offset 25 is committed"):
@@ -157,13 +157,13 @@ def test_an_operators_word_never_has_commands_decided_again() -> None:
     assert position(log(last_outcome_matches=False, claim=None), accept_loss=3) == 3
 
 
-def test_an_operators_word_stands_until_something_is_decided() -> None:
+def test_accepted_place_lasts_until_decided() -> None:
     accepted = claim(accepted=Accepted(12, (0, 0), 0))
     assert position(log(start=12, committed=12, claim=accepted)) == 12
     assert position(log(start=12, committed=12, claim=accepted), accept_loss=12) == 12
 
 
-def test_an_operators_word_can_be_given_again_for_another_loss_until_something_is_decided() -> None:
+def test_accepted_place_covers_a_second_loss() -> None:
     lost = log(
         other_ids=("new", "o"),
         last_outcome_matches=False,
@@ -173,19 +173,19 @@ def test_an_operators_word_can_be_given_again_for_another_loss_until_something_i
     assert position(lost, accept_loss=12) == 12
 
 
-def test_where_events_say_what_was_decided_no_word_has_it_decided_again() -> None:
+def test_events_limit_the_accepted_place() -> None:
     lost = log(last=None, committed=None, claim=None, has_events=True, last_event=6, last_event_matches=True)
     with pytest.raises(ContradictionError, match="no outcome"):
         position(lost, accept_loss=6)
     assert position(lost, accept_loss=7) == 7
 
 
-def test_an_operators_word_repeated_after_more_was_decided_changes_nothing() -> None:
+def test_spent_place_changes_nothing() -> None:
     later = log(last=14, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 0), 0)))
     assert position(later, accept_loss=12) == position(later) == 15
 
 
-def test_an_operators_word_can_be_given_again_where_the_log_was_cut_off_right_there() -> None:
+def test_accepted_place_works_again_after_truncation() -> None:
     cut = log(last=None, end=12, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
     with pytest.raises(ContradictionError, match="ends at 12") as raised:
         position(cut)
@@ -193,7 +193,7 @@ def test_an_operators_word_can_be_given_again_where_the_log_was_cut_off_right_th
     assert position(cut, accept_loss=12) == 12
 
 
-def test_a_word_that_was_obeyed_is_not_the_way_out_of_what_came_later() -> None:
+def test_spent_place_is_not_offered_again() -> None:
     torn = log(last=9, last_event=11, committed=15, claim=claim(accepted=Accepted(12, (0, 0), 0)))
     with pytest.raises(ContradictionError, match="command 11 has events but no outcome") as raised:
         position(torn, accept_loss=12)
@@ -202,7 +202,7 @@ def test_a_word_that_was_obeyed_is_not_the_way_out_of_what_came_later() -> None:
 
 
 @pytest.mark.parametrize("offset", [11, 21])
-def test_an_operators_word_outside_the_log_is_refused(offset: int) -> None:
+def test_place_outside_log_is_refused(offset: int) -> None:
     with pytest.raises(CqrsError, match="12 to 20") as raised:
         position(log(start=12), accept_loss=offset)
     assert raised.value.exit_code == 2
@@ -233,7 +233,7 @@ logs = st.builds(
 
 @pytest.mark.pins("one-outcome")
 @given(logs)
-def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: LogState) -> None:
+def test_position_neither_repeats_nor_skips(given: LogState) -> None:
     try:
         at = position(given)
     except CqrsError as error:
@@ -248,9 +248,7 @@ def test_wherever_it_goes_on_nothing_is_decided_twice_or_skipped(given: LogState
 
 @pytest.mark.pins("one-outcome")
 @given(logs, offsets)
-def test_whatever_an_operator_says_nothing_that_lies_there_is_decided_again(
-    given: LogState, word: int
-) -> None:
+def test_accepted_place_never_repeats_decisions(given: LogState, word: int) -> None:
     try:
         at = position(given, accept_loss=word)
     except CqrsError as error:
@@ -267,7 +265,7 @@ def test_whatever_an_operator_says_nothing_that_lies_there_is_decided_again(
 
 
 @given(logs)
-def test_the_way_out_of_a_contradiction_is_always_a_place_in_the_log(given: LogState) -> None:
+def test_offered_place_is_in_the_log(given: LogState) -> None:
     try:
         position(given)
     except ContradictionError as error:

@@ -50,7 +50,7 @@ def remembered(read: OutcomeEnvelope) -> dict[tuple[str, str], DedupEntry]:
 
 @pytest.mark.pins("decided-once")
 @pytest.mark.parametrize("status", ["accepted", "unchanged", "rejected"])
-def test_an_outcome_gives_back_what_deciding_remembered(status: str) -> None:
+def test_outcome_restores_the_remembered_entry(status: str) -> None:
     assert remembered(outcome(status)) == {("a", "c1"): DedupEntry(99, 7, status, 2, 1, 5)}
 
 
@@ -65,7 +65,7 @@ def test_an_outcome_gives_back_what_deciding_remembered(status: str) -> None:
         outcome("failed", causationid=None),
     ],
 )
-def test_what_deciding_does_not_remember_is_not_remembered_again(read: OutcomeEnvelope) -> None:
+def test_unremembered_outcomes_stay_unremembered(read: OutcomeEnvelope) -> None:
     assert remembered(read) == {}
 
 
@@ -78,7 +78,7 @@ def ahead() -> StateCache:
     return cache
 
 
-def test_a_log_that_ends_before_the_shard_stops_it(ahead: StateCache) -> None:
+def test_log_shorter_than_shard_stops_it(ahead: StateCache) -> None:
     with pytest.raises(ContradictionError, match=r"counter.events partition 0 ends at 99, before the 100"):
         fold_events(NOWHERE, COUNTER, ahead, (0, 99))
     with pytest.raises(ContradictionError, match=r"counter.outcomes partition 0 ends at 99, before the 100"):
@@ -86,7 +86,7 @@ def test_a_log_that_ends_before_the_shard_stops_it(ahead: StateCache) -> None:
 
 
 @pytest.mark.parametrize(("version", "lost"), [(0, True), (1, True), (2, False), (3, False)])
-def test_events_that_do_not_lead_to_what_was_decided_were_lost(version: int, lost: bool) -> None:
+def test_events_short_of_outcome_are_lost(version: int, lost: bool) -> None:
     state = Folded(version, Counter(), 0, 0) if version else None
     assert falls_short(state, outcome("accepted")) is lost
 
@@ -110,7 +110,7 @@ def lose(bank: TopicHarness, how: str) -> None:
 @pytest.mark.pins("decided-once")
 @pytest.mark.kafka
 @pytest.mark.parametrize("how", ["deleted", "without a mark", "torn", "replaced by a copy"])
-def test_a_lost_shard_is_rebuilt_and_answers_the_same(bank: TopicHarness, how: str) -> None:
+def test_lost_shard_is_rebuilt_the_same(bank: TopicHarness, how: str) -> None:
     commands = list(mixture(600))
     bank.send(*commands[:400])
     quietly(bank.plan())
@@ -124,7 +124,7 @@ def test_a_lost_shard_is_rebuilt_and_answers_the_same(bank: TopicHarness, how: s
 
 
 @pytest.mark.kafka
-def test_a_shard_that_was_set_aside_is_told(counters: TopicHarness) -> None:
+def test_shard_set_aside_is_noted(counters: TopicHarness) -> None:
     quietly(counters.plan())
     (counters.shard_path() / MARKER_FILE).unlink()
     (verdict,) = own(counters.plan(), 0, 1, 0)
@@ -132,7 +132,7 @@ def test_a_shard_that_was_set_aside_is_told(counters: TopicHarness) -> None:
 
 
 @pytest.mark.kafka
-def test_a_shard_on_another_machine_catches_up(bank: TopicHarness) -> None:
+def test_shard_elsewhere_catches_up(bank: TopicHarness) -> None:
     commands = list(mixture(600))
     for machine, start in (("one", 0), ("other", 200), ("one", 400)):
         bank.send(*commands[start : start + 200])
@@ -158,9 +158,7 @@ def add(harness: TopicHarness, topic: str, value: bytes) -> None:
         ({"aggregateversion": "3"}, "Expected `int`"),
     ],
 )
-def test_a_foreign_event_stops_it_and_is_named(
-    counters: TopicHarness, changes: dict[str, object], says: str
-) -> None:
+def test_foreign_event_stops_it(counters: TopicHarness, changes: dict[str, object], says: str) -> None:
     counters.send(*increments(2))
     quietly(counters.plan())
     last = json.loads(counters.records("events")[-1].value or b"")
@@ -177,7 +175,7 @@ def test_a_foreign_event_stops_it_and_is_named(
 
 
 @pytest.mark.kafka
-def test_an_event_written_twice_is_folded_once(counters: TopicHarness) -> None:
+def test_repeated_event_is_folded_once(counters: TopicHarness) -> None:
     counters.send(*increments(2))
     quietly(counters.plan())
     add(counters, counters.topics.events, counters.records("events")[-1].value or b"")
@@ -214,7 +212,7 @@ def variant(folder: Path, old: str, new: str) -> Path:
         ("initial=Counter())", "initial=Counter(), revision=2)", False),
     ],
 )
-def test_code_that_changed_under_the_same_revision_is_told(
+def test_changed_code_without_revision_is_noted(
     counters: TopicHarness, prefix: str, tmp_path: Path, old: str, new: str, warned: bool
 ) -> None:
     counters.send(*increments(2))

@@ -40,7 +40,7 @@ def round_trip(store: MemoryStore) -> dict[str, int]:
     return {id: saved.version for id, saved in store.items()}
 
 
-def test_what_waits_is_known_but_does_not_rest(cache: StateCache, store: MemoryStore) -> None:
+def test_staged_decisions_are_known_not_stored(cache: StateCache, store: MemoryStore) -> None:
     cache.stage(decided(1), 11, 3, 4)
     with cache.reading():
         assert cache.state("a") == counted(1)
@@ -49,7 +49,7 @@ def test_what_waits_is_known_but_does_not_rest(cache: StateCache, store: MemoryS
     assert (round_trip(store), store.positions()) == ({}, Positions())
 
 
-def test_settling_applies_all_that_waits_in_one_change(cache: StateCache, store: MemoryStore) -> None:
+def test_flush_applies_everything_at_once(cache: StateCache, store: MemoryStore) -> None:
     cache.stage(decided(1), 11, 3, 4)
     cache.stage(decided(2, clock=9), 12, 6, 7)
     cache.flush()
@@ -57,7 +57,7 @@ def test_settling_applies_all_that_waits_in_one_change(cache: StateCache, store:
     assert store.positions() == Positions(12, 6, 7, 9)
 
 
-def test_a_topic_that_got_nothing_keeps_its_position(cache: StateCache, store: MemoryStore) -> None:
+def test_unwritten_topic_keeps_its_position(cache: StateCache, store: MemoryStore) -> None:
     cache.stage(decided(1), 11, 3, 4)
     cache.stage(Decisions(9), 12, None, 5)
     cache.flush()
@@ -73,7 +73,7 @@ def test_after_settling_the_same_is_known(cache: StateCache) -> None:
         assert cache.state("b") is None and cache.remembered("b", "c1") is None
 
 
-def test_what_was_settled_before_is_replaced_by_what_waits(cache: StateCache) -> None:
+def test_staged_state_replaces_flushed_one(cache: StateCache) -> None:
     cache.stage(decided(1), 11, 3, 4)
     cache.flush()
     cache.stage(decided(2), 12, 4, 5)
@@ -84,7 +84,7 @@ def test_what_was_settled_before_is_replaced_by_what_waits(cache: StateCache) ->
         assert cache.state("a") == counted(2)
 
 
-def test_nothing_is_applied_once_somebody_else_owns_the_shard(cache: StateCache, store: MemoryStore) -> None:
+def test_foreign_owner_blocks_the_flush(cache: StateCache, store: MemoryStore) -> None:
     cache.stage(decided(1), 11, 3, 4)
     store.take_ownership("other", "me")
     with pytest.raises(NotOwnerError):
@@ -92,7 +92,7 @@ def test_nothing_is_applied_once_somebody_else_owns_the_shard(cache: StateCache,
     assert round_trip(store) == {}
 
 
-def test_two_caches_of_one_owner_do_not_overwrite_each_other(cache: StateCache, store: MemoryStore) -> None:
+def test_second_cache_cannot_overwrite(cache: StateCache, store: MemoryStore) -> None:
     older = StateCache(COUNTER, store, "me")
     cache.stage(decided(2), 12, 4, 5)
     cache.flush()
@@ -107,7 +107,7 @@ def test_folding_comes_to_rest_at_once(cache: StateCache, store: MemoryStore) ->
     assert (round_trip(store), cache.positions) == ({"a": 3}, store.positions())
 
 
-def test_a_state_that_was_forgotten_above_is_read_from_below(store: MemoryStore) -> None:
+def test_forgotten_state_is_read_from_shard(store: MemoryStore) -> None:
     store.take_ownership("me", "")
     cache = StateCache(COUNTER, store, "me", capacity=10)
     cache.fold(Positions(events=1), {f"n{n}": counted(n + 1) for n in range(50)})
@@ -119,6 +119,6 @@ def test_packing_and_unpacking_keeps_everything() -> None:
     assert unpack(COUNTER, "a", pack(COUNTER, counted(3))) == counted(3)
 
 
-def test_a_state_that_the_code_cannot_read_back_is_a_contradiction() -> None:
+def test_unreadable_state_is_a_contradiction() -> None:
     with pytest.raises(ContradictionError, match="counter 'a' cannot be read back"):
         unpack(COUNTER, "a", StoredState(1, 0, 0, b'{"value":"many"}'))

@@ -49,7 +49,7 @@ def attempts(project: Project, name: str) -> set[int]:
     return {claim.attempt for one in found if (claim := parse_claim(one.metadata))}
 
 
-def test_a_run_that_loses_a_task_and_is_taken_over_decides_everything_once(project: Project) -> None:
+def test_lost_task_and_takeover_decide_once(project: Project) -> None:
     project.cqrs("init", *NAMES)
     project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(50)])
     project.send(increments(50))
@@ -74,7 +74,7 @@ def test_a_run_that_loses_a_task_and_is_taken_over_decides_everything_once(proje
     eventually(lambda: not living(everybody))
 
 
-def test_owners_whose_parent_is_gone_end_by_themselves(project: Project) -> None:
+def test_orphaned_owners_end_by_themselves(project: Project) -> None:
     project.cqrs("init", "counter")
     project.send(increments(20))
     with project.running("run", "counter", *LOCAL) as run:
@@ -91,7 +91,7 @@ def test_owners_whose_parent_is_gone_end_by_themselves(project: Project) -> None
         eventually(lambda: not living(everybody), within=60)
 
 
-def test_on_a_terminal_it_shows_where_it_is_and_ctrl_c_stops_it(project: Project) -> None:
+def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
     project.cqrs("init", "counter")
     project.send(increments(20))
     cqrs = str(Path(sys.executable).with_name("cqrs"))
@@ -128,9 +128,7 @@ def test_on_a_terminal_it_shows_where_it_is_and_ctrl_c_stops_it(project: Project
         (["run", "counter", "--state-dir", "/proc/nowhere"], 3, ""),
     ],
 )
-def test_what_cannot_begin_ends_with_one_line_and_its_status(
-    project: Project, arguments: list[str], status: int, says: str
-) -> None:
+def test_failed_start_prints_one_line(project: Project, arguments: list[str], status: int, says: str) -> None:
     if "--state-dir" in arguments:
         project.cqrs("init", "counter")
     process = project.start(*arguments)
@@ -140,7 +138,7 @@ def test_what_cannot_begin_ends_with_one_line_and_its_status(
     assert "Traceback" not in err
 
 
-def test_a_failpoint_that_does_not_exist_is_refused(project: Project) -> None:
+def test_unknown_failpoint_is_refused(project: Project) -> None:
     process = project.start("run", "counter", CQRS_FAILPOINT="nowhere:1:kill")
     _, err = process.communicate(timeout=90)
     assert process.returncode == 3

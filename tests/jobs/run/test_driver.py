@@ -88,14 +88,14 @@ def test_what_was_decided_is_summed_up(counters: TopicHarness) -> None:
     assert done.lag == 0
 
 
-def test_a_run_that_is_done_has_stopped(counters: TopicHarness) -> None:
+def test_finished_run_has_terminal_claim(counters: TopicHarness) -> None:
     counters.send(*increments(3))
     drive(Context(works), counters.plan())
     _, claim = counters.standing()
     assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3
 
 
-def test_a_lost_task_is_submitted_again_as_a_later_one(counters: TopicHarness) -> None:
+def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
     counters.send(*increments(7))
     notes: list[str] = []
     context = Context(is_lost, is_lost_after_work, works)
@@ -106,14 +106,14 @@ def test_a_lost_task_is_submitted_again_as_a_later_one(counters: TopicHarness) -
     counters.check()
 
 
-def test_a_task_that_is_lost_again_and_again_ends_the_run(counters: TopicHarness) -> None:
+def test_repeatedly_lost_task_ends_run(counters: TopicHarness) -> None:
     context = Context(is_lost)
     with pytest.raises(CqrsError, match=r"lost 5 times in a row \(the worker is gone\)"):
         drive(context, counters.plan())
     assert len(context.plans) == FUTILE
 
 
-def test_partitions_that_nobody_owns_end_the_run(counters: TopicHarness) -> None:
+def test_unowned_partitions_end_the_run(counters: TopicHarness) -> None:
     never = threading.Event()
 
     def waits(_: Plan) -> list[OwnerResult]:
@@ -126,7 +126,7 @@ def test_partitions_that_nobody_owns_end_the_run(counters: TopicHarness) -> None
     never.set()
 
 
-def test_while_no_broker_answers_nobody_is_expected_to_claim(
+def test_absent_broker_extends_claim_deadline(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look, away, back = Progress.look, iter(range(25)), threading.Event()
@@ -148,7 +148,7 @@ def test_while_no_broker_answers_nobody_is_expected_to_claim(
     assert notes == ["no broker"] * 25
 
 
-def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: TopicHarness) -> None:
+def test_gravest_ending_wins_with_notes(counters: TopicHarness) -> None:
     def disagree(plan: Plan) -> list[OwnerResult]:
         return [
             OwnerResult(Partition("counter", 0), Counts(), UnavailableError("gone"), ("a note",)),
@@ -161,7 +161,7 @@ def test_the_gravest_verdict_ends_the_run_and_what_was_noted_is_told(counters: T
     assert notes == ["a note", "another"]
 
 
-def test_who_is_taken_over_in_part_says_what_is_left(counters: TopicHarness) -> None:
+def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
     older = counters.plan()
     other = replace(older.topics["counter"], topics=Topics("other", counters.topics.prefix))
     older = replace(older, topics={**older.topics, "other": other})
@@ -174,7 +174,7 @@ def test_who_is_taken_over_in_part_says_what_is_left(counters: TopicHarness) -> 
     assert raised.value.hint.endswith(": cqrs run other")
 
 
-def test_however_a_run_ends_its_partitions_are_fenced(counters: TopicHarness) -> None:
+def test_every_ending_fences_the_partitions(counters: TopicHarness) -> None:
     def stops(plan: Plan) -> list[OwnerResult]:
         endings = list(own(plan, 0, 1, 0))
         return [OwnerResult(endings[0].partition, endings[0].counts, CqrsError("enough"))]

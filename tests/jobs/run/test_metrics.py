@@ -13,14 +13,14 @@ from cqrs_cli.owner.plan import Partition
 from tests.support.listening import anywhere, listening, open_to_others
 
 
-def test_a_listener_on_all_interfaces_would_be_seen() -> None:
+def test_open_listener_would_be_seen() -> None:
     with anywhere() as server:
         assert server.getsockname()[1] in open_to_others(os.getpid())
     assert server.fileno() == -1
 
 
 @pytest.mark.pins("no-foreign-code")
-def test_the_port_for_metrics_is_open_to_this_machine_only() -> None:
+def test_metrics_listen_on_loopback_only() -> None:
     before = listening(os.getpid())
     metrics = Metrics(0)
     try:

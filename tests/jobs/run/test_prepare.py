@@ -16,25 +16,25 @@ pytestmark = pytest.mark.kafka
     "text",
     ["", "counter", "counter:0", "counter@0", "counter:x@0", "counter:0@-1", "counter:0@1.5", "counter:0@٣"],
 )
-def test_a_place_is_an_aggregate_a_partition_and_an_offset(counters: TopicHarness, text: str) -> None:
+def test_malformed_place_is_refused(counters: TopicHarness, text: str) -> None:
     with pytest.raises(UsageError, match="no place in a topic"):
         counters.plan(accept_loss=[text])
 
 
 @pytest.mark.parametrize("text", ["order:0@1", "Counter:0@1", ":0@1"])
-def test_a_place_belongs_to_an_aggregate_of_the_run(counters: TopicHarness, text: str) -> None:
+def test_place_of_foreign_aggregate_is_refused(counters: TopicHarness, text: str) -> None:
     with pytest.raises(UsageError, match="not among the aggregates of this run"):
         counters.plan(fail=[text])
 
 
-def test_a_place_is_on_a_partition_that_exists(counters: TopicHarness) -> None:
+def test_place_on_missing_partition_is_refused(counters: TopicHarness) -> None:
     with pytest.raises(UsageError, match="has no partition 1"):
         counters.plan(accept_loss=["counter:1@0"])
     with pytest.raises(UsageError, match="has no partition 2"):
         counters.plan(fail=["counter:0@0", "counter:2@0"])
 
 
-def test_an_offset_that_is_not_there_is_refused_before_anybody_is_fenced(counters: TopicHarness) -> None:
+def test_missing_offset_is_refused_before_fencing(counters: TopicHarness) -> None:
     counters.send(*increments(2))
     with pytest.raises(UsageError, match="has no offset 3 to go on from") as raised:
         counters.plan(accept_loss=["counter:0@3"])
@@ -52,31 +52,27 @@ def test_places_are_kept_by_partition(bank: TopicHarness) -> None:
     assert plan.refused == {("bank_account", 0): {3, 5}, ("bank_account", 1): {3}}
 
 
-def test_a_run_that_ends_ends_where_the_commands_end_now(counters: TopicHarness) -> None:
+def test_once_ends_at_current_end(counters: TopicHarness) -> None:
     counters.send(*increments(4))
     assert counters.plan().targets == {("counter", 0): 4}
     assert counters.plan(once=False).targets is None
 
 
-def test_each_run_is_later_than_every_one_before_it(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_epochs_always_rise(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     first = counters.plan()
     quietly(first)
     monkeypatch.setattr("time.time_ns", lambda: 1_000_000)  # a clock far behind
     assert counters.plan().run_epoch > first.run_epoch
 
 
-def test_every_partition_is_owned_by_exactly_one_task(bank: TopicHarness) -> None:
+def test_each_partition_has_one_task(bank: TopicHarness) -> None:
     plan = bank.plan()
     for tasks in (1, 2, 3):
         shares = [partition for task in range(tasks) for partition in plan.share(task, tasks)]
         assert sorted(shares) == plan.partitions() == [("bank_account", 0), ("bank_account", 1)]
 
 
-def test_topics_that_do_not_exist_are_a_configuration_error(
-    connection: Connection, counters: TopicHarness
-) -> None:
+def test_missing_topics_are_a_configuration_error(connection: Connection, counters: TopicHarness) -> None:
     other = counters.settings.model_copy(update={"topic_prefix": f"{counters.topics.prefix}missing."})
     with pytest.raises(ConfigurationError, match="do not exist") as raised:
         prepare(other, connection, {"counter": counters.aggregate})

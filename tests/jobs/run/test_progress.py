@@ -22,7 +22,7 @@ pytestmark = pytest.mark.kafka
     ],
     ids=["unknown", "missing"],
 )
-def test_after_an_error_it_asks_through_another_client(
+def test_error_replaces_the_client(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     counters.send(*increments(3))

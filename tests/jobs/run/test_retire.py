@@ -11,7 +11,7 @@ from cqrs_cli.owner.plan import Plan
 from cqrs_cli.owner.timing import Timing
 
 
-def test_nobody_waits_for_a_call_that_never_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retiring_outlasts_a_hanging_call(monkeypatch: pytest.MonkeyPatch) -> None:
     never, retired = threading.Event(), []
 
     def retire_one(_: Plan, partition: tuple[str, int]) -> None:

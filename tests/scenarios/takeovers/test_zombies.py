@@ -18,6 +18,8 @@ from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.supervisor import Supervisor
+from cqrs_cli.owner.timing import Timing
+from cqrs_cli.state.shard import Limits
 from cqrs_cli.state.store import Store
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
@@ -32,6 +34,9 @@ IN_A_CHANGE = "apply.inside:3:stop"
 
 #: The broker ends such a transaction by itself within a second or two of that.
 TIMEOUT = 2.0
+
+#: An owner that soon gives up a shard which another process is changing.
+HASTY = Timing(idle_check=0.1, contradicted=0.0, shard=Limits(change=0.5))
 
 
 @pytest.fixture
@@ -103,11 +108,10 @@ def test_pause_is_not_a_stuck_call(behind: TopicHarness, monkeypatch: pytest.Mon
 
 
 @pytest.mark.pins("state-is-events")
-def test_shard_stopped_mid_change_is_replaced(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
+def test_shard_stopped_mid_change_is_replaced(behind: TopicHarness) -> None:
     sleeper = Process(behind.plan(), IN_A_CHANGE, most=50, apply_every=150)
     eventually(sleeper.stopped)
-    (verdict,) = own(behind.plan(), 0, 1, 0)
+    (verdict,) = own(behind.plan(timing=HASTY), 0, 1, 0)
     assert verdict.error is None
     assert "a stopped process holds it in the middle of a change" in verdict.notes[0]
     behind.check()
@@ -132,12 +136,11 @@ def in_a_change(shard: Path) -> Iterator[None]:
         process.kill()
 
 
-def test_a_stuck_shard_ends_its_owner(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cqrs_cli.state.shard._CHANGE_TAKES", 0.5)
+def test_a_stuck_shard_ends_its_owner(behind: TopicHarness) -> None:
     owner = Process(behind.plan(once=False), stuck=3.0)
     eventually(lambda: len(behind.outcomes()) == 700)
     with in_a_change(behind.shard_path()):
         behind.send(*list(mixture(800))[700:])
         assert owner.lost()
-        quietly(behind.plan())
+        quietly(behind.plan(timing=HASTY))
         behind.check()
