@@ -1,4 +1,8 @@
-"""Folding events into states. One rule everywhere: live recovery, replay, `show` and checks."""
+"""Folding events into states: `fold_next` is the one rule, for a state whose next event is known to come.
+
+Recovery, `show` and `verify` may meet an event again, and call `fold_event`, which skips it. A replay reads a log from
+its first event: it calls `fold_next` itself, and parses no ids.
+"""
 
 from msgspec import Struct
 
@@ -23,27 +27,39 @@ class Folded(Struct, frozen=True, gc=False):
 
 
 def fold_event(aggregate: Aggregate, before: Folded | None, event: EventEnvelope) -> Folded:
-    """The aggregate after `event`. Idempotent by version: what is already folded changes nothing.
+    """The aggregate after `event`. Idempotent by version: an event that is already folded changes nothing.
 
     Versions below the present one are skipped, an equal one must be the same event, the next one is applied. Raises
-    `FoldError` for anything else, for an event type that the code does not know, and when `evolve` raises.
+    `FoldError` for anything else, and as `fold_next` does.
     """
-    version = before.version if before else 0
-    if event.aggregateversion != version + 1:
-        if before is None or event.aggregateversion > version:
-            raise FoldError(
-                f"{event.subject!r} is at version {version}, the next event has {event.aggregateversion}"
-            )
-        if event.aggregateversion == version and event.position()[1:] != (before.offset, before.index):
-            raise FoldError(f"{event.subject!r} has two events of version {version}")
-        return before
+    if before is None:
+        version, state = 0, aggregate.decider.initial
+    else:
+        version, state = before.version, before.state
+        if event.aggregateversion <= version:
+            if event.aggregateversion == version and event.position()[1:] != (before.offset, before.index):
+                raise FoldError(f"{event.subject!r} has two events of version {version}")
+            return before
+    after = fold_next(aggregate, version, state, event)
     _, offset, index = event.position()
-    state = before.state if before else aggregate.decider.initial
-    return Folded(version + 1, evolve(aggregate, state, event), offset, index, event.time)
+    return Folded(version + 1, after, offset, index, event.time)
 
 
-def evolve(aggregate: Aggregate, state: State, event: EventEnvelope) -> State:
-    """`state` after one event read from the log; raises `FoldError` if the code cannot take it."""
+def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnvelope) -> State:
+    """The state after `event`, which must be the next one after `version`.
+
+    Raises `FoldError` for another version, for an event type that the code does not know, for data that does not fit
+    its class, and if `evolve` raises.
+    """
+    found = event.aggregateversion
+    if found != version + 1:
+        if found <= version:
+            raise FoldError(
+                f"{event.subject!r} is at version {version} and has another event of version {found}"
+            )
+        raise FoldError(
+            f"{event.subject!r} is at version {version}, its next event has {found}: events are missing"
+        )
     decode = aggregate.decode_event.get(event.type)
     if decode is None:
         raise FoldError(f"the code knows no event {event.type}: deploy the code that wrote it")

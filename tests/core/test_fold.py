@@ -85,8 +85,10 @@ def test_what_is_already_folded_changes_nothing(count: int, again: list[int]) ->
 
 
 def test_a_version_left_out_is_refused() -> None:
-    assert refusal(event(2)) == "'a' is at version 0, the next event has 2"
-    assert refusal(event(3), fold(event(1))) == "'a' is at version 1, the next event has 3"
+    assert refusal(event(2)) == "'a' is at version 0, its next event has 2: events are missing"
+    assert (
+        refusal(event(3), fold(event(1))) == "'a' is at version 1, its next event has 3: events are missing"
+    )
 
 
 @pytest.mark.parametrize("version", [0, -1])

@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError
 from msgspec.structs import replace as changed
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.fold import Folded, evolve
+from cqrs_cli.core.fold import Folded, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.kafka.writer import blames_the_batch
 from cqrs_cli.owner.claim import Claim, Judgement, judge, terminal
@@ -46,7 +46,8 @@ def warmed_unless_the_visible_claim_is_its_owners(token: str, committed_claim: C
 def folded_whatever_comes(aggregate: Aggregate, before: Folded | None, event: EventEnvelope) -> Folded:
     version, state = (before.version, before.state) if before else (0, aggregate.decider.initial)
     _, offset, index = event.position()
-    return Folded(version + 1, evolve(aggregate, state, event), offset, index, event.time)
+    after = fold_next(aggregate, event.aggregateversion - 1, state, event)
+    return Folded(version + 1, after, offset, index, event.time)
 
 
 def blamed_for_timeouts(error: KafkaError) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.fold import FoldError, evolve
+from cqrs_cli.core.fold import FoldError, fold_next
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 
@@ -68,25 +68,17 @@ class ReplayFold:
         Unlike recovery, which meets events it has folded before, each event must be its aggregate's next.
         """
         now, kept, until, aggregate = self._now, self._kept, self._until, self._aggregate
-        initial = aggregate.decider.initial
+        absent: _At = (0, aggregate.decider.initial, "")
         offset = -1
         try:
             for record in records:
                 offset = record.offset
                 event = read_event(record.value)
-                subject, version = event.subject, event.aggregateversion
-                before = now.get(subject)
-                if before is None:
-                    if version != 1:
-                        raise FoldError(_out_of_order(subject, 0, version))
-                    state = initial
-                else:
-                    if version != before[0] + 1:
-                        raise FoldError(_out_of_order(subject, before[0], version))
-                    state = before[1]
-                now[subject] = at = (version, evolve(aggregate, state, event), event.time)
+                version, state, _ = now.get(event.subject, absent)
+                at = (version + 1, fold_next(aggregate, version, state, event), event.time)
+                now[event.subject] = at
                 if until is not None and event.time <= until:
-                    kept[subject] = at
+                    kept[event.subject] = at
         except (FoldError, ValueError) as error:
             raise ReplayFoldError(offset, str(error)) from error
 
@@ -104,9 +96,3 @@ class ReplayFold:
             events += version
             summed += one(aggregate_id, version, encode(state))
         return Total(len(self._kept), events, summed % digest.MODULUS)
-
-
-def _out_of_order(subject: str, version: int, found: int) -> str:
-    if found <= version:
-        return f"{subject!r} is at version {version} and has another event of version {found}"
-    return f"{subject!r} is at version {version}, its next event has {found}: events are missing"
