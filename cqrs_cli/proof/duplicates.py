@@ -5,7 +5,7 @@ from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.proof.decided import DecidedRange, Losses
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings
-from cqrs_cli.proof.join import outcome_of
+from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Index, OutcomeTrace
 from cqrs_cli.proof.verdict import BLIND
@@ -69,7 +69,7 @@ class Duplicates:
         before: DedupEntry | None,
     ) -> None:
         place, status, version, events = original
-        found = outcome_of(self._outcomes, place) if place < command else None
+        found = find_outcome(self._outcomes, place) if place < command else None
         if found is None:
             if not place < self._decided.outcomes:
                 what = f"points to command {place}, which has no outcome before it"

@@ -56,21 +56,21 @@ class _Head(Generic[_T]):
         return value
 
 
-def outcome_of(outcomes: Index, command: int) -> OutcomeTrace | None:
+def find_outcome(outcomes: Index, command: int) -> OutcomeTrace | None:
     """The outcome of a command."""
     trace = outcomes.get(command)
     return None if trace is None else _outcome(trace)
 
 
-def first_outcome(outcomes: Index, command: int) -> tuple[int, OutcomeTrace] | None:
+def find_first_outcome(outcomes: Index, command: int) -> tuple[int, OutcomeTrace] | None:
     """The first command from `command` on that has an outcome, and that outcome."""
-    if (outcome := outcome_of(outcomes, command)) is not None:
+    if (outcome := find_outcome(outcomes, command)) is not None:
         return command, outcome
     later = ((offset, _outcome(trace)) for offset, trace in outcomes.items() if offset > command)
     return next(later, None)
 
 
-def events_of(events: Index, command: int) -> EventsTrace | None:
+def find_events(events: Index, command: int) -> EventsTrace | None:
     """The events of a command."""
     trace = events.get(command)
     return None if trace is None else _events(trace)

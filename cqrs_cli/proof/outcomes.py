@@ -9,7 +9,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings
-from cqrs_cli.proof.join import first_outcome
+from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.scope import Clock, Scope
 from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of
 from cqrs_cli.proof.verdict import check_verdict
@@ -54,7 +54,7 @@ class Outcomes:
             return False
         if not loss.at <= command <= self._traces.last:
             return False
-        first = first_outcome(self._traces.index, loss.at)
+        first = find_first_outcome(self._traces.index, loss.at)
         if first is None:
             return False
         command_then, outcome = first

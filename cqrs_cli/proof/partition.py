@@ -12,7 +12,7 @@ from cqrs_cli.proof.decided import DecidedRange
 from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import Findings, LogName, Violation
-from cqrs_cli.proof.join import events_of, join
+from cqrs_cli.proof.join import find_events, join
 from cqrs_cli.proof.outcomes import Outcomes
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
@@ -102,7 +102,7 @@ class Proof:
 
     def event_at(self, command: int, index: int) -> int | None:
         """The offset of an event of a command, or nearly: only the first one's offset is kept."""
-        events = events_of(self._scratch.events, command)
+        events = find_events(self._scratch.events, command)
         return None if events is None else events.at + index
 
     def report(self) -> Report:

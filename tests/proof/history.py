@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Context, OutputRecord
@@ -22,6 +24,8 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Store
 from cqrs_cli.state.trace_index import TraceIndex
+
+seeds = st.integers(0, 10_000)
 
 PARTITION, WINDOW, NOW = 1, 1000, 1_000_000
 TOPIC = "tally.commands"

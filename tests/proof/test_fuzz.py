@@ -1,4 +1,4 @@
-"""Whatever clients send, what an owner makes of it is clean; whatever stands in the other topics, the proof ends."""
+"""An owner's decisions on any commands are clean, and the proof ends whatever the other topics contain."""
 
 import json
 from typing import Any
@@ -35,7 +35,7 @@ def from_log(log: list[Record]) -> st.SearchStrategy[bytes]:
 
 @pytest.mark.pins("verifiable")
 @given(st.lists(st.tuples(values, keys), max_size=6))
-def test_what_is_decided_of_any_commands_is_clean(sent: list[tuple[bytes | None, bytes | None]]) -> None:
+def test_decided_commands_are_clean(sent: list[tuple[bytes | None, bytes | None]]) -> None:
     history = History([wish(1)])
     for value, key in sent:
         before = history.commands[-1]
@@ -46,7 +46,7 @@ def test_what_is_decided_of_any_commands_is_clean(sent: list[tuple[bytes | None,
 
 
 @given(st.data(), st.sampled_from(["outcomes", "events"]))
-def test_what_stands_in_a_log_is_read_to_its_end(data: st.DataObject, kind: str) -> None:
+def test_any_log_is_read_to_end(data: st.DataObject, kind: str) -> None:
     history = History(drawn(1))
     log: list[Record] = getattr(history, kind)
     at = data.draw(st.integers(0, len(log) - 1))
@@ -56,7 +56,7 @@ def test_what_stands_in_a_log_is_read_to_its_end(data: st.DataObject, kind: str)
 
 
 @given(st.data())
-def test_a_dead_letter_with_any_headers_is_read(data: st.DataObject) -> None:
+def test_dead_letter_with_any_headers(data: st.DataObject) -> None:
     history = History([Wish(0, value=b"?")])
     letter = history.letters[0]
     valid = letter.headers or []

@@ -1,0 +1,43 @@
+"""The violations of a history, as the tests compare them."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from cqrs_cli.core.messages.record import Record
+from tests.proof.history import History
+
+
+def places(history: History, **how: Any) -> list[tuple[str, int]]:
+    return [(kind, offset) for kind, offset, _ in history.violations(**how)]
+
+
+def only(history: History, **how: Any) -> str:
+    """The one violation, as it is read."""
+    ((kind, offset, what),) = history.violations(**how)
+    return f"{kind} {offset} {what}"
+
+
+def described(history: History, **how: Any) -> list[str]:
+    return [f"{kind} {offset} {what}" for kind, offset, what in history.violations(**how)]
+
+
+def remade(record: Record, **members: Any) -> Record:
+    """The record with another key, timestamp or headers."""
+    return msgspec.structs.replace(record, **members)
+
+
+def outcome_of(record: Record) -> int:
+    """The command of an outcome."""
+    return int(json.loads(record.value or b"")["data"]["offset"])
+
+
+def event_of(record: Record) -> int:
+    """The command of an event."""
+    return int(json.loads(record.value or b"")["id"].split("/")[1])
+
+
+def letter_of(record: Record) -> int:
+    """The command of a dead letter."""
+    return int(dict(record.headers or [])["cqrs.offset"] or b"")

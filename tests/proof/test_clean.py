@@ -1,0 +1,75 @@
+"""A history without a fault has no violation, and retention and open work are not faults."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.proof import findings
+from tests.proof.history import History, appended, drawn, seeds
+from tests.proof.reading import event_of, letter_of, only, outcome_of
+
+
+def test_clean_history_is_counted(history: History) -> None:
+    report = history.prove()
+    assert report[:5] == (9, 9, 7, 1, 2)
+    assert report[-3:] == (0, (), 0)
+
+
+@pytest.mark.pins("verifiable")
+@given(seeds)
+def test_every_clean_history_is_silent(seed: int) -> None:
+    assert History(drawn(seed)).violations() == []
+
+
+def test_empty_topics_are_clean() -> None:
+    assert History([]).violations(seen=(None, None)) == []
+
+
+def test_deleted_commands_leave_provable_events(history: History) -> None:
+    del history.commands[:6]
+    report = history.prove()
+    assert (report.commands, report.deleted["commands"], report.violation_count) == (3, 6, 0)
+    del history.events[2]
+    assert only(history) == "outcomes 1 is of command 1, whose events are missing: 1"
+
+
+def test_deleted_outcomes_and_letters_are_counted(history: History) -> None:
+    del history.outcomes[:2], history.letters[:]
+    report = history.prove(starts={"outcomes": 2, "dead-letters": 1})
+    assert (report.deleted["outcomes"], report.deleted["dead-letters"]) == (2, 1)
+    assert report.violations == ()
+
+
+def test_deleted_events_are_a_violation(history: History) -> None:
+    del history.events[:2]
+    first, *_ = history.violations(starts={"events": 2})
+    assert first == ("events", 2, "is where the log starts: events were deleted")
+
+
+@pytest.mark.pins("verifiable")
+@given(seeds, st.integers(0, 40), st.tuples(*[st.integers(0, 40)] * 3))
+def test_parts_of_a_decision_are_clean(seed: int, decided: int, seen: tuple[int, int, int]) -> None:
+    history = History(drawn(seed))
+    ends = [record.offset for record in history.commands]
+    ends.append(ends[-1] + 1)
+    before = ends[decided]
+    logs = (history.outcomes, history.events, history.letters)
+    for log, more, command_of in zip(logs, seen, (outcome_of, event_of, letter_of), strict=True):
+        log[:] = [record for record in log if command_of(record) < before] + [
+            record for record in log if command_of(record) >= before
+        ][:more]
+    assert history.violations(seen=(before, history.committed)) == []
+
+
+def test_last_outcome_replaces_committed_offset(history: History) -> None:
+    del history.outcomes[-1], history.events[-1]
+    assert history.violations(seen=(None, None)) == []
+    del history.outcomes[2]
+    assert only(history, seen=(None, None)) == "commands 2 has no outcome"
+
+
+def test_many_violations_are_partly_named(history: History) -> None:
+    for _ in range(300):
+        appended(history.outcomes, history.outcomes[0])
+    report = history.prove()
+    assert (report.violation_count, len(report.violations)) == (300, findings.MAX_NAMED)

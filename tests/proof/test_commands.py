@@ -1,0 +1,105 @@
+"""Contradictions between a command and its outcome are named."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.proof.history import NOW, History, Wish, wish
+from tests.proof.reading import described, only, remade
+from tests.support.rewriting import edited
+
+
+def test_command_decided_on_wrong_partition() -> None:
+    history = History([Wish(1, "z")])
+    unchanged = {"status": "unchanged", "reason": ""}
+    history.outcomes[0] = edited(history.outcomes[0], unchanged, type="tally.Add.unchanged")
+    assert "outcomes 0 is unchanged, and the partition of 'z' is 2" in described(history)
+
+
+def test_altered_command_changes_its_fingerprint(history: History) -> None:
+    history.commands[3] = edited(history.commands[3], {"n": -2})
+    assert only(history) == "outcomes 4 does not have the fingerprint of its command"
+
+
+@pytest.mark.parametrize(
+    ("members", "what"),
+    [
+        ({"timestamp": 1}, "does not have the timestamp of its command"),
+        ({"key": b"b"}, "has the key b'a', its command b'b'"),
+        ({"key": b"b"}, "is accepted, though the key of its command is not the subject"),
+        ({"value": b"?"}, "is accepted, its command INVALID_ENVELOPE"),
+        ({"key": None}, "is accepted, its command KEY_MISSING"),
+    ],
+)
+def test_outcome_differs_from_its_command(history: History, members: dict[str, Any], what: str) -> None:
+    history.commands[0] = remade(history.commands[0], **members)
+    assert f"outcomes 0 {what}" in described(history)
+
+
+def test_false_key_mismatch_is_found() -> None:
+    history = History([Wish(1, key=b"b")])
+    assert history.violations() == []
+    history.commands[0] = remade(history.commands[0], key=b"a")
+    assert "outcomes 0 is KEY_MISMATCH, and the key of its command is the subject" in described(history)
+
+
+def test_accepted_expired_command_is_found() -> None:
+    history = History([wish(1, expirytime="2026-11-21T00:00:00Z")])
+    assert history.violations() == []
+    history.commands[0] = edited(history.commands[0], expirytime="1970-01-01T00:00:00Z")
+    assert only(history) == "outcomes 0 is accepted, and its command had expired at 1970-01-01T00:00:00+00:00"
+
+
+EXPIRED: dict[str, Any] = {"status": "rejected", "reason": "EXPIRED", "retryable": False}
+
+
+@pytest.mark.parametrize(
+    ("expirytime", "decidedat", "what"),
+    [
+        (None, "2026-11-21T00:00:00.000Z", ", and its command has no expirytime"),
+        (
+            "2026-11-21T00:00:00Z",
+            "2026-11-21T00:00:00.000Z",
+            ", decided at 2026-11-21T00:00:00.000Z, and its command expires at 2026-11-21T00:00:00+00:00",
+        ),
+        (
+            "1970-01-01T00:00:00Z",
+            "1970-01-01T00:00:00.001Z",
+            ", decided at 1970-01-01T00:00:00.001Z, before its command was there",
+        ),
+        ("1970-01-01T00:00:00Z", "lately", ", decided at 'lately', which is not a time"),
+    ],
+)
+def test_false_expiry_is_found(expirytime: str | None, decidedat: str, what: str) -> None:
+    history = History([wish(0, expirytime=expirytime)])
+    type = "tally.Add.rejected"
+    history.outcomes[0] = edited(history.outcomes[0], EXPIRED | {"decidedat": decidedat}, type=type)
+    assert only(history) == f"outcomes 0 is EXPIRED{what}"
+
+
+def test_command_expires_while_waiting() -> None:
+    history = History([wish(0, expirytime="2999-01-01T00:00:00Z")])
+    late = EXPIRED | {"decidedat": "2999-01-01T00:00:00.001Z"}
+    history.outcomes[0] = edited(history.outcomes[0], late, type="tally.Add.rejected")
+    assert history.violations() == []
+
+
+@pytest.mark.parametrize("timestamp", [-1, NOW, 2**60])
+def test_command_expired_when_sent(timestamp: int) -> None:
+    history = History([wish(0, expirytime="1960-01-01T00:00:00Z")])
+    history.commands[0] = remade(history.commands[0], timestamp=timestamp)
+    history.decide()
+    assert b"EXPIRED" in (history.outcomes[0].value or b"")
+    assert history.violations() == []
+
+
+@pytest.mark.parametrize("other", [wish(-1), wish(1, expectedversion="5")])
+def test_expired_command_with_another_reason(other: Wish) -> None:
+    expired = History(
+        [replace(other, attributes=(*other.attributes, ("expirytime", "1970-01-01T00:00:00Z")))]
+    )
+    assert expired.violations() == []
+    late = History([other])
+    expired.outcomes, expired.letters = late.outcomes, late.letters
+    assert "and its command had expired at 1970" in only(expired)

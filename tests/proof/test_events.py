@@ -1,0 +1,147 @@
+"""Faults in the events are named with their place."""
+
+from typing import Any
+
+import pytest
+
+from cqrs_cli.core.messages.record import Record
+from tests.proof.history import History, appended, moved, swapped
+from tests.proof.reading import described, only, places, remade
+from tests.support.rewriting import edited
+
+
+@pytest.mark.parametrize(("number", "at"), [(2, 1), (6, 10)])
+def test_missing_only_event_is_found(history: History, number: int, at: int) -> None:
+    del history.events[number]
+    assert only(history) == f"outcomes {at} is of command {at}, whose events are missing: 1"
+
+
+@pytest.mark.parametrize(
+    ("number", "found"), [(3, "event 1/6/1, and event 0"), (4, "event 1/6/2, and event 1")]
+)
+def test_missing_earlier_event_is_found(history: History, number: int, found: str) -> None:
+    after = history.events[number + 1].offset
+    del history.events[number]
+    assert only(history) == f"events {after} is {found} is not before it"
+
+
+def test_missing_last_event_is_found(history: History) -> None:
+    del history.events[5]
+    assert only(history) == ("events 4 is of command 6, whose events are missing from event 2 of 3 on")
+
+
+def test_event_repeated_at_once_is_found(history: History) -> None:
+    history.events.insert(2, moved(history.events[1], 1))
+    assert only(history) == "events 1 repeats event 1/0/1"
+
+
+def test_event_repeated_later_is_found(history: History) -> None:
+    at = appended(history.events, history.events[2])
+    assert only(history) == f"events {at} is of command 1, as is the record at offset 2"
+
+
+def test_swapped_events_of_one_command(history: History) -> None:
+    swapped(history.events, 4, 5)
+    assert ("events", 5) in places(history)
+
+
+def test_swapped_events_of_two_commands(history: History) -> None:
+    swapped(history.events, 2, 6)
+    assert ("events", 8) in places(history)
+
+
+def test_interleaved_events_are_found(history: History) -> None:
+    swapped(history.events, 2, 1)
+    assert {kind for kind, _ in places(history)} == {"events"}
+
+
+def test_forged_event_version_is_found(history: History) -> None:
+    history.events[6] = edited(history.events[6], aggregateversion=9)
+    assert only(history) == "events 8 leads 'b' to version 9, its command's outcome to 2"
+
+
+def test_missing_version_is_found(history: History) -> None:
+    history.events[6] = edited(history.events[6], aggregateversion=9)
+    history.outcomes[8] = edited(history.outcomes[8], {"version": 9})
+    assert only(history) == ("events 8 goes on from version 8 of 'b', which is at 1: versions are missing")
+
+
+def test_repeated_version_is_found(history: History) -> None:
+    history.events[6] = edited(history.events[6], aggregateversion=1)
+    history.outcomes[8] = edited(history.outcomes[8], {"version": 1}, **{})
+    found = history.violations()
+    assert found[0] == ("events", 8, "goes on from version 0 of 'b', which is at 1: a version is there twice")
+
+
+def test_event_without_outcome_is_found(history: History) -> None:
+    orphan = edited(history.events[6], id="1/11/0", aggregateversion=3)
+    at = appended(history.events, orphan)
+    assert only(history) == f"events {at} is of command 11, which is not decided yet"
+    assert only(history, seen=(20, 20)) == f"events {at} is of command 11, which has no outcome"
+
+
+def test_event_of_unaccepted_command(history: History) -> None:
+    history.outcomes[1] = edited(history.outcomes[1], {"status": "unchanged", "events": 0})
+    assert ("events", 2, "is of command 1, whose outcome is unchanged") in history.violations()
+
+
+def test_wrong_eventcount_is_found(history: History) -> None:
+    history.events[6] = edited(history.events[6], eventcount=2)
+    assert ("events", 8) in places(history)
+
+
+def test_different_eventcounts_are_found(history: History) -> None:
+    history.events[4] = edited(history.events[4], eventcount=4)
+    assert only(history) == "events 5 differs from the first event of command 6"
+
+
+def test_event_on_wrong_partition(history: History) -> None:
+    at = appended(history.events, edited(history.events[6], id="2/10/0"))
+    assert only(history) == f"events {at} is of a command on partition 2"
+
+
+def test_event_of_foreign_aggregate(history: History) -> None:
+    event = edited(history.events[2], subject="zb")
+    history.events[2] = Record(event.offset, event.timestamp, b"zb", event.value, event.headers)
+    assert "events 2 is of 'zb', whose partition is 2" in described(history)
+
+
+def test_event_with_another_cause(history: History) -> None:
+    history.events[2] = edited(history.events[2], causationid="another")
+    (violation,) = history.violations()
+    assert violation[:2] == ("events", 2) and "('b', 'another', 'c1')" in violation.what
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"id": "1/6/3"},
+        {"id": "1/06/2"},
+        {"id": "x"},
+        {"eventindex": 0},
+        {"aggregateversion": 2**63},
+        {"eventcount": 0},
+        {"eventcount": 2**31},
+        {"eventindex": 10**400},
+        {"aggregateversion": 10**400},
+        {"id": "1/" + "9" * 5000 + "/2"},
+        {"id": None},
+        {"subject": ""},
+        {"time": 7},
+        {"time": "2026-11-21T00:00:00.000Z"},
+        {"source": "/cqrs/another"},
+        {"specversion": "0.3"},
+        {"type": "another.Added"},
+        {"subject": "c"},
+        {"correlationid": "c"},
+    ],
+)
+def test_event_with_wrong_attribute(history: History, members: dict[str, Any]) -> None:
+    history.events[5] = edited(history.events[5], **members)
+    assert ("events", 6) in places(history, on_disk=True)
+
+
+def test_events_with_another_timestamp(history: History) -> None:
+    event = edited(history.events[2], time="1970-01-01T00:00:00.001Z")
+    history.events[2] = remade(event, timestamp=1)
+    assert only(history) == "events 2 does not have the timestamp of its command's outcome"

@@ -1,0 +1,71 @@
+"""A loss that an operator accepted is counted; the rest is proved."""
+
+import pytest
+
+from cqrs_cli.proof.scope import Loss
+from tests.proof.history import WINDOW, History, Wish, appended, moved, wish
+from tests.proof.reading import described, only, outcome_of
+
+
+def test_accepted_loss_is_counted(history: History) -> None:
+    del history.outcomes[1:4], history.events[2]
+    report = history.prove(loss=Loss(5, 0, 0))
+    assert (report.accepted, report.violations) == (4, ())
+    del history.outcomes[-3]
+    assert only(history, loss=Loss(5, 0, 0)) == "commands 8 has no outcome"
+
+
+def test_events_begin_again_after_loss(history: History) -> None:
+    later = History([wish(1), wish(1), wish(1, "b")])
+    lost = History([wish(1), wish(0), wish(0)])
+    later.commands, later.outcomes = later.commands, [lost.outcomes[0], *again(later).outcomes]
+    later.events = again(later).events
+    report = later.prove(loss=Loss(1, 0, 1))
+    assert (report.accepted, report.violations) == (2, ())
+
+
+def again(history: History) -> History:
+    """The commands after the first, decided as if it had not been."""
+    rest = History([])
+    rest.commands = history.commands[1:]
+    rest.decide()
+    return rest
+
+
+def test_commands_begin_again_after_loss(history: History) -> None:
+    old = History([wish(1), wish(2), wish(1)])
+    new = History([Wish(1, wait=60_000), wish(1)])
+    history.commands, history.committed = new.commands, new.committed
+    for log, first, second in (
+        (history.outcomes, old.outcomes, new.outcomes),
+        (history.events, old.events, new.events),
+    ):
+        log[:] = first
+        for record in second:
+            appended(log, record)
+    history.letters.clear()
+    loss = Loss(0, old.events[-1].offset + 1, old.outcomes[-1].offset + 1)
+    assert history.violations() != []
+    assert history.violations(loss=loss) == []
+    del history.outcomes[-1]
+    assert "commands 1 has no outcome" in described(history, loss=loss)
+
+
+@pytest.mark.parametrize("resumed", [0, 2, 4])
+def test_commands_decided_twice_after_loss(resumed: int) -> None:
+    history = History([Wish(1, wait=2 * WINDOW) for _ in range(4)])
+    repeated = [record for record in history.outcomes if outcome_of(record) >= resumed]
+    places = [appended(history.outcomes, record) for record in repeated]
+    found = history.violations(loss=Loss(resumed, 99, places[0]))
+    first = f"is of command {resumed}, as is the record at offset "
+    assert [at for kind, at, _ in found if kind == "outcomes"] == places and found[0].what.startswith(first)
+
+
+def test_outcomes_of_old_topic_partly_deleted() -> None:
+    history = History([Wish(1, wait=60_000), wish(1)])
+    old = History([wish(1), wish(2), wish(1)])
+    later = [moved(record, number + 9) for number, record in enumerate(history.outcomes)]
+    events = [moved(record, number + 9) for number, record in enumerate(history.events)]
+    history.outcomes, history.events = old.outcomes[1:] + later, old.events + events
+    report = history.prove(loss=Loss(0, 9, 9), starts={"outcomes": 1})
+    assert (report.accepted > 0, report.violations) == (True, ())
