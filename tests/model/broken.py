@@ -12,7 +12,7 @@ from cqrs_cli.kafka.writer import blames_the_batch
 from cqrs_cli.owner.claim import Claim, Judgement, judge, terminal
 from tests.model.broker import last_stable
 from tests.model.deciding import REPEATED
-from tests.model.rules import TENURE, Rules
+from tests.model.rules import OWNER_STEPS, Rules
 from tests.model.world import Scenario
 
 
@@ -83,7 +83,9 @@ BREAKS = {
         Rules(fenced_says_nothing=False), DISTANT, "exit 6, but no later run has claimed"
     ),
     "the outcomes are looked at before the fence": Break(
-        Rules(tenure=("look", "fence", "claim", *TENURE[3:])), DISTANT, "exit 5 without an operator's fault"
+        Rules(steps=("look", "fence", "claim", *OWNER_STEPS[3:])),
+        DISTANT,
+        "exit 5 without an operator's fault",
     ),
     "logs are read to the last stable offset": Break(
         Rules(end=last_stable),

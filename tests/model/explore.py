@@ -67,7 +67,7 @@ class Progress:
     """From wherever, a later run alone, on any machine, decides what is left when nothing fails any more."""
 
     def __init__(self, scenario: Scenario, rules: Rules) -> None:
-        self._scenario = replace(scenario, owners=((99, 0),), machines=(0,), tenures=2)
+        self._scenario = replace(scenario, owners=((99, 0),), machines=(0,), starts=2)
         self._rules = rules
         self._known: dict[tuple[Broker, Shard], Counterexample | None] = {}
         self._finished = lru_cache(maxsize=None)(self._finish)

@@ -1,62 +1,167 @@
-"""The owner protocol as a machine: each function is one step, and between any two of them anything may happen.
+"""Steps 1 to 5 of the owner protocol as a machine: each function is one step, and between any two anything may happen.
 
 A step that waits for somebody else gives nothing. The judgements are those of the code.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 from confluent_kafka import KafkaError
+from msgspec.structs import replace
 
 from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.owner.claim import Judgement
-from tests.model import tenure
-from tests.model.broker import last_stable
-from tests.model.deciding import decide, merged
+from cqrs_cli.owner.claim import Judgement, succeed
+from cqrs_cli.owner.log_state import cause_of
+from cqrs_cli.owner.position import LogState, gap, position
+from cqrs_cli.owner.recover import falls_short
+from tests.model.broker import last_stable, visible
+from tests.model.deciding import as_outcome, decide, fold, merged, recalled, unpacked
 from tests.model.turn import Turn
 from tests.model.world import Shard, Steps
 
 
-def warm(turn: Turn) -> Steps:
-    """0: see whose shard it is."""
-    yield turn.to("opens its shard", "warm_claim", token=turn.shard.token)
+def fence(turn: Turn) -> Steps:
+    """1: returns once a commit under way is complete."""
+    if not turn.broker.is_settling:
+        yield turn.next("fences", broker=turn.broker.fenced(turn.number))
 
 
-def warm_claim(turn: Turn) -> Steps:
-    """0: leave a living owner's shard alone."""
-    if turn.rules.may_warm(turn.owner.token, turn.broker.claim):
-        yield turn.to("may fold", "warm_ledger")
+def claim(turn: Turn) -> Steps:
+    """2: read committed, so it waits for a pending commit."""
+    owner, broker = turn.owner, turn.broker
+    if broker.hides_an_offset:
+        return
+    judgement = turn.rules.judge(owner.mine, broker.claim)
+    if judgement.ends:
+        yield turn.returns(judgement)
+        return
+    mine = succeed(owner.mine, broker.claim, turn.shard.token)
+    if broker.offset is None:
+        yield turn.next("finds no offset to claim", mine=mine)
     else:
-        yield turn.begins("leaves its shard to the living owner")
+        known = {"mine": mine, "committed_claim": broker.claim, "committed": broker.offset, "claimed": True}
+        yield from turn.sends("claims", broker.offset, turn.rules.after("claim"), **known)
 
 
-def warm_ledger(turn: Turn) -> Steps:
-    """0: see how far the shard is."""
-    at = turn.shard.positions
-    yield turn.to("sees how far the shard is", "warm_fold", settled=at, positions=at)
+def look(turn: Turn) -> Steps:
+    """3: how far the outcomes reach."""
+    yield turn.next("looks where the outcomes end", outcomes_end=turn.rules.end(turn.broker.outcomes))
 
 
-def warm_fold(turn: Turn) -> Steps:
-    """0: fold what is visible. Nothing here is a verdict: whatever is strange is for later."""
-    broker, found = turn.broker, turn.shard
-    shard = found
+def judge_position(turn: Turn) -> Steps:
+    """3: where to go on, judged from the log."""
+    owner, broker, whole = turn.owner, turn.broker, len(turn.scenario.commands)
+    events_end = turn.rules.end(broker.events)
+    if last_stable(broker.outcomes) < owner.outcomes_end or last_stable(broker.events) < events_end:
+        return
+    decided = [as_outcome(value).data.offset for value in visible(broker.outcomes, 0, owner.outcomes_end)]
+    last = decided[-1] if decided else None
+    events = visible(broker.events, 0, events_end)
+    log = LogState(
+        aggregate="counter",
+        topic="c",
+        partition=0,
+        topic_id="id",
+        other_ids=("e", "o"),
+        partitions=1,
+        start=0,
+        end=whole,
+        last_outcome=last,
+        last_outcome_matches=last is not None,
+        outcomes_start=0,
+        has_events=bool(events),
+        last_event=cause_of(Record(0, 0, None, events[-1])) if events else None,
+        last_event_matches=bool(events),
+        is_new=False,
+        committed=owner.committed,
+        claim=owner.committed_claim,
+    )
     try:
-        if (found.token, found.positions) == (turn.owner.token, turn.owner.settled):
-            shard = tenure.with_events(turn, found, last_stable(broker.events))
-            shard = tenure.with_outcomes(turn, shard, last_stable(broker.outcomes))
-    except (ContradictionError, FoldError):
-        pass
-    yield turn.begins("has folded what is visible", shard=shard)
+        at = position(log)
+    except ContradictionError as error:
+        yield turn.doubts(error)
+        return
+    if gap(log, at) != (at, at):
+        yield turn.doubts(f"offset {owner.committed} is committed but command {at} has no outcome")
+        return
+    mine = replace(owner.mine, topic_id=log.topic_id, other_ids=log.other_ids, partitions=log.partitions)
+    known = {"mine": mine, "at": at, "committed_claim": None, "outcomes_end": 0, "claimed": True}
+    if owner.claimed and at == owner.committed:
+        yield turn.next(f"goes on at {at}", **known)
+    else:
+        yield from turn.sends(f"goes on at {at} and says so", at, turn.rules.after(owner.step), **known)
+
+
+def take(turn: Turn) -> Steps:
+    """4: make the shard mine."""
+    token, at = turn.owner.mine.token, turn.shard.positions
+    yield turn.next(
+        "takes its shard", shard=turn.shard._replace(token=token), token=token, flushed=at, positions=at
+    )
+
+
+def fold_events(turn: Turn) -> Steps:
+    """4: up to where the log ends now."""
+    broker, following = turn.broker, turn.rules.after("fold_events")
+    end = turn.rules.end(broker.events)
+    if last_stable(broker.events) < end:
+        return
+    try:
+        shard = with_events(turn, turn.shard, end)
+    except (ContradictionError, FoldError) as error:
+        yield turn.doubts(error)
+    else:
+        yield turn.writes("folds the events", following, shard, outcomes_end=turn.rules.end(broker.outcomes))
+
+
+def fold_outcomes(turn: Turn) -> Steps:
+    """4: and remember what was decided."""
+    owner, following = turn.owner, turn.rules.after("fold_outcomes")
+    if last_stable(turn.broker.outcomes) < owner.outcomes_end:
+        return
+    try:
+        shard = with_outcomes(turn, turn.shard._replace(positions=owner.positions), owner.outcomes_end)
+    except ContradictionError as error:
+        yield turn.doubts(error)
+    else:
+        shard = shard._replace(positions=shard.positions._replace(commands=owner.at))
+        yield turn.writes("folds the outcomes", following, shard, outcomes_end=0)
+
+
+def with_events(turn: Turn, shard: Shard, end: int) -> Shard:
+    """The shard with the events up to `end` folded; raises `ContradictionError`, `FoldError`."""
+    at = turn.owner.positions
+    if at.events > end:
+        raise ContradictionError(f"the events end at {end}, before {at.events}", "")
+    state = fold(turn.rules, shard.state, visible(turn.broker.events, at.events, end))
+    return shard._replace(state=state, positions=at._replace(events=end))
+
+
+def with_outcomes(turn: Turn, shard: Shard, end: int) -> Shard:
+    """The shard with the outcomes up to `end` folded; raises `ContradictionError`."""
+    at, commands = shard.positions, turn.scenario.commands
+    if at.outcomes > end:
+        raise ContradictionError(f"the outcomes end at {end}, before {at.outcomes}", "")
+    memory = shard.memory
+    for value in visible(turn.broker.outcomes, at.outcomes, end):
+        outcome = as_outcome(value)
+        if falls_short(unpacked(shard.state), outcome):
+            raise ContradictionError(f"events of command {outcome.data.offset} were lost", "")
+        offset = outcome.data.offset
+        at = at._replace(commands=offset + 1, clock=max(at.clock, commands[offset].timestamp))
+        if turn.rules.remembers_across_restarts:
+            memory = merged(memory, recalled(commands, value))
+    return shard._replace(memory=memory, positions=at._replace(outcomes=end))
 
 
 def loop(turn: Turn) -> Steps:
     """5: apply now or later, decide one or two, end when all is done; or nothing comes for a while."""
     owner, whole = turn.owner, len(turn.scenario.commands)
-    if owner.positions != owner.settled:
-        memory = merged(turn.shard.memory, owner.waiting)
+    if owner.positions != owner.flushed:
+        memory = merged(turn.shard.memory, owner.staged)
         shard = Shard("", owner.positions, owner.state, memory)
-        yield turn.writes("applies", "loop", shard, waiting=())
+        yield turn.writes("applies", "loop", shard, staged=())
     else:
         if owner.at == whole:
             yield turn.leaves("ends: all is decided")
@@ -71,7 +176,7 @@ def commits(turn: Turn, end: int, loses_a_record: bool = False) -> Steps:
     if turn.is_fenced:
         yield turn.fails(KafkaError._FENCED, end - owner.at)
     elif broker.transaction is None:
-        memory = merged(found.memory, owner.waiting)
+        memory = merged(found.memory, owner.staged)
         batch = decide(turn.scenario.commands, owner.at, end, owner.state or found.state, memory)
         outcomes = batch.outcomes[:-1] if loses_a_record else batch.outcomes
         label = f"decides {owner.at} to {end - 1} and commits"
@@ -79,7 +184,7 @@ def commits(turn: Turn, end: int, loses_a_record: bool = False) -> Steps:
         if not turn.rules.applies_after_the_commit:
             at = owner.positions._replace(commands=end, clock=batch.clock)
             shard = Shard(owner.token, at, batch.state, merged(memory, batch.memory))
-            early = {"shard": shard, "settled": at, "positions": at}
+            early = {"shard": shard, "flushed": at, "positions": at}
         produced = broker.produced(turn.number, end, owner.mine, batch.events, outcomes)
         yield turn.to(label, "await", broker=produced, batch=batch, **early)
 
@@ -95,42 +200,3 @@ def _idle(turn: Turn) -> Steps:
         yield turn.returns(judgement)
     elif judgement is not Judgement.MINE:
         yield turn.drops("finds an older run's claim")
-
-
-def doubt(turn: Turn) -> Steps:
-    """A contradiction is believed only while the claim is mine, asked without waiting for pending commits."""
-    owner, committed_claim = turn.owner, turn.broker.claim
-    if turn.rules.believable(owner.mine, owner.claimed, committed_claim):
-        yield turn.stops(5, "the contradiction is believed")
-    else:
-        yield turn.drops("does not believe it: the claim is not its own")
-
-
-def judge(turn: Turn) -> Steps:
-    """6: read the claim without waiting for pending commits, and begin again."""
-    owner = turn.owner
-    judgement = turn.rules.judge(owner.mine, turn.broker.claim)
-    if judgement.ends:
-        yield turn.returns(judgement)
-    elif owner.tenures < turn.scenario.tenures:
-        yield turn.begins("begins again", owner.tenures + 1)
-    else:
-        yield turn.leaves("pauses for ever")
-
-
-STEPS: dict[str, Callable[[Turn], Steps]] = {
-    "warm": warm,
-    "warm_claim": warm_claim,
-    "warm_ledger": warm_ledger,
-    "warm_fold": warm_fold,
-    "fence": tenure.fence,
-    "claim": tenure.claim,
-    "look": tenure.look,
-    "position": tenure.judge_position,
-    "take": tenure.take,
-    "fold_events": tenure.fold_events,
-    "fold_outcomes": tenure.fold_outcomes,
-    "loop": loop,
-    "doubt": doubt,
-    "judge": judge,
-}

@@ -13,8 +13,8 @@ from cqrs_cli.owner import claim as claims
 from cqrs_cli.owner.claim import Claim, Judgement
 from tests.model.broker import Log
 
-#: One tenure up to its loop, step by step.
-TENURE = ("fence", "claim", "look", "position", "take", "fold_events", "fold_outcomes")
+#: One start up to its loop, step by step.
+OWNER_STEPS = ("fence", "claim", "look", "position", "take", "fold_events", "fold_outcomes")
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Rules:
     terminal: Callable[[Claim | None, int, str], Claim | None] = claims.terminal
     fold_event: Callable[[Aggregate, Folded | None, EventEnvelope], Folded] = fold_event
     blames_the_batch: Callable[[KafkaError], bool] = blames_the_batch
-    tenure: tuple[str, ...] = TENURE
+    steps: tuple[str, ...] = OWNER_STEPS
     end: Callable[[Log], int] = len  # how far a log is read to judge and recover: the high watermark
     applies_after_the_commit: bool = True
     shard_checks_token: bool = True
@@ -37,6 +37,6 @@ class Rules:
     fenced_says_nothing: bool = True
 
     def after(self, step: str) -> str:
-        """The step of a tenure that follows this one."""
-        following = (*self.tenure, "loop")
+        """The step that follows this one."""
+        following = (*self.steps, "loop")
         return following[following.index(step) + 1]

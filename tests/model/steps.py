@@ -5,8 +5,9 @@ from confluent_kafka import KafkaError
 from cqrs_cli.owner.claim import TERMINAL
 from tests.model.broker import Slot, Transaction, written
 from tests.model.deciding import reference
-from tests.model.owner import STEPS, commits
+from tests.model.owner import commits
 from tests.model.rules import Rules
+from tests.model.supervisor import STEPS
 from tests.model.turn import Turn
 from tests.model.world import Driver, Owner, Scenario, Step, Steps, World
 
@@ -84,7 +85,7 @@ def _informed(owner: Owner, world: World) -> Owner:
         most=2,
         positions=before._replace(commands=batch.end, outcomes=outcomes, clock=batch.clock),
         state=batch.state,
-        waiting=(*owner.waiting, *batch.memory),
+        staged=(*owner.staged, *batch.memory),
     )
 
 

@@ -12,7 +12,7 @@ from tests.model.world import Scenario
 TWO_RUNS, TWO_ATTEMPTS = ((1, 0), (2, 0)), ((1, 0), (1, 1))
 HERE, APART = (0, 0), (0, 1)
 
-ALONE = Scenario("one run", ((1, 0),), (0,), faults=2, tenures=3)
+ALONE = Scenario("one run", ((1, 0),), (0,), faults=2, starts=3)
 DISTANT = Scenario("two runs on two machines", TWO_RUNS, APART, faults=1)
 NEIGHBOURS = Scenario("two runs on one machine", TWO_RUNS, HERE, faults=1)
 RETRY = Scenario("a straggler and its retry", TWO_ATTEMPTS, HERE, faults=0)
@@ -38,8 +38,8 @@ DEEPER = [
     replace(DEPLOY, faults=1),
     replace(ENDED, faults=1),
     replace(NEIGHBOURS, name="two runs on one machine, markers come late", scattered=True),
-    replace(NEIGHBOURS, faults=2, tenures=3),
-    replace(DISTANT, faults=2, tenures=3),
+    replace(NEIGHBOURS, faults=2, starts=3),
+    replace(DISTANT, faults=2, starts=3),
     Scenario("three runs on two machines", ((1, 0), (2, 0), (3, 0)), (0, 0, 1), faults=1),
     Scenario("a straggler, its retry and a later run", ((1, 0), (1, 1), (2, 0)), (0, 1, 0), faults=1),
 ]

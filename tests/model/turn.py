@@ -28,13 +28,13 @@ class Turn:
         return self._be(label, self.owner._replace(step=step, **known), broker, shard)
 
     def next(self, label: str, **known: Any) -> Step:
-        """Go on at the step that follows in a tenure."""
+        """Go on at the step that follows."""
         return self.to(label, self.rules.after(self.owner.step), **known)
 
-    def begins(self, label: str, tenures: int = 1, shard: Shard | None = None) -> Step:
-        """Begin a tenure, knowing nothing."""
+    def begins(self, label: str, starts: int = 1, shard: Shard | None = None) -> Step:
+        """Start, knowing nothing."""
         owner = self.owner
-        return self._be(label, Owner(self.rules.tenure[0], owner.mine, owner.most, tenures), shard=shard)
+        return self._be(label, Owner(self.rules.steps[0], owner.mine, owner.most, starts), shard=shard)
 
     def sends(self, label: str, offset: int, then: str, **known: Any) -> Steps:
         """Commit a position and nothing else; go on at `then` once the broker says so."""
@@ -49,7 +49,7 @@ class Turn:
         owner, found, rules = self.owner, self.shard, self.rules
         if rules.shard_checks_token and found.token != owner.token:
             return self.drops("finds its shard taken by another")
-        if rules.shard_checks_positions and found.positions != owner.settled:
+        if rules.shard_checks_positions and found.positions != owner.flushed:
             refused = self.drops("finds its shard at other positions")
             committed_claim = self.broker.claim
             if committed_claim is None or committed_claim.token != owner.token:
@@ -57,11 +57,11 @@ class Turn:
             return refused._replace(wrong="somebody has written into a living owner's shard")
         at = shard.positions
         shard = shard._replace(token=owner.token)
-        step_ = self.to(label, step, shard=shard, settled=at, positions=at, **known)
+        step_ = self.to(label, step, shard=shard, flushed=at, positions=at, **known)
         return step_._replace(wrong=self._misled(shard))
 
     def fails(self, code: int, size: int = 0) -> Step:
-        """A call to the broker, about a batch of that size, failed: the tenure is over."""
+        """A call to the broker, about a batch of that size, failed: this start is over."""
         error = KafkaError(code)
         if code == KafkaError._FENCED and not self.rules.fenced_says_nothing:
             return self.returns(Judgement.TAKEN_OVER)
@@ -77,9 +77,9 @@ class Turn:
         return self.to(f"sees a contradiction ({what})", "doubt")
 
     def drops(self, label: str, most: int | None = None) -> Step:
-        """6: what this tenure had at the broker and in memory is gone."""
+        """6: what it had at the broker and in memory is gone."""
         owner = self.owner
-        return self._be(label, Owner("judge", owner.mine, most or owner.most, owner.tenures))
+        return self._be(label, Owner("judge", owner.mine, most or owner.most, owner.starts))
 
     def returns(self, judgement: Judgement) -> Step:
         """The claim that stands is said to be a later one."""

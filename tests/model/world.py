@@ -26,8 +26,8 @@ class Owner(NamedTuple):
     step: str
     mine: Claim
     most: int = 2  # commands in its next batch, at most
-    tenures: int = 1
-    # where this tenure begins
+    starts: int = 1
+    # where this start begins
     committed_claim: Claim | None = None
     committed: int | None = None
     claimed: bool = False
@@ -35,12 +35,12 @@ class Owner(NamedTuple):
     outcomes_end: int = 0
     has_events: bool = False
     at: int = 0
-    # its ledger
+    # its cache of the shard
     token: str = ""
-    settled: Positions = Positions()  # where it believes the shard to be
+    flushed: Positions = Positions()  # where it believes the shard to be
     positions: Positions = Positions()
     state: StoredState | None = None  # above the shard
-    waiting: Memory = ()  # to be applied
+    staged: Memory = ()  # to be applied
     # under way at the broker
     batch: Decided | None = None
     then: str = ""
@@ -94,7 +94,7 @@ class Scenario:
     owners: tuple[tuple[int, int], ...]  # (run, submission) of each
     machines: tuple[int, ...]  # where each works, since that is where a shard lies
     faults: int = 2
-    tenures: int = 2  # an owner that would begin one more is taken to pause for ever
+    starts: int = 2  # an owner that would begin one more is taken to pause for ever
     may_be_ended: bool = False  # the first run, by its driver
     warms: bool = False  # whether owners fold before they fence
     scattered: bool = False  # whether a commit becomes visible in one place after the other

@@ -1,0 +1,81 @@
+"""The owner protocol around an owner: folding before the fence (0), and what follows an error (6)."""
+
+from collections.abc import Callable
+
+from cqrs_cli.core.fold import FoldError
+from cqrs_cli.errors import ContradictionError
+from tests.model import owner
+from tests.model.broker import last_stable
+from tests.model.turn import Turn
+from tests.model.world import Steps
+
+
+def warm(turn: Turn) -> Steps:
+    """0: see whose shard it is."""
+    yield turn.to("opens its shard", "warm_claim", token=turn.shard.token)
+
+
+def warm_claim(turn: Turn) -> Steps:
+    """0: leave a living owner's shard alone."""
+    if turn.rules.may_warm(turn.owner.token, turn.broker.claim):
+        yield turn.to("may fold", "warm_look")
+    else:
+        yield turn.begins("leaves its shard to the living owner")
+
+
+def warm_look(turn: Turn) -> Steps:
+    """0: see how far the shard is."""
+    at = turn.shard.positions
+    yield turn.to("sees how far the shard is", "warm_fold", flushed=at, positions=at)
+
+
+def warm_fold(turn: Turn) -> Steps:
+    """0: fold what is visible. Nothing here is a verdict: whatever is strange is for later."""
+    broker, found = turn.broker, turn.shard
+    shard = found
+    try:
+        if (found.token, found.positions) == (turn.owner.token, turn.owner.flushed):
+            shard = owner.with_events(turn, found, last_stable(broker.events))
+            shard = owner.with_outcomes(turn, shard, last_stable(broker.outcomes))
+    except (ContradictionError, FoldError):
+        pass
+    yield turn.begins("has folded what is visible", shard=shard)
+
+
+def doubt(turn: Turn) -> Steps:
+    """A contradiction is believed only while the claim is mine, asked without waiting for pending commits."""
+    owner, committed_claim = turn.owner, turn.broker.claim
+    if turn.rules.believable(owner.mine, owner.claimed, committed_claim):
+        yield turn.stops(5, "the contradiction is believed")
+    else:
+        yield turn.drops("does not believe it: the claim is not its own")
+
+
+def judge(turn: Turn) -> Steps:
+    """6: read the claim without waiting for pending commits, and begin again."""
+    owner = turn.owner
+    judgement = turn.rules.judge(owner.mine, turn.broker.claim)
+    if judgement.ends:
+        yield turn.returns(judgement)
+    elif owner.starts < turn.scenario.starts:
+        yield turn.begins("begins again", owner.starts + 1)
+    else:
+        yield turn.leaves("pauses for ever")
+
+
+STEPS: dict[str, Callable[[Turn], Steps]] = {
+    "warm": warm,
+    "warm_claim": warm_claim,
+    "warm_look": warm_look,
+    "warm_fold": warm_fold,
+    "fence": owner.fence,
+    "claim": owner.claim,
+    "look": owner.look,
+    "position": owner.judge_position,
+    "take": owner.take,
+    "fold_events": owner.fold_events,
+    "fold_outcomes": owner.fold_outcomes,
+    "loop": owner.loop,
+    "doubt": doubt,
+    "judge": judge,
+}
