@@ -36,10 +36,8 @@ COMMANDS = [
 ]
 VALID = [json.dumps(command, ensure_ascii=number > 2).encode() for number, command in enumerate(COMMANDS)]
 BINARY: Headers = [
-    *(
-        (f"ce_{name}", str(COMMANDS[0][name]).encode())
-        for name in ("specversion", "id", "source", "type", "subject")
-    ),
+    *((f"ce_{name}", str(COMMANDS[0][name]).encode()) for name in ("specversion", "id", "source", "type")),
+    ("ce_subject", b"a"),
     ("ce_expectedversion", b">=0"),
     ("content-type", b"application/json"),
 ]
@@ -158,11 +156,8 @@ def structured(value: bytes, key: bytes = b"a") -> tuple[str, Any]:
 
 
 def with_data(data: bytes, **attributes: Any) -> bytes:
-    return (
-        json.dumps(document("bank_account.Open", "a", "c1", 0, **attributes))
-        .encode()
-        .replace(b'"data": 0', b'"data": %b' % data)
-    )
+    command = json.dumps(document("bank_account.Open", "a", "c1", 0, **attributes)).encode()
+    return command.replace(b'"data": 0', b'"data": %b' % data)
 
 
 OPENED = ("accepted", None)

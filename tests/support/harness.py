@@ -72,7 +72,7 @@ class TopicHarness:
         self.make_topics()
 
     def reconnect(self) -> None:
-        """Send by another client from now on."""
+        """Send by a new client from now on."""
         self._producer = clients.producer(
             self.connection, enable_idempotence=False, message_max_bytes=64 * 1024 * 1024
         )
@@ -125,12 +125,13 @@ class TopicHarness:
         assert failures == []
 
     def records(self, kind: Kind, partition: int = 0) -> list[Record]:
-        """Everything committed, also what is just being committed."""
+        """The records of a partition that are committed or being committed."""
         topic = self.topics.name(kind)
         start, end = readers.bounds(self.connection, topic, [partition], "read_uncommitted")[partition]
         return [r for batch in readers.read(self.connection, topic, partition, start, end) for r in batch]
 
     def outcomes(self, partition: int = 0) -> list[OutcomeEnvelope]:
+        """The outcomes of a partition, read."""
         return [read_outcome(record.value) for record in self.records("outcomes", partition)]
 
     def end(self, kind: Kind, partition: int = 0) -> int:
@@ -151,12 +152,12 @@ class TopicHarness:
             return str(admin._client.describe_transactions([id])[id].state.value)
 
     def owner(self, partition: int = 0) -> str | None:
-        """The run whose claim stands."""
+        """The run that the committed claim names."""
         claim = self.standing(partition)[1]
         return claim.run if claim else None
 
     def decided_in_one_go(self, partition: int = 0) -> Decisions:
-        """What the commands come to without batches, crashes and brokers."""
+        """The decisions on all commands of a partition, without batches, crashes and brokers."""
         context = Context(
             partition,
             lambda _: None,
@@ -169,13 +170,13 @@ class TopicHarness:
         return decide_batch(self.aggregate, self.records("commands", partition), context)
 
     def check(self, machine: str = "state") -> None:
-        """Each command was decided once, as in one go, and the shards say the same as the events."""
+        """Assert that each command was decided once, as in one go, and that the shards agree with the events."""
         for partition, wanted in enumerate(self.check_log()):
             states = {id: pack(self.aggregate, folded) for id, folded in wanted.states.items()}
             assert self.shard(machine, partition) == states
 
     def violations(self, machine: str | None = None) -> list[str]:
-        """What `cqrs verify` finds, with the shards of a machine if one is named; nothing when all is well."""
+        """The violations that `cqrs verify` finds, with the shards of a machine if one is named."""
         shards = None
         if machine is not None:
             shards = shard_folder(self.folder / machine, self.topics)
@@ -184,7 +185,7 @@ class TopicHarness:
         return [str(violation) for violation in verified.violations]
 
     def check_log(self) -> list[Decisions]:
-        """Each command was decided once, as in one go; gives what it came to, by partition."""
+        """Assert that each command was decided once, as in one go; the decisions, by partition."""
         decided = [self.decided_in_one_go(partition) for partition in range(self.partitions)]
         for partition, wanted in enumerate(decided):
             assert _timeless(_written(self.records("outcomes", partition))) == _timeless(wanted.outcomes)
@@ -197,10 +198,11 @@ class TopicHarness:
         return decided
 
     def shard_path(self, machine: str = "state", partition: int = 0) -> Path:
+        """The folder of a partition's shard on a machine."""
         return self.folder / machine / self.topics.commands.removesuffix(".commands") / str(partition)
 
     def digest(self, machine: str = "state") -> str:
-        """Of what rests in the shards, as `cqrs status --digest` and `cqrs replay` print it."""
+        """The digest of all shards, as `cqrs status --digest` and `cqrs replay` print it."""
         total = 0
         for partition in range(self.partitions):
             for id, saved in self.shard(machine, partition).items():
@@ -208,11 +210,11 @@ class TopicHarness:
         return digest.as_hex(total)
 
     def mark(self, machine: str = "state", partition: int = 0) -> str:
-        """What is noted beside a shard: `working` or `clean`."""
+        """The shutdown marker beside a shard: `working` or `clean`."""
         return str(json.loads((self.shard_path(machine, partition) / MARKER_FILE).read_bytes())["state"])
 
     def shard(self, machine: str = "state", partition: int = 0) -> dict[str, StoredState]:
-        """What rests in a partition's shard."""
+        """The states in a partition's shard, by subject."""
         path = self.shard_path(machine, partition)
         store = open_readonly(path)
         assert store is not None, f"the shard in {path} cannot be trusted"
@@ -223,7 +225,7 @@ class TopicHarness:
 
 
 def _timeless(outcomes: Iterable[Written]) -> list[Written]:
-    """Without the owner's clock, which stands in an outcome that says `EXPIRED`."""
+    """The outcomes without the owner's clock, which an `EXPIRED` one holds."""
     return [(_CLOCK.sub(b"", value or b""), key, timestamp) for value, key, timestamp in outcomes]
 
 

@@ -1,0 +1,89 @@
+"""Records that the broker refuses, or that no broker would take: one record fails, and its neighbours are decided."""
+
+import os
+
+import pytest
+
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.topics.topics import Kind
+from tests.support.commands import Sent, command, increments
+from tests.support.harness import TopicHarness
+from tests.support.owners import owned, quietly, running
+
+pytestmark = pytest.mark.kafka
+
+
+def offsets(harness: TopicHarness) -> list[int]:
+    return [outcome.data.offset for outcome in harness.outcomes()]
+
+
+def limit(harness: TopicHarness, kind: Kind, size: int) -> None:
+    """Lower what a topic takes."""
+    harness.configure(kind, "max.message.bytes", str(size))
+
+
+def bulky(size: int) -> str:
+    """Text that does not compress well."""
+    return os.urandom(size // 2).hex()
+
+
+@pytest.mark.pins("all-or-none")
+def test_refused_record_ends_the_run(bank: TopicHarness) -> None:
+    accounts = [n for n in range(60) if bank.home(f"a{n}") == 0]
+    owners = {accounts[20]: bulky(20_000)}
+    bank.send(
+        *(command("bank_account.Open", f"a{n}", "o", {"owner": owners.get(n, "ann")}) for n in accounts)
+    )
+    plan = bank.plan()
+    limit(bank, "events", 3000)
+    error = owned(plan)
+    assert error and error.exit_code == 1
+    assert "offset 20 cannot be decided" in error.message
+    assert error.hint.endswith("cqrs run --fail bank_account:0@20")
+    assert [o.data.offset for o in bank.outcomes()] == list(range(20))
+    assert bank.standing()[0] == 20
+    limit(bank, "events", 1_048_588)
+    quietly(bank.plan(fail=["bank_account:0@20"]))
+    verdicts = [(o.data.status, o.data.reason) for o in bank.outcomes()]
+    assert verdicts.pop(20) == ("failed", "TOO_LARGE")
+    assert {status for status, _ in verdicts} == {"accepted"}
+
+
+@pytest.mark.pins("bad-input")
+def test_refused_dead_letter_loses_its_bytes(counters: TopicHarness) -> None:
+    small = [Sent(os.urandom(500), b"a")] * 20
+    counters.send(*increments(3), Sent(os.urandom(9000), b"a"), *small, *increments(3, first=3))
+    plan = counters.plan()
+    limit(counters, "dead-letters", 2000)
+    with running(plan) as owner:
+        assert owner.error() is None
+    assert any("offset 3 failed, and its dead letter has none of its bytes" in note for note in owner.notes())
+    assert offsets(counters) == list(range(27))
+    letter, *rest = counters.records("dead-letters")
+    assert [one.value for one in rest] == [one.value for one in small]
+    assert letter.value is None and dict(letter.headers or [])["cqrs.reason"] == b"TOO_LARGE"
+    limit(counters, "dead-letters", 1_114_124)
+    assert counters.violations() == []
+
+
+@pytest.mark.pins("bad-input")
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [(b"a", bytes(65 * 1024 * 1024)), (bytes(65 * 1024 * 1024), b"x"), (bulky(1_900_000).encode(), b"x")],
+    ids=["value", "key", "key that packs badly"],
+)
+def test_a_decompression_bomb_fails_alone(counters: TopicHarness, key: bytes, value: bytes) -> None:
+    counters.send(*increments(2))
+    packing = producer(
+        counters.connection,
+        compression_type="zstd",
+        message_max_bytes=2**27,
+        queue_buffering_max_kbytes=2**17,
+    )
+    packing.produce(counters.topics.commands, value, key, 0)
+    assert packing.flush(30) == 0
+    counters.send(*increments(2, first=2))
+    quietly(counters.plan())
+    statuses = [outcome.data.status for outcome in counters.outcomes()]
+    assert statuses == ["accepted", "accepted", "failed", "accepted", "accepted"]
+    assert counters.violations() == []
