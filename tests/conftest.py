@@ -1,4 +1,4 @@
-"""What tests share: one real broker per run, and names that no other test uses."""
+"""Fixtures for all tests: one real broker and one Spark session per process, and names that no other test uses."""
 
 import os
 import sys

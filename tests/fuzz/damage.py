@@ -96,7 +96,7 @@ def damaged(draw: st.DrawFn, valid: Sequence[bytes]) -> bytes:
 
 
 def _replacement(whole: bytes, part: bytes, valid: Sequence[bytes]) -> st.SearchStrategy[bytes]:
-    """What comes to lie where `part` was."""
+    """The bytes that replace `part`."""
     return st.one_of(
         st.sampled_from(_TOKENS),
         st.binary(max_size=4),
@@ -108,7 +108,7 @@ def _replacement(whole: bytes, part: bytes, valid: Sequence[bytes]) -> st.Search
 
 
 def texts(valid: Sequence[bytes]) -> st.SearchStrategy[str]:
-    """`damaged` as a program meets it in its environment: what is no UTF-8 is a lone surrogate."""
+    """`damaged` as a program meets it in its environment: a byte that is not UTF-8 becomes a lone surrogate."""
     return damaged(valid).map(lambda data: data.decode(errors="surrogateescape"))
 
 

@@ -1,4 +1,4 @@
-"""Whatever bytes a commands topic holds: exactly one outcome of the contract each, and the neighbours do not notice."""
+"""Any bytes in a commands topic get exactly one outcome of the contract, and leave their neighbours unharmed."""
 
 import json
 from typing import Any
@@ -103,7 +103,7 @@ def judged(record: Record) -> OutcomeEnvelope:
 
 
 def check_kept(record: Record, done: Decisions, status: str) -> None:
-    """What failed is kept byte for byte, and nothing else is."""
+    """Assert that a failed record, and no other, is kept byte for byte."""
     assert len(done.dead_letters) == (status == "failed")
     for letter in done.dead_letters:
         assert (letter.value, letter.key) == (record.value, record.key)
@@ -112,7 +112,7 @@ def check_kept(record: Record, done: Decisions, status: str) -> None:
 
 
 def check_events(done: Decisions, count: int) -> None:
-    """What was written can be read and folded, to the state that was decided on."""
+    """Assert that the events can be read, and fold to the state that was decided on."""
     assert len(done.events) == count
     folded: Folded | None = None
     for value, _, _ in done.events:

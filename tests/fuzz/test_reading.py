@@ -1,4 +1,4 @@
-"""Whatever stands in events, outcomes, claims, state files or lines to be sent: read, or refused in one line."""
+"""Any event, outcome, claim, state file or line to send is read, or refused in one line."""
 
 import json
 from typing import Any

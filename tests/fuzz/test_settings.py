@@ -1,4 +1,4 @@
-"""Whatever stands in a settings or properties file: settings, or one line that says what is wrong and no secret."""
+"""Any settings or properties file gives settings, or one line that says what is wrong and shows no secret."""
 
 import os
 from pathlib import Path

@@ -33,7 +33,7 @@ COUNTER = Aggregate.of("counter", counter.decider)
 
 
 def read_records(bomb: bytes) -> None:
-    """As key, value, header and claim, in every way that records are read."""
+    """Reads the bytes as key, value, header and claim, in every way that records are read."""
     good = json.dumps(command("counter.Increment", "a", "1")).encode()
     attributes = [(f"ce_{name}", b"1.0") for name in ("specversion", "id", "source", "type", "subject")]
     records = [
@@ -59,7 +59,7 @@ def read_records(bomb: bytes) -> None:
 
 
 def read_shard(folder: Path, bomb: bytes) -> None:
-    """As the state of an aggregate at rest."""
+    """Reads the bytes as the stored state of an aggregate."""
     store = open_shard(folder, IDENTITY).store
     store.take_ownership("me", "")
     store.apply(

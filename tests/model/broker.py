@@ -1,4 +1,4 @@
-"""What a broker keeps of one partition, as a value: two logs, one transactional id, one committed offset.
+"""The broker's part of one partition, as a value: two logs, one transactional id, one committed offset.
 
 The commands are all there from the start. Control records and aborted ones take up offsets, as they do in Kafka.
 """
@@ -51,17 +51,17 @@ class Broker(NamedTuple):
 
     @property
     def is_settling(self) -> bool:
-        """Whether a decided commit is not visible everywhere: its transactional id can do nothing else until then."""
+        """True while a decided commit is not visible everywhere: until then its transactional id is busy."""
         return self.transaction is not None and self.transaction.committing
 
     @property
     def decided(self) -> int:
-        """How many commands have their outcome for good, seen or not."""
+        """The number of commands that have their outcome for good, visible or not."""
         return len(written(self.outcomes, self.is_settling))
 
     @property
     def hides_an_offset(self) -> bool:
-        """Whether an offset commit is pending: who reads committed waits for it."""
+        """True while an offset commit is pending: a reader of committed offsets waits for it."""
         return self.transaction is not None and "group" in self.transaction.unmarked
 
     def fenced(self, actor: int | None) -> "Broker":
@@ -151,11 +151,11 @@ def last_stable(log: Log) -> int:
 
 
 def visible(log: Log, start: int, end: int) -> list[bytes]:
-    """What who reads committed sees of a stretch."""
+    """The records of a stretch that a reader of committed records sees."""
     return [slot.value for slot in log[start : min(end, last_stable(log))] if slot.status == "committed"]
 
 
 def written(log: Log, committing: bool) -> list[bytes]:
-    """What is committed for good, in order, seen or not."""
+    """The records that are committed for good, in order, visible or not."""
     final = ("committed", "open") if committing else ("committed",)
     return [slot.value for slot in log if slot.status in final]

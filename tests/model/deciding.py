@@ -50,7 +50,7 @@ REPEATED = Commands([IN_SEQUENCE[0], replace(IN_SEQUENCE[0], offset=1, timestamp
 
 
 class Decided(NamedTuple):
-    """What a batch comes to."""
+    """The result of a batch."""
 
     end: int
     events: tuple[bytes, ...]
@@ -92,7 +92,7 @@ def _folded(rules: Rules, state: StoredState | None, event: bytes) -> StoredStat
 
 @cache
 def recalled(commands: Commands, outcome: bytes) -> Memory:
-    """What an outcome says was remembered."""
+    """The ids that an outcome makes remembered."""
     read = as_outcome(outcome)
     into: dict[tuple[str, str], DedupEntry] = {}
     remember(into, read, commands[read.data.offset].timestamp)
@@ -111,12 +111,12 @@ def merged(memory: Memory, more: Memory) -> Memory:
 
 
 def version(state: StoredState | None) -> int:
-    """How many events led here."""
+    """The number of events behind this state."""
     return 0 if state is None else state.version
 
 
 class Reference(NamedTuple):
-    """What the commands come to when nothing goes wrong."""
+    """The result of the commands when nothing goes wrong."""
 
     events: list[bytes]
     outcomes: list[bytes]

@@ -13,7 +13,7 @@ from tests.model.world import Driver, Scenario, Shard, World
 
 
 class Counterexample(NamedTuple):
-    """How a promise comes to be broken."""
+    """The steps that lead to a broken promise."""
 
     wrong: str
     trace: list[str]
@@ -24,7 +24,7 @@ class Counterexample(NamedTuple):
 
 
 class Explored(NamedTuple):
-    """How many worlds there were, and the first in which something is wrong."""
+    """The number of worlds, and the first in which something is wrong."""
 
     worlds: int
     counterexample: Counterexample | None
@@ -55,7 +55,7 @@ def explore(scenario: Scenario, rules: Rules, most: int = 10_000_000) -> Explore
 
 
 def trace(origins: Origins, world: World) -> list[str]:
-    """What led to a world."""
+    """The steps that led to a world."""
     labels = []
     while (origin := origins[world]) is not None:
         world, label = origin
@@ -73,7 +73,7 @@ class Progress:
         self._finished = lru_cache(maxsize=None)(self._finish)
 
     def stuck(self, world: World) -> Counterexample | None:
-        """What keeps the later run from it. (If the end of a transaction still arrives, that is another world.)"""
+        """The reason why a later run cannot finish. (A transaction that still ends is another world.)"""
         for shard in {*world.shards, Shard()}:
             key = world.broker, shard
             if key not in self._known:

@@ -19,7 +19,7 @@ OWNER_STEPS = ("fence", "claim", "look", "position", "take", "fold_events", "fol
 
 @dataclass(frozen=True)
 class Rules:
-    """Whoever breaks one replaces it."""
+    """The rules; a test breaks one by replacing it."""
 
     judge: Callable[[Claim, Claim | None], Judgement] = claims.judge
     may_warm: Callable[[str, Claim | None], bool] = claims.may_warm

@@ -1,4 +1,4 @@
-"""What may happen next: an owner goes on, the broker does its part, the driver ends the first run, something fails."""
+"""Everything that may happen next: an owner or the broker goes on, the driver ends the first run, something fails."""
 
 from confluent_kafka import KafkaError
 
@@ -45,7 +45,7 @@ def of_broker(scenario: Scenario, world: World) -> Steps:
 
 
 def _arrival(scenario: Scenario, world: World, transaction: Transaction) -> Step:
-    """The broker commits, and whoever waits for that hears it."""
+    """The broker commits, and the owner that waits for it is told."""
     claim, broker = transaction.claim, world.broker.reached()
     wrong = ""
     if "outcomes" in transaction.unmarked:
@@ -90,7 +90,7 @@ def _informed(owner: Owner, world: World) -> Owner:
 
 
 def _end_of_own(log: tuple[Slot, ...]) -> int:
-    """What the delivery reports say."""
+    """The delivery reports of a batch."""
     return max((n + 1 for n, slot in enumerate(log) if slot.status == "open"), default=0)
 
 
@@ -117,7 +117,7 @@ def of_driver(scenario: Scenario, rules: Rules, world: World) -> Steps:
 
 
 def faults(scenario: Scenario, rules: Rules, world: World) -> Steps:
-    """What may go wrong now."""
+    """The faults that are possible now."""
     broker, transaction = world.broker, world.broker.transaction
     if transaction is not None and not transaction.committing:
         yield Step("fault: the transaction times out", world._replace(broker=broker.fenced(None)))

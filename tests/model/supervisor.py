@@ -30,7 +30,7 @@ def warm_look(turn: Turn) -> Steps:
 
 
 def warm_fold(turn: Turn) -> Steps:
-    """0: fold what is visible. Nothing here is a verdict: whatever is strange is for later."""
+    """0: fold what is visible. It judges nothing: a contradiction is left to the owner."""
     broker, found = turn.broker, turn.shard
     shard = found
     try:

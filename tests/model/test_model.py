@@ -31,7 +31,7 @@ SCENARIOS = [
     replace(DISTANT, name="two runs, and a repeated command", faults=0, commands=REPEATED),
 ]
 
-#: Where there is no end, the nearest worlds.
+#: Larger scenarios; those without an end are explored up to a number of worlds.
 DEEPER = [
     replace(ALONE, faults=4),
     replace(RETRY, faults=1),
@@ -46,7 +46,7 @@ DEEPER = [
 
 
 def nothing_goes_wrong(scenario: Scenario, most: int) -> bool:
-    """Whether every world was visited."""
+    """Assert that no world breaks a promise; true if every world was visited."""
     worlds, counterexample = explore(scenario, Rules(), most)
     print(f"{scenario.name}: {worlds:,} worlds")
     assert counterexample is None, str(counterexample)

@@ -115,7 +115,7 @@ class Turn:
         return Step(f"{self.owner} {label}", after)
 
     def _misled(self, shard: Shard) -> str:
-        """What is wrong with a shard: it says what the commands come to up to its position or later, and never less
+        """The fault in a shard: it must hold the result of the commands up to its position or later, and never less
         than it did.
         """
         at = shard.positions.commands

@@ -12,7 +12,7 @@ from tests.model.deciding import IN_SEQUENCE, Commands, Decided, Memory
 
 
 class Shard(NamedTuple):
-    """It survives whoever wrote it."""
+    """A shard on a machine; it survives its writer."""
 
     token: str = ""
     positions: Positions = Positions()
@@ -54,7 +54,7 @@ class Owner(NamedTuple):
 
 
 class Driver(NamedTuple):
-    """Who ends the first run from outside."""
+    """The driver that ends the first run from outside."""
 
     step: str = "idle"
     committed_claim: Claim | None = None
@@ -88,7 +88,7 @@ Steps = Iterator[Step]
 
 @dataclass(frozen=True)
 class Scenario:
-    """Who takes part, and within which bounds."""
+    """The owners that take part, and the bounds of what may happen."""
 
     name: str
     owners: tuple[tuple[int, int], ...]  # (run, submission) of each

@@ -17,7 +17,7 @@ _PARTS = ("cqrs_cli", "aggregates", "tests", "pyproject.toml")
 
 
 class Run(NamedTuple):
-    """What pytest came to in a copy."""
+    """The result of pytest in a copy."""
 
     status: int
     output: str
@@ -28,7 +28,7 @@ class Run(NamedTuple):
 
     @property
     def failed(self) -> bool:
-        """Whether tests failed, rather than that they could not be found, imported or set up."""
+        """True if tests failed; false if they could not be found, imported or set up."""
         closing = self.output.rstrip().rpartition("\n")[2]
         return self.status == 1 and bool(re.search(r"\b\d+ failed\b", closing)) and "error" not in closing
 

@@ -1,4 +1,4 @@
-"""What is broken in the code, and the test that has to notice it: the cheapest one that does."""
+"""The mutations of the code, each with the cheapest test that must notice it."""
 
 from typing import NamedTuple
 

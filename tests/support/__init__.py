@@ -1,4 +1,4 @@
-"""What several tests share: brokers, projects, owners and the words to look at them."""
+"""Helpers that several tests share: brokers, projects, owners, and functions to look at them."""
 
 from pathlib import Path
 

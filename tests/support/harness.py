@@ -210,7 +210,7 @@ class TopicHarness:
         return digest.as_hex(total)
 
     def mark(self, machine: str = "state", partition: int = 0) -> str:
-        """The shutdown marker beside a shard: `working` or `clean`."""
+        """The shutdown marker of a shard: `working` or `clean`."""
         return str(json.loads((self.shard_path(machine, partition) / MARKER_FILE).read_bytes())["state"])
 
     def shard(self, machine: str = "state", partition: int = 0) -> dict[str, StoredState]:

@@ -1,4 +1,4 @@
-"""Where a process listens, as the kernel tells it (Linux)."""
+"""The sockets that a process listens on, from /proc (Linux)."""
 
 import ipaddress
 import re

@@ -52,7 +52,7 @@ class Running:
         return next((ending.error for ending in self.endings if ending.error), None)
 
     def notes(self) -> list[str]:
-        """What it said on the way, once it has ended."""
+        """The notes of an owner that has ended."""
         return [note for ending in self.endings for note in ending.notes]
 
 
@@ -105,7 +105,7 @@ class Process:
         os.kill(self._process.pid, number)
 
     def stopped(self) -> bool:
-        """Whether it is paused by a SIGSTOP."""
+        """True while a SIGSTOP pauses it."""
         return Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
     def killed(self) -> bool:

@@ -19,7 +19,7 @@ def living(pids: Iterable[int]) -> set[int]:
 
 
 def python_workers(pids: Iterable[int]) -> list[int]:
-    """Those in which tasks run: the daemon's children."""
+    """The workers in which tasks run: the daemon's children."""
     daemons = {pid for pid in pids if b"pyspark.daemon" in _command(pid)}
     return [pid for pid in daemons if parent(pid) in daemons]
 

@@ -51,7 +51,7 @@ class Project:
 
     @contextmanager
     def running(self, *arguments: str, **variables: str) -> "Iterator[subprocess.Popen[str]]":
-        """A call that goes on beside the block; killed with all it started if it outlives that."""
+        """A call that runs while the block does; killed with all it started if it outlives the block."""
         process = self.start(*arguments, **variables)
         try:
             yield process
@@ -61,7 +61,7 @@ class Project:
             process.communicate(timeout=30)
 
     def cqrs(self, *arguments: str) -> str:
-        """What a call prints; it must succeed."""
+        """The output of a call, which must succeed."""
         process = self.start(*arguments)
         out, err = process.communicate(timeout=180)
         assert process.returncode == 0, err
@@ -82,7 +82,7 @@ class Project:
         assert self.json("send", "--file", str(file))["sent"] == len(lines)
 
     def send_malformed(self, count: int) -> None:
-        """Records that are no commands, as another program might send them."""
+        """Send records that are not commands, as another program might."""
         producer = clients.producer(self.connection)
         for number in range(count):
             producer.produce(f"{self.prefix}bank_account.commands", b"?", f"m-{number}".encode(), number % 4)

@@ -11,7 +11,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 
 
 class Producer(NamedTuple):
-    """What the coordinator answered to an InitProducerId."""
+    """The coordinator's answer to an InitProducerId."""
 
     id: int
     epoch: int
@@ -32,7 +32,7 @@ class Raw:
         return self._client._manager.run(send)
 
     def init_producer(self, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
-        """What every fence does; again while the last one is still being written."""
+        """Fence the earlier producer of this id; asks again while the last fence is still being written."""
         from kafka.errors import for_code
         from kafka.protocol.producer import InitProducerIdRequest
 
@@ -123,7 +123,7 @@ class Raw:
         self._client.alter_configs([resource], raise_on_unknown=False)
 
     def limit_writing(self, client_id: str, rate: float | None) -> None:
-        """Let clients of this id write so many bytes a second; None: as many as they like."""
+        """Limit the bytes per second that clients of this id may write; None removes the limit."""
         from kafka.protocol.admin import AlterClientQuotasRequest
 
         entry = AlterClientQuotasRequest.EntryData
@@ -135,7 +135,7 @@ class Raw:
         assert [row.error_code for row in answer.entries] == [0]
 
     def abort(self, topic: str, partition: int, producer: Producer) -> None:
-        """What `kafka-transactions.sh abort` does."""
+        """Abort a hanging transaction, as `kafka-transactions.sh abort` does."""
         from kafka import TopicPartition
         from kafka.admin import AbortTransactionSpec
 

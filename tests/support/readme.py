@@ -13,7 +13,7 @@ def blocks(language: str) -> list[str]:
 
 
 def commands(block: str) -> list[str]:
-    """What is typed in a block of console."""
+    """The commands that a block of console tells to type."""
     assert all(line.startswith("$ ") for line in block.splitlines()), block
     return [line.removeprefix("$ ") for line in block.splitlines()]
 

@@ -1,4 +1,4 @@
-"""Changing what was written, as no owner would: records appended by a stranger, or a topic written anew."""
+"""Changes that no owner makes: records appended by a stranger, and topics written again."""
 
 import json
 from collections.abc import Callable
@@ -33,7 +33,7 @@ def append(harness: TopicHarness, kind: Kind, *records: Record, partition: int =
 def rewrite(
     harness: TopicHarness, kind: Kind, change: Callable[[list[Record]], object], partition: int = 0
 ) -> None:
-    """Write a topic anew, with a change in one of its partitions. All offsets are others then."""
+    """Write a topic again, with a change in one of its partitions. Every offset may change."""
     logs = [harness.records(kind, number) for number in range(harness.partitions)]
     change(logs[partition])
     remake(harness, kind)

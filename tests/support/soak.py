@@ -1,4 +1,4 @@
-"""Commands of every kind from several senders, while whatever can be killed is: `make soak`
+"""Commands of every kind from several senders, while every part of the system is killed: `make soak`
 
 The seed repeats the commands and the order of the blows, not their moments. Afterwards the log, the shards and the
 replay must say what the reference model says.
@@ -30,7 +30,7 @@ SENDERS = 3
 RUN = ("run", "bank_account", "--quiet", "--master", "local[2]")
 STATE = ".cqrs/state"
 
-#: After each blow so many more commands must be decided within so many seconds.
+#: After each blow this number of commands must be decided within this number of seconds.
 ONWARD, WITHIN = 20, 180.0
 
 Run = subprocess.Popen[str]
@@ -60,7 +60,7 @@ class Soak:
         ]
 
     def go_on(self, minutes: float) -> None:
-        """Send and strike for so long, then stop both."""
+        """Send and strike for some minutes, then stop both."""
         senders = [threading.Thread(target=self._send, args=(number,)) for number in range(SENDERS)]
         for sender in senders:
             sender.start()

@@ -1,4 +1,4 @@
-"""What operators, retention and brokers do to an aggregate's topics: deleted, made again, shortened, forgotten."""
+"""Losses that operators, retention and brokers cause: topics deleted, made again or shortened, offsets forgotten."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

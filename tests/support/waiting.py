@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 def eventually(condition: Callable[[], T], within: float = 30.0) -> T:
-    """What `condition` gives once that is true. Fails after `within` seconds, showing what it gave last."""
+    """Wait until `condition` gives something true, and give that. Fails after `within` seconds, with its last value."""
     deadline = time.monotonic() + within
     while not (found := condition()):
         if time.monotonic() > deadline:

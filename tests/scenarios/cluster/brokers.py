@@ -45,7 +45,7 @@ class Brokers:
         self._engine = engine
 
     def kill(self, *nodes: int) -> None:
-        """As when their machines lose power."""
+        """Kill brokers, as when their machines lose power."""
         for node in nodes:
             self._containers[node].kill()
 
@@ -85,7 +85,7 @@ class Brokers:
         eventually(self.whole, PATIENCE)
 
     def whole(self) -> bool:
-        """Whether all three serve, and each has every record that it should have."""
+        """True if all three serve and every replica is in sync."""
         try:
             with Admin(self.connection) as admin:
                 serving = admin.broker_count()
@@ -100,7 +100,7 @@ class Brokers:
         return int(self._topics(as_told_by)[topic].partitions[partition].leader)
 
     def ends_on(self, node: int, topic: str) -> dict[int, int]:
-        """Where the partitions that a node leads end, asked of that node alone."""
+        """The ends of the partitions that a node leads, asked of that node alone."""
         led = [number for number, one in self._topics()[topic].partitions.items() if one.leader == node]
         found = bounds(Connection(self.servers[node]), topic, led, "read_uncommitted")
         return {partition: end for partition, (_, end) in found.items()}
@@ -114,7 +114,7 @@ class Brokers:
         return self._keeper("__transaction_state", transactional_id)
 
     def _keeper(self, topic: str, name: str) -> int:
-        """Who leads the partition of an internal topic that a name belongs to: that of Java's `String.hashCode`."""
+        """The leader of the partition of an internal topic that a name hashes to, by Java's `String.hashCode`."""
         code = 0
         for letter in name:
             code = (31 * code + ord(letter)) % 2**32

@@ -41,7 +41,7 @@ class Service:
         return self._log.read_text(encoding="utf-8")
 
     def serves(self) -> bool:
-        """Whether it still runs; it must."""
+        """True while the run lives; fails once it has ended."""
         assert self.process.poll() is None, self.said()
         return True
 
@@ -103,7 +103,7 @@ class Service:
         return all(found.get(partition, -1) >= offset for partition, offset in marks.items())
 
     def arrived(self) -> Marks:
-        """How far the commands reach, if that broker knows them that is asked."""
+        """The ends of the commands, if the broker that is asked knows them."""
         topic, partitions = self.harness.topics.commands, range(self.harness.partitions)
         try:
             found = readers.bounds(self.harness.connection, topic, partitions, "read_uncommitted")
@@ -112,7 +112,7 @@ class Service:
         return {partition: end for partition, (_, end) in found.items()}
 
     def decided(self) -> Marks:
-        """How far the run says that it is."""
+        """The position that the run reports."""
         topics, partitions = self.harness.topics, range(self.harness.partitions)
         try:
             found = offsets.committed_now(self.harness.connection, topics, partitions)

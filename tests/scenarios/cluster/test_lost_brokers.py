@@ -20,17 +20,17 @@ Role = Callable[[Brokers, Service], int]
 
 
 def leader(brokers: Brokers, service: Service) -> int:
-    """Of the events on partition 0."""
+    """The leader of the events on partition 0."""
     return brokers.leader(service.harness.topics.events, 0)
 
 
 def transaction_coordinator(brokers: Brokers, service: Service) -> int:
-    """Of the writer of partition 0."""
+    """The coordinator of the writer of partition 0."""
     return brokers.transaction_coordinator(service.harness.topics.transactional_id(0))
 
 
 def group_coordinator(brokers: Brokers, service: Service) -> int:
-    """Of the positions and claims."""
+    """The coordinator of the positions and claims."""
     return brokers.group_coordinator(service.harness.topics.group)
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """Not the broker of the other tests."""
+    """A broker that these tests may kill; no other test uses it."""
     with broker(tmp_path_factory.mktemp("mortal")) as started:
         yield started
 

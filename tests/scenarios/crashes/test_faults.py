@@ -45,7 +45,7 @@ Verdict = tuple[str, object, int]  # status, reason if there is one, version
 
 
 class Undisturbed(NamedTuple):
-    """What the same commands come to in a run that nothing happens to."""
+    """The result of the same commands in an undisturbed run."""
 
     digest: str
     outcomes: list[list[Verdict]]
@@ -76,7 +76,7 @@ def send_all(bank: TopicHarness) -> None:
 
 
 def verdicts(bank: TopicHarness) -> list[list[Verdict]]:
-    """Of each outcome, by partition."""
+    """Status, reason and version of each outcome, by partition."""
     found = [[outcome.data for outcome in bank.outcomes(partition)] for partition in range(2)]
     return [[(data.status, data.reason, data.version) for data in each] for each in found]
 

@@ -1,4 +1,4 @@
-"""Whatever is sent gets exactly one outcome, its bytes are kept where promised, and its neighbours do not notice."""
+"""Any record gets exactly one outcome, its bytes are kept where promised, and its neighbours are unharmed."""
 
 import base64
 import json

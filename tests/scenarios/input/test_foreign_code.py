@@ -55,7 +55,7 @@ ALLOWED = {
 
 
 def unsafe(path: Path) -> Iterator[str]:
-    """What in a file could turn data into code."""
+    """The names in a file that could turn data into code."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             named = [alias.name for alias in node.names] + [getattr(node, "module", None) or ""]

@@ -1,4 +1,4 @@
-"""What an operator accepted as lost: nothing is decided twice for it, and the next loss is told all the same."""
+"""After an operator has accepted a loss, nothing is decided twice, and the next loss is reported all the same."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Whatever happens to a shard, its owner recovers or says clearly what is wrong; what it decides is never wrong."""
+"""The owner of a damaged shard recovers or says clearly what is wrong; it never decides wrongly."""
 
 import os
 import resource

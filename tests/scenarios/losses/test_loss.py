@@ -1,4 +1,4 @@
-"""What the owner does not put right by itself: it stops, names the way out, and takes it when told to."""
+"""Losses that an owner does not repair by itself: it stops, names the way out, and takes it when told to."""
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its public names
@@ -28,7 +28,7 @@ def decided(counters: TopicHarness) -> TopicHarness:
 
 
 def way_out(error: CqrsError | None) -> str:
-    """What a contradiction tells the operator to accept."""
+    """The place that a contradiction tells the operator to accept."""
     assert isinstance(error, ContradictionError) and error.exit_code == 5
     assert "cqrs run --accept-loss " in error.hint
     return error.hint.rpartition(" ")[2]

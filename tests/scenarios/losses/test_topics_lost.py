@@ -70,7 +70,7 @@ def test_commands_remade_meanwhile_stop_it(counters: TopicHarness) -> None:
 @pytest.mark.parametrize("kind", ["events", "outcomes"])
 @pytest.mark.parametrize("count", [5, 50])
 def test_logs_remade_meanwhile_stop_it(counters: TopicHarness, kind: Kind, count: int) -> None:
-    # A delivery report is no look that may be stale: it is believed at once.
+    # A delivery report cannot be stale, as a read can: it is believed at once.
     with running(counters.plan(once=False, timing=Timing(contradicted=600.0))) as owner:
         counters.send(*increments(5))
         eventually(lambda: len(offsets(counters)) == 5)

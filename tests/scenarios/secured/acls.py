@@ -15,7 +15,7 @@ PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
 
 
 def documented(role: Role) -> list[RequiredAcl]:
-    """What the commands below the role's heading grant."""
+    """The ACLs that the commands below the role's heading grant."""
     section = re.split(r"^### ", PAGE, flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(f"{role}: "))
     lines = re.findall(r"^kafka-acls\.sh (.*)$", text, re.MULTILINE)

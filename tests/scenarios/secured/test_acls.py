@@ -49,7 +49,7 @@ class User:
         eventually(lambda: not self.lacking())
 
     def lacking(self) -> list[RequiredAcl]:
-        """What it is not allowed now; a change takes the broker a moment."""
+        """The ACLs that it lacks now; a change takes the broker a moment."""
         return self.admin.missing_acls(self.needs)
 
     def without(self, need: RequiredAcl) -> None:
@@ -64,7 +64,7 @@ class User:
         return list(check_cluster(self.connection, [self.topics], WINDOW, (self.role,)))
 
     def missing(self) -> set[str]:
-        """What `doctor` says that this user is not allowed."""
+        """The ACLs that this user lacks, as `doctor` says."""
         found = [check for check in self.checks() if check.name == "acls" and check.status == "fail"]
         assert all(check.exit_code == 3 and f", which {self.role} needs" in check.detail for check in found)
         return {check.detail.partition(" is not allowed")[0] for check in found}

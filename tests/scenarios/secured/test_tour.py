@@ -23,7 +23,7 @@ from tests.support.project import Project
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
 
-#: Modules of these names in the project's folder, the current one of all processes, are none of cqrs's.
+#: Modules of these names in the project's folder, the current one of all processes, must not be imported.
 SHADOWS = ("queue", "heapq", "decimal", "msgspec", "lmdb", "confluent_kafka", "sitecustomize")
 LOCAL = ("--master", "local[2]")
 
@@ -91,7 +91,7 @@ def environments(pids: set[int]) -> Iterator[str]:
 
 
 def pages(port: int) -> Iterator[str]:
-    """What Spark's UI shows: its pages, and the same for programs."""
+    """The pages of Spark's UI, and its REST answers."""
     base = f"http://127.0.0.1:{port}"
 
     def get(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What somebody else does between two steps of an owner, on a real broker."""
+"""Races: a stranger acts between two steps of an owner, on a real broker."""
 
 from typing import Any
 

@@ -26,7 +26,7 @@ def owners(project: Project) -> set[tuple[str, int]]:
 
 
 def claims(project: Project) -> list[int]:
-    """How often each partition was claimed."""
+    """The number of claims of each partition."""
     found = offsets.committed_now(project.connection, Topics("counter", project.prefix), range(4)).values()
     return [claim.n for one in found if (claim := parse_claim(one.metadata))]
 
