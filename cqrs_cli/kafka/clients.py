@@ -15,10 +15,10 @@ _T = TypeVar("_T")
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 
-#: How long a request to the broker may take, in seconds, before it counts as unreachable.
+#: Seconds that a request may take before the broker counts as unreachable.
 REQUEST_TIMEOUT = 10.0
 
-#: A broker that is well has answered the first question by then.
+#: Seconds within which a healthy broker has answered the first question.
 SOON = 1.0
 
 _UNREACHABLE = {
@@ -100,10 +100,10 @@ def producer(connection: Connection, *, transactional_id: str | None = None, **o
 
 
 def described(connection: Connection, client: Consumer | Producer, topic: str | None = None) -> Any:
-    """What the cluster says of itself and the topic: the first question of a command.
+    """The cluster's metadata, and the topic's: the first question of a command.
 
-    librdkafka tries on until time is up, also where nothing can change, and knows no reason then. So it soon gets
-    help: raises `UnavailableError` with the reason.
+    librdkafka tries until time is up, also where nothing can change, and then knows no reason. So kafka-python is asked
+    soon. Raises `UnavailableError` with the reason.
     """
     try:
         return _asked(client, topic, SOON)
@@ -127,12 +127,13 @@ def _explain(connection: Connection) -> None:
     try:
         admin_client.connect(connection).close()
     except ConfigurationError:
-        pass  # kafka-python cannot do what librdkafka can: then it knows nothing either
+        pass  # kafka-python cannot do all that librdkafka can: then it knows no reason either
 
 
 def answered(ask: Callable[[], _T], passing: Collection[int], within: float) -> _T:
-    """What `ask` gives, asked again for so many seconds while it fails with an error that passes; raises
-    `KafkaException`.
+    """The result of `ask`, repeated for up to `within` seconds while it fails with one of the `passing` errors.
+
+    Raises `KafkaException`.
     """
     deadline = time.monotonic() + within
     while True:
@@ -145,22 +146,22 @@ def answered(ask: Callable[[], _T], passing: Collection[int], within: float) -> 
 
 
 def is_denied(error: KafkaException | KafkaError) -> bool:
-    """Whether an ACL is missing."""
+    """True if an ACL is missing."""
     return _kafka_error(error).code() in _DENIED
 
 
 def is_about_group(error: KafkaError) -> bool:
-    """Whether librdkafka only misses the group that a reader has to name but never uses."""
+    """True if librdkafka only misses the group that a reader has to name but never uses."""
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
 def failed(connection: Connection, error: KafkaException | KafkaError, need: RequiredAcl) -> CqrsError:
-    """The error to raise for one of librdkafka's; `need` is what had to be allowed."""
+    """The error to raise for one of librdkafka's; `need` is the ACL that the request needed."""
     return need.denied() if is_denied(error) else unreachable(connection, error)
 
 
 def is_unreachable(error: KafkaError) -> bool:
-    """Whether this error says that no broker answered."""
+    """True if this error says that no broker answered."""
     return error.code() in _UNREACHABLE
 
 

@@ -18,7 +18,7 @@ _STARTING = {
 
 
 class Committed(NamedTuple):
-    """What a group has committed for one partition; `offset` is None where it has nothing, or it expired."""
+    """A group's commit for one partition; `offset` is None if there is none, or it expired."""
 
     offset: int | None
     metadata: str
@@ -27,9 +27,9 @@ class Committed(NamedTuple):
 def committed(
     client: Consumer, topic: str, partitions: Iterable[int], timeout: float = REQUEST_TIMEOUT
 ) -> dict[int, Committed]:
-    """What the client's group has committed. A read_committed client waits for pending commits, another does not.
+    """The commits of the client's group. A read_committed client waits for pending commits, another does not.
 
-    Waits for a coordinator that is just starting, as it is when a cluster's first group appears. Raises
+    Waits for a coordinator that is just starting, as it does when a cluster's first group appears. Raises
     `KafkaException`.
     """
     wanted = [TopicPartition(topic, partition) for partition in partitions]
@@ -41,7 +41,7 @@ def committed(
 
 
 def _metadata(place: TopicPartition) -> str:
-    """What rides with an offset; empty for what another client wrote that is no text.
+    """The text that rides with an offset; empty if another client wrote bytes that are not text.
 
     confluent-kafka (2.16) ends its own metadata with a NUL, and reads that of others on to the next one.
     """
@@ -52,7 +52,7 @@ def _metadata(place: TopicPartition) -> str:
 
 
 def committed_now(connection: Connection, topics: Topics, partitions: Iterable[int]) -> dict[int, Committed]:
-    """What stands committed now, read without waiting for pending commits."""
+    """The commits of the owners' group, read without waiting for pending ones."""
     client = consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:
         return committed(client, topics.commands, partitions)

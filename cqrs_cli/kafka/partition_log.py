@@ -15,7 +15,7 @@ from cqrs_cli.kafka.topics.topics import Kind, Topics
 
 @dataclass(frozen=True, slots=True)
 class PartitionLog:
-    """Where one partition's logs are. It holds no client, so it travels to a worker.
+    """The address of one partition's logs. It holds no client, so it travels to a worker.
 
     A method that is given no client opens one and closes it; one that is given a client raises `KafkaException`.
     """

@@ -1,7 +1,7 @@
-"""Reading stretches of partitions that end: by position, never by waiting for one more record.
+"""Reads stretches of partitions that end: by position, never by waiting for one more record.
 
-Offsets have holes (transaction markers, aborted records), so the end of a stretch is reached when the reader's position
-is there, whatever the last record's offset was.
+Offsets have holes (transaction markers, aborted records), so a stretch ends when the reader's position is at its end,
+not at a certain record.
 """
 
 import time
@@ -28,11 +28,11 @@ from cqrs_cli.kafka.clients import (
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
-#: There is no such partition, as far as the broker asked knows.
+#: The broker that was asked does not know the partition.
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
-#: The partition has no leader yet: the broker has just started, or another one takes over. Or it was just made. Where
-#: the cluster itself no longer counts the old leader among its own, librdkafka (since 2.10) drops that connection.
+#: No leader yet: the broker has just started, another one takes over, or the partition is new. librdkafka (since 2.10)
+#: drops the connection to an old leader that the cluster no longer counts among its own.
 _ELECTING = {
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -42,13 +42,12 @@ _ELECTING = {
 
 _T = TypeVar("_T")
 
-#: How long the broker may hold a fetch back where there is nothing more, in ms. A stretch mostly ends in a control
-#: record, which shows only as an empty fetch: 100 ms for each reading that ends.
+#: Milliseconds that the broker may hold back a fetch at the end. A stretch mostly ends in a control record, which is an
+#: empty fetch: with 100 ms each reading would end that much later.
 _AT_END = 10
 
-
-#: For a name that is no UTF-8 confluent-kafka (2.16) returns a broken list and leaves an exception behind, which Python
-#: itself does not look for where a call is frequent; a `methodcaller` always does, and raises it.
+#: For a name that is not UTF-8, confluent-kafka (2.16) returns a broken list and leaves an exception behind. Python
+#: does not check for one after a frequent call; a `methodcaller` always does, and raises it.
 _headers: Callable[[Any], Headers | None] = methodcaller("headers")
 
 
@@ -57,7 +56,7 @@ class StalledError(UnavailableError):
 
 
 def partitions(connection: Connection, topic: str) -> int:
-    """How many partitions the topic has; raises `ConfigurationError` if there is no such topic."""
+    """The number of the topic's partitions; raises `ConfigurationError` if it does not exist."""
     probe = consumer(connection)
     try:
         found = described(connection, probe, topic).topics[topic]
@@ -84,21 +83,19 @@ def bounds(
 
 
 def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
-    """(log start, end) as the reader's isolation sees it; raises `KafkaException`, `ConfigurationError` if there is no
-    such partition.
+    """(log start, end) as the reader's isolation sees it; raises `KafkaException`, `MissingError` for the partition.
 
-    Waits for a partition that is just getting its leader, as all are when a broker has just started.
+    Waits for a partition that is just getting its leader, as all do when a broker has just started.
     """
+    place = TopicPartition(topic, partition)
     low, high = _from_leader(
-        topic,
-        partition,
-        lambda: reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT),
+        topic, partition, lambda: reader.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT)
     )
     return low, high
 
 
 def _from_leader(topic: str, partition: int, ask: Callable[[], _T]) -> _T:
-    """What the partition's leader answers, as soon as it has one."""
+    """The answer of the partition's leader, as soon as it has one."""
     try:
         return answered(ask, _ELECTING, REQUEST_TIMEOUT)
     except KafkaException as error:
@@ -184,7 +181,7 @@ def read_with(
 
 
 def _poll(reader: Consumer, most: int) -> list[Any]:
-    """What has arrived: waits for the first message only, `consume` alone would wait for all of them."""
+    """The messages that have arrived: waits for the first one only, where `consume` would wait for all."""
     first = reader.poll(0.1)
     if first is None:
         return []
@@ -201,7 +198,7 @@ def record_of(message: Any) -> Record:  # the stubs allow None where a delivered
 
 
 def read_failure(connection: Connection, topic: str, partition: int, error: KafkaError) -> Exception:
-    """What to raise for an error that came in place of a message."""
+    """The error to raise for one that came in place of a message."""
     if error.code() in _UNKNOWN:
         return _missing(topic, partition)
     if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
@@ -233,7 +230,7 @@ def last_record(
     end: int,
     patience: float = REQUEST_TIMEOUT,
 ) -> Record | None:
-    """The last committed record below `end`, None if there is none; looks back in growing strides.
+    """The last committed record below `end`, None if there is none; reads backwards in growing strides.
 
     Raises `StalledError` when an open transaction hides what may be a later one.
     """

@@ -1,4 +1,4 @@
-"""Looking along a topic: stretches of several partitions in the order of time, their last records, and what follows."""
+"""Reads a topic in order of time: stretches of several partitions, their last records, and those that follow."""
 
 import heapq
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
@@ -17,18 +17,18 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 #: A record and the partition it was in.
 Placed = tuple[int, Record]
 
-#: Whether a record is wanted.
+#: True for a record that is wanted.
 Keep = Callable[[Record], bool]
 
 #: (start, end) of each partition.
 Bounds = Mapping[int, tuple[int, int]]
 
-#: What all readers of a merge together may hold back, KiB.
+#: KiB that all readers of a merge may queue together.
 _QUEUE = 64 * 1024
 
 
 class Origin(NamedTuple):
-    """Where to begin: `kind` is beginning, end, offset or time; `number` is the offset, or the time in ms."""
+    """The place to begin: `kind` is beginning, end, offset or time; `number` is the offset, or the time in ms."""
 
     kind: str
     number: int = 0
@@ -53,7 +53,7 @@ def tail_bounds(
 ) -> dict[int, tuple[int, int]]:
     """(start, committed end) of each of the `chosen` partitions that may hold `key`; None chosen, no key: of all.
 
-    Raises `ConfigurationError` if there is no such topic, `UsageError` if it has no such partition.
+    Raises `ConfigurationError` if the topic does not exist, `UsageError` if the partition does not.
     """
     count = readers.partitions(connection, topic)
     if absent := sorted(partition for partition in chosen or () if partition >= count):
@@ -121,7 +121,7 @@ def last(connection: Connection, topic: str, stretches: Bounds, keep: Keep, coun
 def _last(
     connection: Connection, topic: str, partition: int, start: int, end: int, keep: Keep, count: int
 ) -> list[Record]:
-    """Of one partition; looks back in growing strides, as offsets have holes and not all is kept."""
+    """The same of one partition; reads backwards in growing strides, as offsets have holes and `keep` drops records."""
     stride = 4 * count + 16
     records: list[Record] = []
     low = end
@@ -136,9 +136,9 @@ def _last(
 def following(
     connection: Connection, topic: str, ends: Mapping[int, int], keep: Keep, note: Callable[[str], None]
 ) -> Iterator[list[Placed]]:
-    """Records from these offsets on as they are committed, in batches; for ever, an empty one when nothing came.
+    """Records from these offsets on as they are committed, in batches, without end; an empty batch when none came.
 
-    A broker that does not answer is waited for; `note` is told once.
+    Waits for a broker that does not answer, and notes that once.
     """
     reader = clients.consumer(connection)
     silent = False

@@ -1,11 +1,10 @@
-"""The one writer of a partition: a transactional producer that fences whoever wrote before.
+"""The one writer of a partition: a transactional producer that fences the writer before it.
 
 A record that could not be produced means no commit: librdkafka's `commit_transaction` succeeds without it.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,79 +15,33 @@ from cqrs_cli.core.context import OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.connection.librdkafka_log import until_sent
-from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.write_errors import BatchLateError, TopicMadeAgainError, refused_batch, unwrapped
 
-#: After this the broker aborts the transaction, and until then it blocks readers: short, begun late.
+#: Seconds after which the broker aborts the transaction. It blocks readers until then: so it is short, and begun late.
 TRANSACTION_TIMEOUT = 20.0
 
-#: Producing may use half of it; a batch that needs longer is too large.
+#: Seconds that producing may take; a batch that needs longer is too large.
 PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
 
-#: What is sent in one request to a topic, at most, in bytes before compression.
+#: Bytes, before compression, of one request to a topic at most.
 _REQUEST_BYTES = 1_000_000
 
-#: What a record takes of it beside its value, in bytes, roughly: key, headers, and the fields around them.
+#: Bytes of a record without its value, roughly: key, headers, and the fields around them.
 _AROUND = 128
 
-#: Records may take so long to arrive, in seconds, before the producer is asked whether one of them failed.
+#: Seconds to wait for records to arrive before asking the producer if one of them failed.
 _PATIENCE = 0.5
-
-#: The record itself is at fault: trying the same batch again would end the same way.
-_REFUSED = {
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.RECORD_LIST_TOO_LARGE,
-    KafkaError.INVALID_MSG,
-    KafkaError.INVALID_MSG_SIZE,
-    KafkaError.INVALID_RECORD,
-    KafkaError.INVALID_TIMESTAMP,
-    KafkaError._MSG_TIMED_OUT,
-    KafkaError._INVALID_ARG,
-    KafkaError._QUEUE_FULL,
-}
-
-
-def blames_the_batch(error: KafkaError) -> bool:
-    """Whether the batch itself caused the failure, so that a smaller one may pass: fencing, a broker that does not
-    answer and unknown results say nothing of the kind.
-    """
-    return error.code() in _REFUSED
-
 
 _HEADERS: Any = HEADERS  # the stubs want a list of a wider type
 
 
-class BatchRefusedError(Exception):
-    """The batch itself caused the failure: nothing of it is committed, a smaller one may pass."""
-
-
-class BatchLateError(BatchRefusedError):
-    """The batch was not written in the transaction's time: a smaller one may be, unless the broker is gone."""
-
-
-class TopicMadeAgainError(Exception):
-    """The log of this topic that was written to is not the one that was read: nothing of the batch is committed."""
-
-
 class Written(NamedTuple):
-    """How far the logs are known to reach after a commit, as lower bounds: reports may come later. None: not yet."""
+    """Lower bounds of the logs' ends after a commit, since reports may come later. None: none came yet."""
 
     events: int | None
     outcomes: int | None
-
-
-@contextmanager
-def unwrapped() -> Iterator[None]:
-    """A fatal error that comes in the middle of a delivery report is raised as itself: the client raises a
-    `SystemError` then, since Python calls back with an exception set.
-    """
-    try:
-        yield
-    except SystemError as error:
-        if isinstance(error.__cause__, KafkaException):
-            raise error.__cause__ from None
-        raise
 
 
 class FencedWriter:
@@ -96,16 +49,13 @@ class FencedWriter:
 
     def __init__(
         self,
-        connection: Connection,
-        topics: Topics,
-        partition: int,
+        log: PartitionLog,
         most_bytes: int,
         timeout: float = TRANSACTION_TIMEOUT,
         produce_timeout: float = PRODUCE_TIMEOUT,
     ) -> None:
         """`most_bytes`: the least `max.message.bytes` among the topics, so that no batch of records exceeds it."""
-        self._topics = topics
-        self._partition = partition
+        self._topics, self._partition = log.topics, log.partition
         self._timeout, self._produce_timeout = timeout, produce_timeout
         self._ends: dict[str, int] = {}  # by topic, as reported
         self._least: dict[str, int] = {}  # what the ends must be after all that was sent
@@ -113,8 +63,8 @@ class FencedWriter:
         self._made_again = ""  # the topic that was
         self._began: float | None = None
         self._producer = producer(
-            connection,
-            transactional_id=topics.transactional_id(partition),
+            log.connection,
+            transactional_id=log.topics.transactional_id(log.partition),
             transaction_timeout_ms=int(timeout * 1000),
             linger_ms=1000,  # for ever: flushing sends at once
             batch_size=self._request_bytes,
@@ -132,7 +82,7 @@ class FencedWriter:
         """Seconds since the call to the broker that is under way began; 0 if none is.
 
         librdkafka's `send_offsets_to_transaction` ignores its timeout when the group's coordinator goes away in the
-        middle (confluentinc/librdkafka#5456): whoever sees this far beyond the timeout must end the process.
+        middle (confluentinc/librdkafka#5456): a caller that sees this far beyond the timeout must end the process.
         """
         began = self._began
         return 0.0 if began is None else time.monotonic() - began
@@ -147,15 +97,15 @@ class FencedWriter:
 
     def fence(self) -> None:
         """Fence the previous writer and settle its open transaction; raises `KafkaException`."""
-        # It tries again only after 500 ms when no broker is connected at its very start. The first answer here puts the
-        # broker's own connection in the place of the bootstrap one, the second says that it is up: 17 ms instead of
-        # mostly 510.
+        # `init_transactions` retries only after 500 ms if no broker is connected when it starts. The first answer here
+        # replaces the bootstrap connection by the broker's own, the second says that it is up: 17 ms instead of mostly
+        # 510.
         for _ in range(2):
             self._wait(self._producer.list_topics, self._topics.events, self._timeout)
         self._wait(self._producer.init_transactions, self._timeout)
 
     def expect(self, events: int, outcomes: int) -> None:
-        """How far the logs reach: a record that comes to lie before that lies in a topic that was made again."""
+        """Take the logs' ends: a record that lands before its log's end landed in a topic that was made again."""
         self._ends = {self._topics.events: events, self._topics.outcomes: outcomes}
         self._least = dict(self._ends)
 
@@ -178,7 +128,7 @@ class FencedWriter:
         """Write all of it and the position, or nothing.
 
         Raises `BatchRefusedError` if the batch is at fault, `TopicMadeAgainError`, and `KafkaException` for anything
-        else; whether a commit whose reply was lost took place is for the next `fence` to find out.
+        else. After a lost reply only the next `fence` shows if the commit took place.
         """
         self._producer.begin_transaction()
         deadline = time.monotonic() + self._produce_timeout
@@ -195,10 +145,8 @@ class FencedWriter:
             failpoints.reached("produce.after")
             self._finish(group, offset, metadata)
         except KafkaException as error:
-            if error.args[0].code() == KafkaError._MSG_TIMED_OUT:
-                raise BatchLateError(error.args[0].str()) from error
-            if blames_the_batch(error.args[0]):
-                raise BatchRefusedError(error.args[0].str()) from error
+            if (refused := refused_batch(error.args[0])) is not None:
+                raise refused from error
             raise
         return Written(self._ends.get(self._topics.events), self._ends.get(self._topics.outcomes))
 
@@ -211,8 +159,7 @@ class FencedWriter:
                 raise
             self._send_offset(group, position)  # a record failed meanwhile: only the next call says how
         failpoints.reached("offsets.after")
-        # Behind a record that failed others stay queued: `commit_transaction` would wait for them in vain, all its
-        # time, and then say that it timed out.
+        # Others stay queued behind a record that failed: `commit_transaction` would wait for them until it timed out.
         deadline = time.monotonic() + self._timeout
         while left := self._wait(self._producer.flush, _PATIENCE):
             if time.monotonic() > deadline:
@@ -240,7 +187,7 @@ class FencedWriter:
     def _produce_both(
         self, events: Sequence[OutputRecord], outcomes: Sequence[OutputRecord], deadline: float
     ) -> None:
-        """In portions of one request a topic, each waiting for the one before.
+        """Produce in portions of one request per topic, each waiting for the one before.
 
         While a request is on its way and the next one to the same partition is ready, the thread of librdkafka that
         sends does not sleep but spins (2.16, `rd_kafka_toppar_producer_serve`), and takes the processor from the broker
@@ -250,13 +197,13 @@ class FencedWriter:
         portions = 1 + size // self._request_bytes
         for number in range(portions):
             if number:
-                self._producer.flush(_PATIENCE)  # of what failed, `_finish` hears
+                self._producer.flush(_PATIENCE)  # `_finish` learns of failures
             self._produce_all(self._topics.events, _portion(events, number, portions), deadline)
             failpoints.reached("produce.first", self._producer.flush)
             self._produce_all(self._topics.outcomes, _portion(outcomes, number, portions), deadline)
 
     def _produce_all(self, topic: str, outputs: Sequence[OutputRecord], deadline: float) -> None:
-        """The hot path: arguments by position, and only the last record reports where it came to lie."""
+        """The hot path: arguments by position, and only the last record reports its offset."""
         if not outputs:
             return
         produce, partition, headers = self._producer.produce, self._partition, _HEADERS
@@ -287,7 +234,7 @@ class FencedWriter:
                 self._producer.poll(0.05)
 
     def _reported(self, least: int, error: KafkaError | None, message: Message) -> None:
-        """Where a record came to lie; nothing that it lies behind has gone if the log now reaches to `least`."""
+        """Note the offset that a record got. The log before it is whole if it now reaches `least`."""
         offset, topic = message.offset(), str(message.topic())
         if error is not None or offset is None or offset < 0:
             return

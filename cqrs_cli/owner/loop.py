@@ -15,7 +15,7 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, is_denied
 from cqrs_cli.kafka.readers import record_of
 from cqrs_cli.kafka.topics.partitioner import partition_for
-from cqrs_cli.kafka.writer import BatchLateError, BatchRefusedError, TopicMadeAgainError
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, TopicMadeAgainError
 from cqrs_cli.owner.claim import Judgement, parse_claim
 from cqrs_cli.owner.session import OwnerSession
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost

@@ -37,9 +37,7 @@ class OwnerSession:
         )
         self.watcher: Consumer = consumer(plan.connection, group=group, isolation="read_uncommitted")
         self.writer = FencedWriter(
-            plan.connection,
-            self.log.topics,
-            partition.number,
+            self.log,
             min(self.described.max_bytes[kind] for kind in ("events", "outcomes", "dead-letters")),
             self.timing.transaction_timeout,
             self.timing.produce_timeout,

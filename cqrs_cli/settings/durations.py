@@ -28,5 +28,5 @@ def show_duration(duration: timedelta | None) -> str:
 
 
 def milliseconds(duration: timedelta) -> int:
-    """How many whole milliseconds, Kafka's unit, it lasts."""
+    """The duration in whole milliseconds, Kafka's unit."""
     return duration // timedelta(milliseconds=1)

@@ -1,4 +1,4 @@
-"""Java `.properties`, the language in which Kafka's clients are configured, and which of them are secrets."""
+"""Java `.properties`, the format of Kafka's client configuration, and the names in it that are secrets."""
 
 import re
 
@@ -9,10 +9,12 @@ _SECRET = re.compile(
     r"|^ssl\.keystore\.key$|^ssl\.key(\.pem)?$",
     re.IGNORECASE,
 )
-#: As Kafka and librdkafka spell theirs. What is not may be a piece of a secret, of a key broken over several lines say.
+#: The spelling of Kafka's and librdkafka's names. Other text may be a piece of a secret, such as a key broken over
+#: several lines.
 _NAME = re.compile(r"[a-z][a-z0-9]*(?:[._][a-z0-9]+)*")
 
-#: What may be shown: known families, and of those that hold secrets known endings. A misspelt `sasl.pasword` is none.
+#: Names whose values may be shown: known families, and known endings in those that hold secrets. A misspelt
+#: `sasl.pasword` is not among them.
 _OPEN = re.compile(
     r"(?:sasl|ssl)\.(?:.+\.)?(?:algorithm|ca|certificates?|chain|file|id|keytab|locations?|mechanisms?|method|ms|name"
     r"|pem|principal|protocols?|scope|seconds|suites|type|url|username|verification)"
@@ -27,12 +29,12 @@ _ENTRY = re.compile(r"(?P<name>(?:[^\\:=\s]|\\.)+)\s*[:=]?\s*(?P<value>.*)", re.
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of this client property must be neither shown nor given on a command line."""
+    """True if the value of this client property must be neither shown nor given on a command line."""
     return _SECRET.search(name) is not None
 
 
 def is_name(name: str) -> bool:
-    """Whether a client property could be called so. What could not must not be repeated: it may be part of a secret."""
+    """True if a client property could have this name. Never repeat one that could not: it may be part of a secret."""
     return len(name) <= 80 and _NAME.fullmatch(name) is not None
 
 

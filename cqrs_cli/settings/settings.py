@@ -126,7 +126,7 @@ class Settings(BaseModel):
     def _without_secrets(cls, properties: dict[str, str]) -> dict[str, str]:
         for name in properties:
             if not is_name(name):
-                raise ValueError("a name among them is none of a client property")
+                raise ValueError("a name among them is not a client property's")
             if is_secret(name):
                 raise ValueError(f"{name} is a secret: put it into a file and name that as command_config")
             if name == "bootstrap.servers":
@@ -136,7 +136,7 @@ class Settings(BaseModel):
     @field_validator("outcomes_retention")
     @classmethod
     def _long_enough(cls, retention: timedelta | None, info: ValidationInfo) -> timedelta | None:
-        """Whoever rebuilds a shard reads the outcomes one window back from the oldest command still there."""
+        """Rebuilding a shard reads the outcomes from one window before the oldest command still there."""
         if retention is not None and {"commands_retention", "dedup_window"} <= info.data.keys():
             least = info.data["commands_retention"] + 2 * info.data["dedup_window"]
             if retention < least:
@@ -224,7 +224,7 @@ def _refusal(error: ValidationError, ordered: list[Source]) -> Exception:
 
 
 def _server_of(command_config: Path) -> str | None:
-    """Where a file for Java clients says that the cluster is: they take it from there."""
+    """The cluster's address in a file for Java clients: they take it from there."""
     server = sources.command_config(command_config).get("bootstrap.servers")
     try:
         return _servers(server) if server else None

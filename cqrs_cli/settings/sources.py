@@ -25,7 +25,7 @@ class Source(NamedTuple):
 
 
 def flag_source(given: Mapping[str, object], cwd: Path) -> Source:
-    """What the command line says; None means not given. Raises `UsageError` for a secret or malformed `-X`."""
+    """The values of the command line; None means not given. Raises `UsageError` for a secret or malformed `-X`."""
     values = {name: value for name, value in given.items() if value is not None and value != []}
     pairs = values.get("properties")
     if isinstance(pairs, (list, tuple)):
@@ -38,7 +38,7 @@ def flag_source(given: Mapping[str, object], cwd: Path) -> Source:
 def _pair(text: str) -> tuple[str, str]:
     name, separator, value = text.partition("=")
     name = name.strip()
-    # Whatever follows the name may be a secret, the `=` forgotten or mistyped: none of it is repeated.
+    # The text behind the name may be a secret, with the `=` forgotten or mistyped: it is never repeated.
     shown = _NOT_IN_NAMES.split(name)[0]
     if is_secret(name):
         raise UsageError(
@@ -100,7 +100,7 @@ def _file(path: Path) -> Source | None:
 
 
 def command_config(path: Path) -> dict[str, str]:
-    """The client properties in a file for Java clients; raises `ConfigurationError`, which quotes none of it."""
+    """The client properties in a file for Java clients; raises `ConfigurationError`, which quotes nothing of it."""
     try:
         held = parse_properties(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -110,7 +110,9 @@ def command_config(path: Path) -> dict[str, str]:
     except ValueError as error:
         # A decoding error would quote the bytes around it, which may be a password.
         reason = "it is not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-        raise ConfigurationError(f"{path} is no properties file: {reason}", "one key=value a line") from None
+        raise ConfigurationError(
+            f"{path} is not a properties file: {reason}", "one key=value a line"
+        ) from None
     for number, name in enumerate(held, 1):
         if not is_name(name):
             raise ConfigurationError(

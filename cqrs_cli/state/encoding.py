@@ -1,11 +1,11 @@
-"""How a shard's keys and values look as bytes. Raise `CODEC` with any change: every shard is rebuilt then.
+"""Turns a shard's keys and values into bytes and back. Raise `CODEC` with any change: every shard is rebuilt then.
 
     states    key: the aggregate id, UTF-8               value: version, offset, index, then the state's JSON
     ids       key: the command id, then the subject      value: the first decision
 
 LMDB keys end at 511 bytes. A longer key becomes 0xFF (no UTF-8 text begins so, nor does a tag) and a 256-bit
-digest; its value then carries the whole key, which is compared, so that a collision is an error and never
-somebody else's answer.
+digest; its value then carries the whole key, which is compared, so that a collision is an error and never the
+answer for another key.
 """
 
 from binascii import unhexlify
@@ -17,6 +17,7 @@ from typing import Final
 from cqrs_cli.core.messages.reasons import REMEMBERED
 from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.state.store import Positions
 
 CODEC: Final = 1
 MAX_KEY: Final = 511
@@ -27,6 +28,7 @@ _STATUS_CODES = {status: code for code, status in enumerate(REMEMBERED)}
 _SAVED = Struct("<QQI")
 _REMEMBERED = Struct("<qQQIBI")
 _LENGTH = Struct("<I")
+_POSITIONS = Struct("<4q")
 
 # Used once or twice a command: bound once, and past NamedTuple's own constructor.
 _pack_saved, _unpack_saved, _after_saved = _SAVED.pack, _SAVED.unpack_from, _SAVED.size
@@ -38,13 +40,23 @@ _pack_remembered, _unpack_remembered, _after_remembered = (
 _new: Callable[[type[StoredState], tuple[object, ...]], StoredState] = tuple.__new__
 
 
+def encode_head(positions: Positions, token: str) -> bytes:
+    """Positions and token as one value."""
+    return _POSITIONS.pack(*positions) + token.encode()
+
+
+def decode_head(head: bytes) -> tuple[Positions, str]:
+    """The positions and the token in a value."""
+    return Positions(*_POSITIONS.unpack_from(head)), head[_POSITIONS.size :].decode()
+
+
 def aggregate_key(aggregate_id: str) -> bytes:
-    """Where an aggregate rests, before shortening. The id must not be empty."""
+    """An aggregate's key, before shortening. The id must not be empty."""
     return aggregate_id.encode()
 
 
 def dedup_key(subject: str, command_id: str) -> bytes:
-    """Where a decision is remembered, before shortening; different pairs have different keys.
+    """A remembered decision's key, before shortening; different pairs have different keys.
 
     The id comes first, so that ids in order of time (UUIDv7) touch neighbouring pages. A canonical lower-case
     UUID is its 16 bytes: shorter keys, fewer pages. Of any other text the length stands at the end, where it
@@ -63,7 +75,7 @@ def dedup_key(subject: str, command_id: str) -> bytes:
 
 
 def shorten(key: bytes) -> bytes:
-    """What stands for a key longer than `MAX_KEY`."""
+    """The digest that stands for a key longer than `MAX_KEY`."""
     return _LONG + blake2b(key, digest_size=32).digest()
 
 
@@ -89,7 +101,7 @@ def decode_long_state(value: bytes) -> tuple[bytes, StoredState]:
 
 
 def is_long(key: bytes) -> bool:
-    """Whether an LMDB key is a shortened one."""
+    """True if an LMDB key is a shortened one."""
     return key.startswith(_LONG)
 
 

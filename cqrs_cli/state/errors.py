@@ -1,4 +1,4 @@
-"""The folder a shard lies in: what it must be, and what the system's complaints about it mean."""
+"""The folder of a shard: its requirements, and the system's errors about it as errors of ours."""
 
 import errno
 from collections.abc import Iterator
@@ -24,12 +24,12 @@ REBUILD = "remove it: what it holds is rebuilt from the log"
 
 
 class CorruptError(ConfigurationError):
-    """What lies in the folder is no whole LMDB file. Trying again helps once it is out of the way."""
+    """The folder does not hold a whole LMDB file. Trying again helps once the file is out of the way."""
 
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn what the system says about the folder into `ConfigurationError`; MapFull and MapResized pass."""
+    """Turn the system's errors about the folder into `ConfigurationError`; MapFull and MapResized pass."""
     try:
         yield
     except (lmdb.MapFullError, lmdb.MapResizedError):
@@ -57,7 +57,7 @@ def _complaint(path: Path, code: int, text: str) -> ConfigurationError:
 def refuse_network(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
     """Raises `ConfigurationError` if `path` would lie on a network file system: LMDB cannot trust its maps.
 
-    Where there is no table of mounts (outside Linux) nothing is refused.
+    Without a table of mounts (outside Linux) it refuses nothing.
     """
     kind = _file_system(path, mounts)
     if kind.startswith(_NETWORK):

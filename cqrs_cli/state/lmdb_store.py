@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from operator import itemgetter
 from pathlib import Path
-from struct import Struct
 from typing import Final, TypeAlias, TypeVar
 
 import lmdb
@@ -29,8 +28,7 @@ DATA_FILE: Final = "data.mdb"
 _MAP_SIZE = 16 << 30
 
 _HEAD, _IDENTITY, _CODE = b"head", b"identity", b"code"
-_POSITIONS = Struct("<4q")
-_EMPTY_HEAD = _POSITIONS.pack(*Positions())
+_EMPTY_HEAD = encoding.encode_head(Positions(), "")
 _by_key: Callable[[tuple[bytes, bytes]], bytes] = itemgetter(0)
 
 Entries: TypeAlias = list[tuple[bytes, bytes]]
@@ -42,7 +40,7 @@ class LmdbStore:
     """A `Store` in the folder `path`; `window_ms` is the dedup window. Not for several threads.
 
     A folder can be open only once in a process. Raises `ConfigurationError` if the folder cannot be used,
-    `CorruptError` if what lies in it is no whole LMDB file.
+    `CorruptError` if it does not hold a whole LMDB file.
     """
 
     def __init__(
@@ -84,20 +82,20 @@ class LmdbStore:
                 raise
 
     def identity(self) -> bytes:
-        """What this shard is a cache of; empty when never noted."""
+        """The encoded identity of this shard; empty when never noted."""
         return self._read(lambda txn: txn.get(_IDENTITY, b"", self._meta))
 
     def note_identity(self, identity: bytes) -> None:
-        """Say what a fresh shard is a cache of."""
+        """Note the identity of a fresh shard."""
         self._write(lambda txn: txn.put(_IDENTITY, identity, db=self._meta))
 
     def token(self) -> str:
-        return _read_head(self._read(self._head))[1]
+        return encoding.decode_head(self._read(self._head))[1]
 
     def take_ownership(self, token: str, expected: str) -> None:
         def write(txn: Transaction) -> None:
             positions = self._owned(txn, expected)
-            txn.put(_HEAD, _write_head(positions, token), db=self._meta)
+            txn.put(_HEAD, encoding.encode_head(positions, token), db=self._meta)
 
         self._write(write)
 
@@ -112,7 +110,7 @@ class LmdbStore:
         self._write(write)
 
     def positions(self) -> Positions:
-        return _read_head(self._read(self._head))[0]
+        return encoding.decode_head(self._read(self._head))[0]
 
     @contextmanager
     def view(self) -> Iterator[LmdbView]:
@@ -128,17 +126,19 @@ class LmdbStore:
         for (subject, command_id), remembered, age in segment_ages(change, self._window_ms):
             key = encoding.dedup_key(subject, command_id)
             ids[(now - age) % 2].append(encoding.dedup_entry(key, remembered))
-        expected = _write_head(change.start, change.token)
+        expected = encoding.encode_head(change.start, change.token)
 
         def write(txn: Transaction) -> None:
             # Inside the transaction: a paused owner that wakes up must not overwrite its successor's work.
             if (head := self._head(txn)) != expected:
-                raise NotOwnerError(f"the shard is at {_read_head(head)}, not {_read_head(expected)}")
+                raise NotOwnerError(
+                    f"the shard is at {encoding.decode_head(head)}, not {encoding.decode_head(expected)}"
+                )
             self._drop_segments(txn, before, now)
             _put(txn, self._states, states)
             for db, entries in zip(self._ids, ids, strict=True):
                 _put(txn, db, sorted(entries, key=_by_key))
-            txn.put(_HEAD, _write_head(change.end, change.token), db=self._meta)
+            txn.put(_HEAD, encoding.encode_head(change.end, change.token), db=self._meta)
             failpoints.reached("apply.inside")
 
         failpoints.reached("apply.before")
@@ -149,7 +149,7 @@ class LmdbStore:
     def snapshot(self) -> Iterator[tuple[Positions, Iterator[tuple[str, StoredState]]]]:
         """Positions and every aggregate, in one consistent look while the block lasts: keep it short."""
         with translated(self._path), self._begin() as txn:
-            yield _read_head(self._head(txn))[0], self._items(txn)
+            yield encoding.decode_head(self._head(txn))[0], self._items(txn)
 
     def items(self) -> Iterator[tuple[str, StoredState]]:
         with translated(self._path), self._begin() as txn:
@@ -197,7 +197,7 @@ class LmdbStore:
         return txn.get(_HEAD, _EMPTY_HEAD, self._meta)
 
     def _owned(self, txn: Transaction, token: str) -> Positions:
-        positions, owner = _read_head(self._head(txn))
+        positions, owner = encoding.decode_head(self._head(txn))
         if owner != token:
             raise NotOwnerError(f"the token is {owner!r}, not {token!r}")
         return positions
@@ -239,14 +239,6 @@ class LmdbStore:
         found = (self._path / DATA_FILE).stat().st_size
         if found < needed:
             raise CorruptError(f"{self._path / DATA_FILE} has {found} of {needed} bytes", REBUILD)
-
-
-def _write_head(positions: Positions, token: str) -> bytes:
-    return _POSITIONS.pack(*positions) + token.encode()
-
-
-def _read_head(head: bytes) -> tuple[Positions, str]:
-    return Positions(*_POSITIONS.unpack_from(head)), head[_POSITIONS.size :].decode()
 
 
 def _put(txn: Transaction, db: Database, entries: Entries) -> None:

@@ -33,7 +33,7 @@ from cqrs_cli.state.lmdb_store import DATA_FILE, LmdbStore
 from cqrs_cli.state.shutdown_marker import distrust, write_marker
 from cqrs_cli.system.lock import try_lock, wait_for_lock
 
-#: Of one partition's shards set aside, so many are kept: they hold nothing that the log does not.
+#: Shards set aside that are kept for each partition: they hold nothing that the log does not.
 KEPT_ASIDE = 2
 
 
@@ -45,7 +45,7 @@ class Limits(NamedTuple):
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a shard is a cache of, and in which form. Another identity means another shard."""
+    """The log that a shard is a cache of, and the form of the cache. Another identity means another shard."""
 
     cluster_id: str
     topics: dict[str, str]  # kind → topic id
@@ -57,7 +57,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     codec: int = CODEC
 
     def differences(self, noted: bytes) -> str:
-        """Which members differ from those in `noted`, an encoded identity; empty if none do."""
+        """The members that differ from those in `noted`, an encoded identity; empty if none do."""
         try:
             theirs = msgspec.json.decode(noted, type=dict[str, object])
         except msgspec.DecodeError:
@@ -82,7 +82,7 @@ def open_shard(
     note: Callable[[str], None] = lambda text: None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
 ) -> Opened:
-    """Open the shard in the folder `path`, or create one there; `note` hears what was set aside or removed.
+    """Open the shard in the folder `path`, or create one there; `note` gets a line for each one set aside or removed.
 
     Raises `ConfigurationError` if the folder cannot be written, lies on a network file system, the disk is full or
     the shard is open in this process already; `UnavailableError` if another process keeps judging it.
@@ -102,7 +102,7 @@ def open_shard(
 
 
 def open_readonly(path: Path) -> LmdbStore | None:
-    """A look at the shard in `path` while its owner, in another process, works; None if none can be trusted."""
+    """The shard in `path`, readable while its owner works in another process; None if it cannot be trusted."""
     if not (path / DATA_FILE).exists():
         return None
     with translated(path), _judging(path, Limits()):
@@ -145,7 +145,7 @@ class Shard(LmdbStore):
 
 
 class _Opening(threading.Thread):
-    """Opens a shard beside us: LMDB can only wait for its lock, and whoever was stopped while it held that keeps it."""
+    """Opens a shard in a thread: LMDB can only wait for its lock, and a process stopped while it has it keeps it."""
 
     def __init__(self, path: Path, window_ms: int, folder: int) -> None:
         super().__init__(name=f"opening {path}", daemon=True)
@@ -207,7 +207,7 @@ def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
 
 
 def _set_aside(path: Path, reason: str, note: Callable[[str], None]) -> Path:
-    """Rename the folder; whoever has it open goes on there. Old ones beyond `KEPT_ASIDE` are removed."""
+    """Rename the folder; a process that has it open continues there. Old ones beyond `KEPT_ASIDE` are removed."""
     when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     why = re.sub("[^a-z0-9]+", "-", reason.lower())[:40].strip("-")
     aside = path.with_name(f"{path.name}.aside-{when}-{why}")
@@ -221,7 +221,7 @@ def _set_aside(path: Path, reason: str, note: Callable[[str], None]) -> Path:
 
 @contextmanager
 def _judging(path: Path, limits: Limits) -> Iterator[None]:
-    """Nobody else judges, creates or sets aside a shard beside this one meanwhile."""
+    """Keep other processes from judging, creating or setting aside a shard in the same parent folder."""
     with ExitStack() as undo:
         parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         undo.callback(os.close, parent)

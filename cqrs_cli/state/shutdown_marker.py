@@ -1,12 +1,12 @@
-"""The shutdown marker beside a shard's data, by which it is judged before LMDB may touch it.
+"""The shutdown marker in a shard's folder: it says if the data may be trusted before LMDB touches it.
 
-LMDB aborts the process on a torn file, and nothing is synced while a shard is at work. So the judgement needs a
-witness of its own: a small file, written with fsync and rename.
+LMDB aborts the process on a torn file, and nothing is synced while a shard is at work. So the marker is a small file
+of its own, written with fsync and rename.
 
     working   since this boot of the machine, on this device and inode. A killed process loses nothing, the page
               cache outlives it; a crashed machine may tear the file, and so may copying it.
     damaged   found so by its owner: never to be trusted again.
-    clean     closed and synced, with this inode, length and time of change: nobody has written since. Boot and
+    clean     closed and synced, with this inode, length and time of change: not written to since. Boot and
               device may differ, so a volume may be moved to another machine.
 
 A copy is never trusted, not even of a clean shard: it may have been begun while the shard was closed, and ended
@@ -30,7 +30,7 @@ ShutdownState = Literal["working", "damaged", "clean"]
 
 
 class ShutdownMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was true of the data file when its owner began, or ended cleanly."""
+    """Facts about the data file when its owner began, or ended cleanly."""
 
     state: ShutdownState
     boot: str
@@ -41,7 +41,7 @@ class ShutdownMarker(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_marker(folder: int, state: ShutdownState) -> None:
-    """Mark the shard in `folder`, a descriptor: whoever set the folder aside meanwhile does not lead us astray."""
+    """Mark the shard in `folder`, a descriptor: it stays right if another process has set the folder aside."""
     data = os.stat(DATA_FILE, dir_fd=folder)
     marker = ShutdownMarker(state, boot_id(), data.st_dev, data.st_ino, data.st_size, data.st_mtime_ns)
     draft = f"{MARKER_FILE}.{os.getpid()}"
@@ -56,7 +56,7 @@ def write_marker(folder: int, state: ShutdownState) -> None:
 
 
 def distrust(path: Path) -> str | None:
-    """Why the shard in the folder `path` may not be opened; None if it may."""
+    """The reason why the shard in the folder `path` may not be opened; None if it may."""
     try:
         marker = msgspec.json.decode((path / MARKER_FILE).read_bytes(), type=ShutdownMarker)
         data = (path / DATA_FILE).stat()
@@ -79,7 +79,7 @@ def distrust(path: Path) -> str | None:
 
 @cache
 def boot_id() -> str:
-    """Which start of this machine this is; empty when unknown, which no working shard is trusted by."""
+    """The id of this start of the machine; empty when unknown: then no shard at work is trusted."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:

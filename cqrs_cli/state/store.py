@@ -1,4 +1,4 @@
-"""Where one partition rests: states, remembered ids, positions and token, changed together or not at all."""
+"""The store of one partition: states, remembered ids, positions and token, changed together or not at all."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -8,7 +8,7 @@ from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 
 
 class Positions(NamedTuple):
-    """How far the shard has read: each topic's next offset (a lower bound), and the greatest time."""
+    """The shard's place in the logs: each topic's next offset (a lower bound), and the greatest time."""
 
     commands: int = 0
     events: int = 0
@@ -27,7 +27,7 @@ class WriteBatch(NamedTuple):
 
 
 class NotOwnerError(Exception):
-    """Token or positions are not what the writer believes: somebody else has written. Nothing was changed."""
+    """Token or positions are not what the writer believes: another owner has written. Nothing was changed."""
 
 
 class Store(Protocol):
@@ -35,29 +35,29 @@ class Store(Protocol):
 
     Remembered ids lie in segments of time, each as long as the dedup window. A store keeps the one that
     the clock of its positions is in and the one before: everything that can still be a duplicate. `apply`
-    drops the others as the clock moves on; that decides nothing, since none of them answers any more.
+    drops the others as the clock moves on; that decides nothing, since they no longer answer.
     """
 
     def token(self) -> str:
-        """Who may write: the token of the owner's claim; empty when never claimed."""
+        """The token of the claim whose owner may write; empty when never claimed."""
 
     def take_ownership(self, token: str, expected: str) -> None:
         """Hand the shard to a new owner; raises `NotOwnerError` unless the token is still `expected`."""
 
     def code_digest(self) -> str:
-        """The digest of the code that folded what rests here; empty when never noted."""
+        """The digest of the code that folded these states; empty when never noted."""
 
     def set_code_digest(self, code: str, token: str) -> None:
         """Note the digest of the code that folds from now on; raises `NotOwnerError` for another's token."""
 
     def positions(self) -> Positions:
-        """Where reading continues."""
+        """The place where reading continues."""
 
     def view(self) -> AbstractContextManager[StateView]:
         """A consistent look while the block lasts. Keep it short: old pages cannot be reused meanwhile.
 
         Of two decisions on one (subject, id), in neighbouring segments, the view gives the later one by its
-        timestamp: offsets begin anew with a topic that was made again.
+        timestamp: offsets start again in a topic that was made again.
         """
 
     def apply(self, change: WriteBatch) -> None:
@@ -72,7 +72,7 @@ class Store(Protocol):
         """Every aggregate, in one consistent look, in any order. Finish or close it before the next write."""
 
     def count(self) -> int:
-        """How many aggregates exist."""
+        """The number of aggregates."""
 
     @property
     def waiting(self) -> float:
@@ -86,7 +86,7 @@ class Store(Protocol):
 
 
 def segment_ages(change: WriteBatch, window_ms: int) -> Iterator[tuple[tuple[str, str], DedupEntry, int]]:
-    """What a change remembers and is young enough, with its age: 0 in the clock's segment, 1 before it.
+    """The remembered decisions of a change that are young enough, with ages: 0 in the clock's segment, 1 before it.
 
     Raises `ValueError` for what lies after the clock.
     """

@@ -1,4 +1,4 @@
-"""Values by command offset, in LMDB: what a proof keeps of a log that is larger than memory. Never to be trusted later.
+"""Values by command offset, in LMDB: the traces of a log that is larger than memory. A later process cannot trust it.
 
 Offsets mostly rise, and are then appended, some thousands in a transaction; any other order is slower, not wrong.
 """
@@ -13,7 +13,7 @@ import lmdb
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.state.lmdb_view import Transaction
 
-#: Appended together: so many, or so many bytes.
+#: Traces, or bytes, that are appended together.
 TRACES_TOGETHER = 5_000
 BYTES_TOGETHER = 4 << 20
 
@@ -27,7 +27,7 @@ _T = TypeVar("_T")
 
 
 class TraceIndex:
-    """In the folder `path`, which must be there, and empty. Not for several threads."""
+    """Lies in the folder `path`, which must exist and be empty. Not for several threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -46,18 +46,18 @@ class TraceIndex:
         self._waiting.append((_pack(command), trace))
         self._bytes += len(trace)
         if len(self._waiting) >= TRACES_TOGETHER or self._bytes >= BYTES_TOGETHER:
-            self._settle()
+            self._flush()
         return None
 
     def get(self, command: int) -> bytes | None:
         """The trace of a command."""
-        self._settle()
+        self._flush()
         with self._env.begin() as txn:
             return txn.get(_pack(command))
 
     def first(self) -> int | None:
         """The lowest command with a trace."""
-        self._settle()
+        self._flush()
         with self._env.begin() as txn, txn.cursor() as cursor:
             return _KEY.unpack(cursor.key())[0] if cursor.first() else None
 
@@ -67,7 +67,7 @@ class TraceIndex:
 
     def cut(self, command: int) -> int:
         """Forget the traces from a command on; says how many."""
-        self._settle()
+        self._flush()
 
         def work(txn: Transaction) -> int:
             with txn.cursor() as cursor:
@@ -84,7 +84,7 @@ class TraceIndex:
 
     def items(self) -> Iterator[tuple[int, bytes]]:
         """All of them, by command. Finish before the next change."""
-        self._settle()
+        self._flush()
         with self._env.begin() as txn, txn.cursor() as cursor:
             for key, trace in cursor:
                 yield _KEY.unpack(key)[0], trace
@@ -94,7 +94,7 @@ class TraceIndex:
         self._env.close()
 
     def _insert(self, key: bytes, trace: bytes) -> bytes | None:
-        self._settle()
+        self._flush()
 
         def work(txn: Transaction) -> bytes | None:
             found: bytes | None = txn.get(key)
@@ -104,7 +104,7 @@ class TraceIndex:
 
         return self._write(work)
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         if not self._waiting:
             return
 

@@ -1,4 +1,4 @@
-"""Which Java runs the embedded broker and Spark."""
+"""Finds the Java that runs the embedded broker and Spark."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def version(java: Path) -> int:
 
 
 def runs_spark(java: Path) -> bool:
-    """Whether it is complete enough for Spark. Asking takes a JVM's start (about 0.1 s)."""
+    """True if it is complete enough for Spark. Asking takes a JVM's start (about 0.1 s)."""
     return SPARK_MODULE in _run(java, "--list-modules")
 
 

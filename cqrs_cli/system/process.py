@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-#: The shell starts the program in the background, says its id and ends, so that the program becomes nobody's
-#: child: no terminal's signal reaches it, and once dead it is no zombie of a long-lived command.
+#: The shell starts the program in the background, prints its id and ends, so that the program has no parent of ours: no
+#: terminal's signal reaches it, and once dead it is not a zombie of a long-lived command.
 _DETACH = 'log=$1; shift; "$@" </dev/null >>"$log" 2>&1 & echo $!'
 
 

@@ -6,6 +6,7 @@ from confluent_kafka import TopicPartition
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import Committed, committed, committed_now
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.kafka.writer import FencedWriter
 from tests.support.stretch import Stretch
@@ -27,7 +28,7 @@ def test_a_group_that_committed_nothing_has_no_offset(connection: Connection, to
 
 def test_offset_and_text_come_back_as_they_were_committed(connection: Connection, topics: Topics) -> None:
     group = consumer(connection, group=topics.group)
-    writer = FencedWriter(connection, topics, 0, 1_000_000)
+    writer = FencedWriter(PartitionLog(connection, topics, 0), 1_000_000)
     writer.fence()
     for offset, text in ((0, '{"é":1}'), (7, "x" * 4000)):
         writer.commit_position(group, offset, text)
@@ -40,7 +41,7 @@ def test_what_stands_is_read_without_waiting_for_a_commit_under_way(
     connection: Connection, topics: Topics
 ) -> None:
     group = consumer(connection, group=topics.group)
-    writer = FencedWriter(connection, topics, 0, 1_000_000)
+    writer = FencedWriter(PartitionLog(connection, topics, 0), 1_000_000)
     writer.fence()
     writer.commit_position(group, 3, "before")
     assert committed(group, topics.commands, [0]) == {0: Committed(3, "before")}

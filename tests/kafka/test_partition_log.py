@@ -54,7 +54,7 @@ def test_clients_see_their_own_isolation(log: PartitionLog) -> None:
 def test_committed_position_is_found(log: PartitionLog) -> None:
     Stretch(log.connection, log.topics.commands)
     group = consumer(log.connection, group=log.topics.group)
-    writer = FencedWriter(log.connection, log.topics, log.partition, 1_000_000)
+    writer = FencedWriter(log, 1_000_000)
     writer.fence()
     writer.commit_position(group, 7, "claim")
     assert log.committed_by(group) == log.committed() == Committed(7, "claim")

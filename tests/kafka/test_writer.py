@@ -11,9 +11,11 @@ from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import Committed, committed, committed_now
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, read
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
-from cqrs_cli.kafka.writer import BatchRefusedError, FencedWriter, Written, unwrapped
+from cqrs_cli.kafka.write_errors import BatchRefusedError, unwrapped
+from cqrs_cli.kafka.writer import FencedWriter, Written
 from tests.support.stretch import Stretch
 
 pytestmark = pytest.mark.kafka
@@ -26,7 +28,7 @@ class Partition:
         self.connection, self.topics, self.group = connection, topics, group
 
     def writer(self, **times: float) -> FencedWriter:
-        writer = FencedWriter(self.connection, self.topics, 0, 1_000_000, **times)
+        writer = FencedWriter(PartitionLog(self.connection, self.topics, 0), 1_000_000, **times)
         writer.fence()
         return writer
 
@@ -123,7 +125,7 @@ def test_a_fenced_writer_writes_nothing_and_does_not_blame_the_batch(partition: 
 
 def test_writers_of_different_partitions_do_not_fence_each_other(partition: Partition) -> None:
     first = partition.writer()
-    FencedWriter(partition.connection, partition.topics, 1, 1_000_000).fence()
+    FencedWriter(PartitionLog(partition.connection, partition.topics, 1), 1_000_000).fence()
     partition.write(first, "one")
     assert partition.values(partition.topics.outcomes) == [b"one"]
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace as changed
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.kafka.writer import blames_the_batch
+from cqrs_cli.kafka.write_errors import blames_the_batch
 from cqrs_cli.owner.claim import Claim, Judgement, judge, terminal
 from tests.model.broker import last_stable
 from tests.model.deciding import REPEATED

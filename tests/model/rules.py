@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope
-from cqrs_cli.kafka.writer import blames_the_batch
+from cqrs_cli.kafka.write_errors import blames_the_batch
 from cqrs_cli.owner import claim as claims
 from cqrs_cli.owner.claim import Claim, Judgement
 from tests.model.broker import Log

@@ -156,9 +156,9 @@ DETAILS = [
     ),
     Mutation(
         "fencing blames the batch",
-        "cqrs_cli/kafka/writer.py",
+        "cqrs_cli/kafka/write_errors.py",
         (("    KafkaError._QUEUE_FULL,\n", "    KafkaError._QUEUE_FULL,\n    KafkaError._FENCED,\n"),),
-        "tests/kafka/test_blame.py",
+        "tests/kafka/test_write_errors.py",
     ),
     Mutation(
         "attempts of a run write the shard under one token",

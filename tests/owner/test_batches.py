@@ -13,7 +13,8 @@ import pytest
 from cqrs_cli.kafka import clients, writer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
-from cqrs_cli.kafka.writer import BatchLateError, FencedWriter
+from cqrs_cli.kafka.write_errors import BatchLateError
+from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.loop import Loop
 from cqrs_cli.owner.plan import Partition, Plan
 from tests.support.commands import increments, mixture

@@ -236,7 +236,7 @@ def test_a_command_config_that_is_missing_or_odd_is_named(tmp_path: Path) -> Non
     assert str(file) in refused(tmp_path, command_config=file).message
     file.write_bytes(b"sasl.password=hunter2\xff")
     error = refused(tmp_path, command_config=file)
-    assert error.message == f"{file} is no properties file: it is not UTF-8"
+    assert error.message == f"{file} is not a properties file: it is not UTF-8"
 
 
 def test_what_is_shown_holds_no_secret(tmp_path: Path) -> None:

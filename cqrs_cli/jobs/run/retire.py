@@ -50,14 +50,7 @@ def _retire_one(plan: Plan, partition: Partition) -> None:
         if terminal(committed_claim, plan.run_epoch, plan.run) is None:
             return
         timing, least = plan.timing, min(max_bytes.values())
-        writer = FencedWriter(
-            plan.connection,
-            log.topics,
-            log.partition,
-            least,
-            timing.transaction_timeout,
-            timing.produce_timeout,
-        )
+        writer = FencedWriter(log, least, timing.transaction_timeout, timing.produce_timeout)
         writer.fence()
         # Read again: the fence may have let a last commit through, and somebody else may have moved the offset.
         found = log.committed_by(reader)

@@ -1,4 +1,4 @@
-"""What a client's user may do, asked of the broker without doing any of it."""
+"""Asks the broker what a client's user may do, without doing any of it."""
 
 import re
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ def _holds(client: Any, operations: set[str] | None, need: RequiredAcl) -> bool:
 
 
 def _topics(client: Any, names: list[str]) -> dict[str, set[str] | None]:
-    """What may be done with each topic; None for one that does not exist, or where the broker does not say."""
+    """The authorized operations on each topic; None if it does not exist, or the broker does not say."""
     found: dict[str, set[str] | None] = {}
     for topic in client.describe_topics(names) if names else ():
         operations = topic.get("authorized_operations")
@@ -63,7 +63,7 @@ def _may_create(client: Any, name: str) -> bool:
 
 
 def _group(client: Any, name: str) -> set[str]:
-    """Told by the heartbeat of a member that cannot exist: nothing comes of it. The group itself need not exist."""
+    """Asked with the heartbeat of a member that cannot exist: it changes nothing. The group need not exist."""
     from kafka.protocol.admin import DescribeGroupsRequest
     from kafka.protocol.consumer import HeartbeatRequest
 
@@ -75,7 +75,7 @@ def _group(client: Any, name: str) -> set[str]:
 
 
 def _transactional_id(client: Any, prefix: str) -> set[str]:
-    """Told by the end of a transaction whose producer cannot exist: nothing comes of it."""
+    """Asked with the end of a transaction whose producer cannot exist: it changes nothing."""
     from kafka.protocol.producer.transaction import EndTxnRequest
 
     end = EndTxnRequest(transactional_id=f"{prefix}0", producer_id=2**62, producer_epoch=0, committed=False)
@@ -83,5 +83,5 @@ def _transactional_id(client: Any, prefix: str) -> set[str]:
 
 
 def _answer(client: Any, request: Any) -> Any:
-    """Of any broker: each judges first whether it is allowed, and then whether it is the one to ask."""
+    """Any broker's answer: each one checks the ACL before it checks that it is the coordinator."""
     return client._manager.run(client._manager.send, request)

@@ -9,7 +9,7 @@ from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, UnreachedError, first_reachable, greet
 
-#: How long the first answer may take, and any later one, in milliseconds.
+#: Milliseconds that the first answer may take, and any later one.
 CONNECT_TIMEOUT = 5_000
 REQUEST_TIMEOUT_MS = 8_000
 
@@ -18,7 +18,7 @@ _LOGIN = "check sasl.mechanism and sasl.jaas.config in the file that --command-c
 
 
 class _Overheard(logging.Handler):
-    """Remembers why connecting failed: kafka-python logs the reason, and raises only that time is up.
+    """Remembers why connecting failed: kafka-python logs the reason and raises a bare timeout.
 
     A refused `login` stays refused: that is raised at once. kafka-python may miss the broker's word and only notice
     that the connection is closed.

@@ -39,11 +39,11 @@ class Admin:
         self._client.close()
 
     def cluster_id(self) -> str:
-        """What tells this cluster from any other."""
+        """The id that tells this cluster from any other."""
         return str(self._ask(self._client.describe_cluster)["cluster_id"])
 
     def broker_count(self) -> int:
-        """How many brokers serve, those that start or stop excluded."""
+        """The number of brokers that serve, without those that start or stop."""
         brokers = self._ask(self._client.describe_cluster)["brokers"]
         return sum(not broker.get("is_fenced") for broker in brokers)
 
@@ -88,11 +88,11 @@ class Admin:
         return self._ask(transactions.find, self._client, list(partitions))
 
     def missing_acls(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
-        """Those of the needs that we are not allowed; nothing is done to find out."""
+        """The `needs` that we are not authorized for; asking changes nothing."""
         return self._ask(authorized.missing_acls, self._client, needs)
 
     def acl_count(self) -> int | None:
-        """How many ACLs there are; None without an authorizer. Raises `ConfigurationError` if we may not ask."""
+        """The number of ACLs; None without an authorizer. Raises `ConfigurationError` if we may not ask."""
         from kafka import admin, errors
 
         everything = admin.ACLFilter(
@@ -130,7 +130,7 @@ class Admin:
 
 
 class Made(NamedTuple):
-    """What became of one topic: `created`, `kept`, or in a dry run `missing`, or `unknown` where no broker runs."""
+    """The result for one topic: `created` or `kept`; in a dry run `missing`, or `unknown` where no broker runs."""
 
     topic: str
     result: str
@@ -160,13 +160,13 @@ def ensure_topics(admin: Admin, topics: Topics, plan: TopicPlan, dry_run: bool =
         result = "kept" if kind in found else "missing" if dry_run else "created"
         made.append(Made(name, result, partitions))
     if len(found) < len(KINDS) and not dry_run:
-        # somebody else's, or the broker's own policy, may have come between
+        # another program, or a policy of the broker's, may have made them differently
         _refuse_unsound(topics, _once_known(admin, topics), plan)
     return made
 
 
 def _once_known(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
-    """Topics just made, asked for until they are there: one broker of several may lag behind the others."""
+    """The topics just made; asks until all are there, since one broker of several may lag behind."""
     deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
     while len(found := find_topics(admin, topics)) < len(KINDS) and time.monotonic() < deadline:
         time.sleep(0.05)

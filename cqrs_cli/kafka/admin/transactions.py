@@ -1,4 +1,4 @@
-"""Open transactions: who holds back the readers of a partition, and since when."""
+"""Open transactions, which hold back the readers of a partition: their owners and ages."""
 
 import time
 from collections.abc import Iterable
@@ -28,11 +28,11 @@ class OpenTransaction:
 
     @property
     def identity(self) -> tuple[str, int, int, int]:
-        """What no other transaction shares: where it begins, and whose it is."""
+        """Tells it from any other transaction: its place, its first offset and its producer."""
         return self.topic, self.partition, self.first_offset, self.producer_id
 
     def hangs(self, now: int) -> bool:
-        """Whether it will not end by itself, as far as can be told from here."""
+        """True if it will not end by itself, as far as we can tell from here."""
         return self.timeout_ms is None or now - self.since > self.timeout_ms + GRACE_MS
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How to reach Kafka, as a value in Kafka's own (Java) words, and its translation for each client."""
+"""The way to reach Kafka, as a value in Kafka's own (Java) words, and its translation for each client."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Who we are and whom we trust, read from Java client properties: SASL logins, trust stores, key stores."""
+"""Our identity and the authorities we trust, from Java client properties: SASL logins, trust and key stores."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Login(NamedTuple):
 
 
 def login(properties: Mapping[str, str]) -> Login | None:
-    """What `sasl.jaas.config` says; raises `ConfigurationError`, which quotes nothing of it."""
+    """The login in `sasl.jaas.config`; raises `ConfigurationError`, which quotes nothing of it."""
     text = properties.get("sasl.jaas.config")
     if text is None:
         return None
@@ -69,7 +69,7 @@ class Tls(NamedTuple):
 
 
 def tls(properties: Mapping[str, str]) -> Tls:
-    """What the `ssl.*` properties say, in Java's names or librdkafka's; raises `ConfigurationError` for JKS stores."""
+    """The `ssl.*` properties, in Java's names or librdkafka's; raises `ConfigurationError` for JKS stores."""
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https")
     trust = properties.get("ssl.truststore.location")
     if trust and (kind := _kind("truststore", trust, properties)) != "PEM":

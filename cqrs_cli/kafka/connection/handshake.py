@@ -1,6 +1,6 @@
-"""The first words with a broker: whether it speaks Kafka, with the TLS and the login that are configured.
+"""The first words with a broker: finds one that listens, and checks that it speaks Kafka with our TLS and login.
 
-Clients try again for long where nothing can change, and then say only that time is up. This says why, at once.
+Clients retry for long where nothing can change, and then report a bare timeout. This gives the reason at once.
 """
 
 import queue
@@ -24,7 +24,7 @@ _TLS_ALERT = b"\x15\x03"
 #: OpenSSL's codes for a certificate that has expired, or is for another host or address.
 _EXPIRED, _MISMATCHES = 10, (62, 64)
 
-#: Far above what these answers take: whoever announces more does not speak Kafka.
+#: Bytes far above the size of these answers: a server that announces more does not speak Kafka.
 _MOST = 1 << 20
 
 NO_TLS = "set security.protocol to PLAINTEXT or SASL_PLAINTEXT, or name the port for TLS"
@@ -36,7 +36,7 @@ CHECK = "check -b/--bootstrap-server and that the broker runs: cqrs doctor"
 
 
 class Refusal(NamedTuple):
-    """Why a broker and this client do not come together, and what to do about it."""
+    """The reason why a broker and this client do not come together, and the way out."""
 
     reason: str
     hint: str
@@ -69,9 +69,9 @@ def greet(address: str, tls: ssl.SSLContext | None, mechanism: str | None, withi
 def _greet_with_tls(
     address: str, tls: ssl.SSLContext, mechanism: str | None, within: float
 ) -> Refusal | None:
-    """A broker that does not like our certificate says so after the handshake, and closes at once.
+    """A broker that refuses our certificate says so after the handshake, and closes at once.
 
-    What it said is lost if we have sent something by then; so a second time we only listen.
+    Its message is lost if we have sent something by then; so a second time we only listen.
     """
     host, _ = split_address(address)
     for say in (partial(_talk, mechanism=mechanism), _listen):
@@ -158,7 +158,7 @@ def _no_tls(error: ssl.SSLError) -> Refusal:
 
 
 class UnreachedError(Exception):
-    """None of the servers takes a connection; says why the last one does not."""
+    """No server takes a connection; the message says why the last one does not."""
 
 
 def first_reachable(servers: Iterable[str], within: float) -> str:

@@ -1,4 +1,4 @@
-"""Asks whoever listens on a port which Kafka cluster it is: one Metadata request, no client library, some ms.
+"""Asks the server on a port which Kafka cluster it is: one Metadata request, no client library, some ms.
 
 A command that finds its broker running pays for nothing else, so `cqrs send` stays quick.
 """
@@ -13,11 +13,11 @@ _METADATA = 3
 _VERSION = 8  # the last one without tagged fields
 _CORRELATION = 0x63717273
 _CLIENT = b"cqrs"
-#: No topics, none to be created, no authorized operations: the cluster itself is all that is asked for.
+#: Asks for the cluster alone: no topics, none to be created, no authorized operations.
 _BODY = struct.pack(">i???", 0, False, False, False)
 _REQUEST = struct.pack(">hhih4s", _METADATA, _VERSION, _CORRELATION, len(_CLIENT), _CLIENT) + _BODY
 
-#: Far above what one broker's description takes: whoever announces more does not speak Kafka.
+#: Bytes far above the size of one broker's description: a server that announces more does not speak Kafka.
 _MOST = 1 << 20
 
 
@@ -29,7 +29,7 @@ class Seen(NamedTuple):
 
 
 def ask(port: int, timeout: float = 1.0) -> Seen | None:
-    """Who answers on the loopback port; None if nobody does within `timeout` seconds or it is no Kafka."""
+    """The cluster on the loopback port; None if no server answers within `timeout` seconds, or it is not Kafka."""
     try:
         with socket.create_connection((HOST, port), timeout=timeout) as connection:
             if connection.getsockname() == connection.getpeername():
@@ -42,7 +42,7 @@ def ask(port: int, timeout: float = 1.0) -> Seen | None:
 
 
 def receive(connection: socket.socket, size: int) -> bytes:
-    """So many bytes; raises `ConnectionError` if the other side closes before."""
+    """Read `size` bytes; raises `ConnectionError` if the other side closes before."""
     data = b""
     while len(data) < size:
         more = connection.recv(size - len(data))

@@ -32,7 +32,7 @@ OWNED = frozenset(
 #: These have librdkafka load a library into the process.
 _FOREIGN_CODE = re.compile(r"plugin\.library\.paths|ssl\.engine\..*|ssl\.providers")
 
-#: What only the Python binding knows, which takes it for an object.
+#: Known to the Python binding only, which expects an object.
 _OBJECTS = re.compile(r"default\.topic\.config|logger|\w+_cb|on_\w+")
 
 #: Java's name → librdkafka's, where they differ and mean the same in the same unit.
@@ -227,7 +227,7 @@ def check_properties(configuration: Mapping[str, Any]) -> None:
 
 
 def _without(values: Iterable[object], said: str) -> str:
-    """What librdkafka said without the values it quotes: where a line end is missing, a password may stand in any."""
+    """librdkafka's message without the values it quotes: any may hold a password where a line end is missing."""
     for value in sorted(map(str, values), key=len, reverse=True):
         if len(value) > 3:
             said = said.replace(value, "…")

@@ -2,7 +2,7 @@
 
 It outlives the command that started it and is found again through its state file. That file is believed only
 as far as it can be checked: the process must be the one that was started (its start time tells), in this very
-folder, and whoever answers on the port must be our cluster. Only one command at a time starts or stops it, by
+folder, and the program that answers on the port must be our cluster. Only one command at a time starts or stops it, by
 a file lock.
 """
 
@@ -19,16 +19,16 @@ from cqrs_cli.kafka.embedded.jars import Note
 from cqrs_cli.system import lock, process
 from cqrs_cli.system.java import find_java
 
-#: How long a broker may take to close its logs before it is killed, seconds.
+#: Seconds that a broker may take to close its logs before it is killed.
 STOP_GRACE = 30.0
 
-#: Starts in a row when somebody keeps taking the chosen ports in between.
+#: Starts in a row while other programs keep taking the chosen ports.
 _TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A running broker. `started`: this very call started it, so whoever made the call may stop it again."""
+    """A running broker. `started`: this call started it, so its caller may stop it again."""
 
     bootstrap_server: str
     pid: int
@@ -95,7 +95,7 @@ def _started(java: Path, library: Path, home: Path, before: BrokerState | None) 
         except broker_process.PortTakenError:
             if not tries_left:
                 raise
-        except BaseException:  # Ctrl-C too: what nobody waits for must not be left behind
+        except BaseException:  # Ctrl-C too: a broker without a waiting caller must not be left behind
             process.end(state.pid, state.born, STOP_GRACE)
             raise
     return state

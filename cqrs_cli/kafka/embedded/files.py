@@ -1,4 +1,4 @@
-"""What lies in the embedded broker's folder: its settings, its state and its log."""
+"""The files in the embedded broker's folder: its settings, its state and its log."""
 
 import json
 import os
@@ -69,7 +69,7 @@ logger.settings_of_metrics.level=warn
 
 @dataclass(frozen=True, slots=True)
 class BrokerState:
-    """The broker last started in a folder. Whether it still runs, the process table says, never this file."""
+    """The broker last started in a folder. The process table says if it still runs, never this file."""
 
     pid: int
     born: str  # the process's start, see `process.born`
@@ -100,7 +100,7 @@ def read_state(folder: Path) -> BrokerState | None:
 
 
 def write_state(folder: Path, state: BrokerState) -> None:
-    """Whole or not at all: a reader never meets half of it."""
+    """Write the file whole or not at all: a reader never sees half of it."""
     fresh = folder / f"{STATE_FILE}.new"
     fresh.write_text(json.dumps(asdict(state), indent=1) + "\n")
     fresh.replace(folder / STATE_FILE)
@@ -109,7 +109,7 @@ def write_state(folder: Path, state: BrokerState) -> None:
 def write_settings(
     folder: Path, port: int, controller_port: int, data: str = DATA_FOLDER, more: str = ""
 ) -> None:
-    """`more` settings win: of one that is there twice Kafka takes the last."""
+    """`more` settings win: Kafka takes the last of a setting that is there twice."""
     settings = _SETTINGS.format(port=port, controller_port=controller_port, data=data)
     (folder / SERVER_FILE).write_text(settings + more)
     (folder / LOGGING_FILE).write_text(_LOGGING)

@@ -12,7 +12,7 @@ from pathlib import Path
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.embedded import jars
 
-#: Seconds without a word from Ivy after which the network counts as gone.
+#: Seconds of silence from Ivy after which the network counts as gone.
 SILENCE = 180.0
 
 #: Without the provider log4j-slf4j-impl the broker would log nothing; its version is that of Kafka's log4j.
@@ -28,7 +28,7 @@ _MODULE = f"""\
 
 
 def fetcher(java: Path) -> jars.Fetch:
-    """What `jars.ensure` calls to fill its folder."""
+    """The function that `jars.ensure` calls to fill its folder."""
 
     def fetch(folder: Path, at: jars.OnCount) -> None:
         work = folder / ".ivy"
@@ -106,13 +106,15 @@ def _own_settings() -> list[str]:
     """A user behind a mirror has Ivy settings: the file in CQRS_IVY_SETTINGS, else in Ivy's usual place."""
     named = os.environ.get("CQRS_IVY_SETTINGS")
     if named and not Path(named).is_file():
-        raise ConfigurationError(f"CQRS_IVY_SETTINGS names {named}, which is no file", "correct or unset it")
+        raise ConfigurationError(
+            f"CQRS_IVY_SETTINGS names {named}, which is not a file", "correct or unset it"
+        )
     path = Path(named) if named else Path.home() / ".ivy2" / "ivysettings.xml"
     return ["-settings", str(path)] if path.is_file() else []
 
 
 def _failure(said: list[str]) -> UnavailableError:
-    """Of Ivy's many lines the one that says why: what the network said, else what it did not find."""
+    """The error, with the one of Ivy's many lines that says why: a network failure, else a missing jar."""
     telling = ("Server access error", "Host ", "not found", "Exception", "Error")
     reasons = [line.strip(": ") for sign in telling for line in said if sign in line]
     why = (reasons or [line for line in said if line][-1:] or ["Ivy ended without a word"])[0]

@@ -17,7 +17,7 @@ from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.kafka.embedded.jars import VERSION
 from cqrs_cli.system import process
 
-#: How long a start may take, seconds: a broker that was killed first checks the tails of all its logs.
+#: Seconds that a start may take: a broker that was killed first checks the tails of all its logs.
 START_PATIENCE = 120.0
 
 #: Ports to choose from: below the range from which systems take the ports of outgoing connections. Within it,
@@ -37,7 +37,7 @@ _JVM = [
 
 
 class PortTakenError(UnavailableError):
-    """Somebody took a port between its choice and the broker's start. Trying again chooses others."""
+    """Another program took a port between its choice and the broker's start. Trying again chooses others."""
 
 
 def format_data(java: Path, jars: Path, folder: Path) -> str:
@@ -102,18 +102,18 @@ def wait(folder: Path, state: BrokerState, log_start: int) -> None:
 
 
 def lives(folder: Path, state: BrokerState) -> bool:
-    """Whether the very process that was started in this very folder still runs."""
+    """True if the process that was started in this folder still runs."""
     return bool(state.born) and files.place(folder) == state.place and process.born(state.pid) == state.born
 
 
 def serves(state: BrokerState) -> bool:
-    """Whether our cluster, and nobody else, answers on its port and has registered that port."""
+    """True if our cluster, and no other program, answers on its port and has registered that port."""
     seen = probe.ask(state.port)
     return seen is not None and seen.cluster_id == state.cluster_id and state.port in seen.brokers
 
 
 def broker_failure(folder: Path, said: list[str], what: str) -> ConfigurationError | UnavailableError:
-    """What is wrong, with the log's line that says most and where to read the others."""
+    """The error, with the line of the log that says most, and where to read the others."""
     if any("No space left on device" in line for line in said):
         return ConfigurationError(f"{what}: the disk under {folder} is full", "make room, then try again")
     telling = [line for line in said if " ERROR " in line or " FATAL " in line or "Exception" in line]

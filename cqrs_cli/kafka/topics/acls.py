@@ -1,4 +1,4 @@
-"""What the user of a client must be allowed where the cluster has an authorizer, by role."""
+"""The ACLs that the user of a client needs where the cluster has an authorizer, by role."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -22,12 +22,12 @@ class RequiredAcl(NamedTuple):
         return f"{self.operation} on {self.resource} {self.name}{'*' if self.prefixed else ''}"
 
     def flags(self) -> str:
-        """What grants it, as flags of kafka-acls.sh."""
+        """The flags of kafka-acls.sh that grant it."""
         prefixed = " --resource-pattern-type prefixed" if self.prefixed else ""
         return f"--operation {self.operation} --{self.resource} '{self.name}'{prefixed}"
 
     def denied(self, role: Role | None = None) -> ConfigurationError:
-        """The error for a user that is not allowed it."""
+        """The error for a user that lacks it."""
         purpose = f", which {role} needs" if role else ""
         return ConfigurationError(
             f"{self} is not allowed{purpose}",
@@ -36,17 +36,17 @@ class RequiredAcl(NamedTuple):
 
 
 def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
-    """The error for a user that is not allowed all of these, at least one."""
+    """The error for a user that lacks these, at least one."""
     if len(missing) == 1:
         return missing[0].denied(role)
-    told = "; ".join(map(str, missing))
+    listed = "; ".join(map(str, missing))
     return ConfigurationError(
-        f"not allowed, which {role} needs: {told}", f"cqrs doctor --for {role} says how to grant each"
+        f"not allowed, which {role} needs: {listed}", f"cqrs doctor --for {role} says how to grant each"
     )
 
 
 def needs(role: Role, topics: Topics) -> list[RequiredAcl]:
-    """What the role needs for one aggregate. Read and Write include Describe."""
+    """The ACLs that the role needs for one aggregate. Read and Write include Describe."""
     commands, events, outcomes, dead_letters = map(topics.name, KINDS)
     match role:
         case "send":

@@ -1,4 +1,4 @@
-"""What makes four topics a sound set: pure rules over what a cluster says of them."""
+"""Pure rules that tell whether an aggregate's four topics are sound, from their description by the cluster."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ _PERMANENT: tuple[Kind, ...] = ("events", "outcomes", "dead-letters")
 
 @dataclass(frozen=True, slots=True)
 class TopicInfo:
-    """A topic as the cluster has it. `operations`: what we may do with it, None where the broker does not say."""
+    """A topic as the cluster has it. `operations`: those that we may do, None where the broker does not say."""
 
     topic_id: str
     partitions: int
@@ -66,9 +66,9 @@ def _partitions(
 ) -> Iterable[ConfigurationError]:
     counts = {topics.name(kind): info.partitions for kind, info in found.items()}
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{name} {count}" for name, count in counts.items())
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         yield ConfigurationError(
-            f"the topics of {topics.aggregate} differ in their number of partitions: {told}",
+            f"the topics of {topics.aggregate} differ in their number of partitions: {listed}",
             "all four need the same: delete those that hold nothing yet, then cqrs init",
         )
     elif counts and plan.insist and (count := next(iter(counts.values()))) != plan.partitions:
@@ -131,7 +131,7 @@ def _sizes(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Configur
 
 
 def _copies(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[ConfigurationError]:
-    """Of three replicas two must have a record before it counts as written."""
+    """With three replicas, two must have a record before it counts as written."""
     for kind, info in found.items():
         if info.replication >= 3 and (least := info.number("min.insync.replicas", 1)) < 2:
             why = "what was acknowledged would be lost with one broker"

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to. All who send must agree, or one aggregate would live twice."""
+"""The partition that a key belongs to. All senders must agree, or one aggregate would live twice."""
 
 from collections.abc import Callable
 from typing import Literal

@@ -13,13 +13,14 @@ KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters")
 #: Room beyond the command itself for headers, reason and envelope in outcomes and dead letters.
 ENVELOPE_ROOM = 64 * 1024
 
-#: Of commands and events unless somebody has made the commands' topic otherwise: Kafka's own default, said outright.
+#: `max.message.bytes` of commands and events, unless the commands' topic exists with another: Kafka's own default,
+#: written out.
 MAX_MESSAGE_BYTES = 1_048_588
 
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """How new topics are made. `insist`: this number of partitions was asked for, another one is a mistake."""
+    """The settings of new topics. `insist`: the user asked for this number of partitions; another one is a mistake."""
 
     partitions: int = 4
     insist: bool = False
@@ -32,7 +33,7 @@ class TopicPlan:
     ) -> dict[str, str]:
         """The topic's configuration. `max_message_bytes` is the commands'; three brokers allow a majority of replicas.
 
-        Time and size limits are said outright: a broker's own defaults must not delete events.
+        Time and size limits are written out: a broker's own defaults must not delete events.
         """
         retention = {"commands": self.commands_retention, "events": None}.get(kind, self.outcomes_retention)
         # Clients' clocks decide nothing; the other topics carry the command's time.
@@ -86,11 +87,11 @@ class Topics:
 
     @property
     def transactional_ids(self) -> str:
-        """What all transactional ids of the aggregate begin with."""
+        """The beginning of all transactional ids of the aggregate."""
         return f"cqrs.{self.events}."
 
     def transactional_id(self, partition: int) -> str:
-        """One writer per partition of the events topic, whoever runs it: exclusivity belongs to the topic."""
+        """The same for every run: one writer per partition, since exclusivity belongs to the events topic."""
         return f"{self.transactional_ids}{partition}"
 
 

@@ -7,6 +7,7 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.writer import FencedWriter
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
@@ -33,7 +34,7 @@ def test_fences_survive_an_epoch_rollover(
     counters.send(*increments(5))
     eventually(lambda: len(counters.outcomes()) == 5)
     owner.signal(signal.SIGSTOP)
-    old = FencedWriter(counters.connection, counters.topics, 0, 1_000_000)
+    old = FencedWriter(PartitionLog(counters.connection, counters.topics, 0), 1_000_000)
     old.fence()
     with raw(counters.connection) as broker:
         last, first = wear_out(broker, counters.topics.transactional_id(0))

@@ -3,7 +3,7 @@
 import pytest
 from confluent_kafka import KafkaError
 
-from cqrs_cli.kafka.writer import blames_the_batch
+from cqrs_cli.kafka.write_errors import blames_the_batch
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""Failures of a write: which of them the batch itself caused, as errors of ours."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import KafkaError, KafkaException
+
+#: The record itself is at fault: trying the same batch again would end the same way.
+_REFUSED = {
+    KafkaError.MSG_SIZE_TOO_LARGE,
+    KafkaError.RECORD_LIST_TOO_LARGE,
+    KafkaError.INVALID_MSG,
+    KafkaError.INVALID_MSG_SIZE,
+    KafkaError.INVALID_RECORD,
+    KafkaError.INVALID_TIMESTAMP,
+    KafkaError._MSG_TIMED_OUT,
+    KafkaError._INVALID_ARG,
+    KafkaError._QUEUE_FULL,
+}
+
+
+def blames_the_batch(error: KafkaError) -> bool:
+    """True if the batch itself caused the failure, so that a smaller one may pass.
+
+    Fencing, a broker that does not answer and unknown results do not blame the batch.
+    """
+    return error.code() in _REFUSED
+
+
+class BatchRefusedError(Exception):
+    """The batch itself caused the failure: nothing of it is committed, a smaller one may pass."""
+
+
+class BatchLateError(BatchRefusedError):
+    """The batch was not written in the transaction's time: a smaller one may pass, unless the broker is gone."""
+
+
+class TopicMadeAgainError(Exception):
+    """The log of this topic that was written to is not the one that was read: nothing of the batch is committed."""
+
+
+def refused_batch(error: KafkaError) -> BatchRefusedError | None:
+    """The error to raise if the batch itself caused this one; None if it did not."""
+    if error.code() == KafkaError._MSG_TIMED_OUT:
+        return BatchLateError(error.str())
+    return BatchRefusedError(error.str()) if blames_the_batch(error) else None
+
+
+@contextmanager
+def unwrapped() -> Iterator[None]:
+    """Raise a fatal error as itself also when it arrives during a delivery report.
+
+    The client raises a `SystemError` then, since Python calls back with an exception set.
+    """
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
