@@ -21,7 +21,7 @@ def test_it_keeps_the_laws(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_is_one_short_file_in_one_order(name: str) -> None:
+def test_file_is_short_and_ordered(name: str) -> None:
     source = (ROOT / "aggregates" / f"{name}.py").read_text()
     order = [
         "(cqrs.Command)",
@@ -38,13 +38,13 @@ def test_it_is_one_short_file_in_one_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_says_that_its_events_are_the_storage_format(name: str) -> None:
+def test_file_names_its_storage_format(name: str) -> None:
     doc = importlib.import_module(f"aggregates.{name}").__doc__
     assert doc
     assert "storage format" in doc
 
 
-def test_the_stored_events_keep_their_names_and_fields() -> None:
+def test_stored_events_stay_as_they_are() -> None:
     """Changing a line here means that logs written before can no longer be read: add, never rename."""
     stored = {
         kind: event.__struct_fields__

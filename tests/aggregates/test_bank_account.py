@@ -18,7 +18,7 @@ opened = spec(decider).given(Opened("ann"))
 closed = opened.given(Closed())
 
 
-def test_an_account_is_opened_for_its_owner() -> None:
+def test_account_is_opened_for_owner() -> None:
     spec(decider).when(Open("ann")).then(Opened("ann")).state(Account(owner="ann"))
 
 
@@ -27,7 +27,7 @@ def test_an_account_is_opened_once() -> None:
 
 
 @pytest.mark.parametrize("command", [Deposit(1), Withdraw(1), Close()])
-def test_nothing_happens_to_an_account_before_it_is_opened(command: Deposit | Withdraw | Close) -> None:
+def test_unopened_account_refuses(command: Deposit | Withdraw | Close) -> None:
     spec(decider).when(command).rejected(code="NOT_OPEN")
 
 

@@ -4,11 +4,11 @@ from cqrs_cli.testing import spec
 at_five = spec(decider).given(Incremented(5))
 
 
-def test_a_counter_counts_by_one_unless_told_otherwise() -> None:
+def test_counter_counts_by_one() -> None:
     at_five.when(Increment()).then(Incremented(1)).state(Counter(6))
 
 
-def test_a_counter_counts_down_by_negative_numbers() -> None:
+def test_negative_numbers_count_down() -> None:
     at_five.when(Increment(-7)).then(Incremented(-7)).state(Counter(-2))
 
 
@@ -20,7 +20,7 @@ def test_a_reset_goes_to_its_value() -> None:
     at_five.when(Reset(40)).then(WasReset(40)).state(Counter(40))
 
 
-def test_a_reset_to_the_same_value_changes_nothing() -> None:
+def test_same_reset_changes_nothing() -> None:
     at_five.when(Reset(5)).unchanged()
     spec(decider).when(Reset()).unchanged()
 

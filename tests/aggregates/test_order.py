@@ -32,7 +32,7 @@ deleted = filled.given(Deleted())
 CHANGES: list[Command] = [AddLine("tea"), RemoveLine("tea"), Ship(), Cancel()]
 
 
-def test_an_order_is_placed_for_a_customer() -> None:
+def test_order_is_placed_for_customer() -> None:
     absent.when(Place("ann")).then(Placed("ann")).state(Order("placed", "ann"))
 
 
@@ -41,7 +41,7 @@ def test_an_order_is_placed_once() -> None:
 
 
 @pytest.mark.parametrize("command", [*CHANGES, Delete()])
-def test_an_order_that_was_never_placed_refuses(command: Command) -> None:
+def test_unplaced_order_refuses(command: Command) -> None:
     absent.when(command).rejected(code="NOT_PLACED")
 
 
@@ -58,7 +58,7 @@ def test_a_line_is_removed_whole() -> None:
     filled.when(RemoveLine("tea")).then(LineRemoved("tea")).state(Order("placed", "ann"))
 
 
-def test_a_line_that_is_not_there_cannot_be_removed() -> None:
+def test_missing_line_cannot_be_removed() -> None:
     filled.when(RemoveLine("milk")).rejected(code="NO_SUCH_LINE")
 
 
@@ -86,16 +86,16 @@ def test_a_cancelled_order_refuses(command: Command) -> None:
 
 
 @pytest.mark.parametrize("order", [placed, filled, cancelled])
-def test_an_order_that_was_not_shipped_can_be_deleted(order: Orders) -> None:
+def test_unshipped_order_can_be_deleted(order: Orders) -> None:
     order.when(Delete()).then(Deleted()).state(Order("deleted"))
 
 
 @pytest.mark.parametrize("command", CHANGES)
-def test_a_deleted_order_refuses_to_be_modified(command: Command) -> None:
+def test_deleted_order_refuses(command: Command) -> None:
     deleted.when(command).rejected(code="DELETED", message="the order is deleted")
 
 
-def test_a_deleted_order_can_be_placed_again_and_starts_empty() -> None:
+def test_deleted_order_is_placed_again_empty() -> None:
     again = deleted.when(Place("bob")).then(Placed("bob")).state(Order("placed", "bob"))
     again.when(RemoveLine("tea")).rejected(code="NO_SUCH_LINE")
 

@@ -17,20 +17,20 @@ from cqrs_cli.testing import spec
 of_two = spec(decider).given(Configured(2))
 
 
-def test_the_average_of_one_reading_is_the_reading() -> None:
+def test_one_reading_is_its_average() -> None:
     spec(decider).when(Record(21.5)).then(Recorded(21.5)).state(Sensor(10, (21.5,), 21.5))
 
 
-def test_the_average_moves_with_the_last_readings() -> None:
+def test_average_moves_with_readings() -> None:
     of_two.given(Recorded(1.0), Recorded(2.0)).when(Record(4.0)).state(Sensor(2, (2.0, 4.0), 3.0))
 
 
-def test_a_smaller_window_drops_the_oldest_readings() -> None:
+def test_smaller_window_drops_oldest_readings() -> None:
     three = spec(decider).given(Recorded(1.0), Recorded(2.0), Recorded(6.0))
     three.when(Configure(2)).then(Configured(2)).state(Sensor(2, (2.0, 6.0), 4.0))
 
 
-def test_a_larger_window_keeps_what_there_is() -> None:
+def test_larger_window_keeps_all_readings() -> None:
     of_two.given(Recorded(1.0), Recorded(2.0)).when(Configure(3)).state(Sensor(3, (1.0, 2.0), 1.5))
 
 
@@ -44,17 +44,17 @@ def test_the_window_is_bounded(window: int) -> None:
 
 
 @pytest.mark.parametrize("value", [1e301, -1e301])
-def test_readings_whose_sum_could_overflow_are_refused(value: float) -> None:
+def test_overflowing_readings_are_refused(value: float) -> None:
     of_two.when(Record(value)).rejected(code="OUT_OF_RANGE")
 
 
-def test_the_average_of_a_whole_window_of_greatest_readings_is_finite() -> None:
+def test_average_of_greatest_readings_is_finite() -> None:
     readings = [Recorded(MAX_READING)] * (MAX_WINDOW - 1)
     full = spec(decider).given(Configured(MAX_WINDOW), *readings).when(Record(MAX_READING))
     full.state(Sensor(MAX_WINDOW, (MAX_READING,) * MAX_WINDOW, MAX_READING))
 
 
 @given(st.lists(st.floats(-1e6, 1e6), max_size=12), st.integers(1, 5))
-def test_no_more_readings_are_kept_than_the_window_holds(values: list[float], window: int) -> None:
+def test_readings_never_exceed_the_window(values: list[float], window: int) -> None:
     state = spec(decider).given(Configured(window), *map(Recorded, values)).state
     assert state.readings == tuple(values[-window:])

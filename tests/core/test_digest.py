@@ -34,11 +34,11 @@ def test_other_aggregates_have_other_digests(one: Row, other: Row) -> None:
     assert (digest.aggregate_digest(*one) == digest.aggregate_digest(*other)) == (one == other)
 
 
-def test_where_the_id_ends_and_the_state_begins_matters() -> None:
+def test_boundary_of_id_and_state_counts() -> None:
     assert digest.aggregate_digest("a", 1, b"bc") != digest.aggregate_digest("ab", 1, b"c")
 
 
-def test_the_sum_wraps_and_is_shown_with_64_digits() -> None:
+def test_sum_wraps_into_64_digits() -> None:
     assert digest.as_hex(digest.add(digest.MODULUS - 1, 2)) == "0" * 63 + "1"
 
 

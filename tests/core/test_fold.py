@@ -72,14 +72,14 @@ def refusal(event: EventEnvelope, before: Folded | None = None) -> str:
     return str(raised.value)
 
 
-def test_events_in_order_lead_to_their_state() -> None:
+def test_events_lead_to_their_state() -> None:
     assert fold(event(1, "a"), event(2, "b")) == Folded(
         2, Notes(("a", "b")), 20, 0, "2026-11-21T01:02:03.002Z"
     )
 
 
 @given(st.integers(1, 8), st.lists(st.integers(1, 8), max_size=20))
-def test_what_is_already_folded_changes_nothing(count: int, again: list[int]) -> None:
+def test_folding_again_changes_nothing(count: int, again: list[int]) -> None:
     known = fold(*(event(n, str(n)) for n in range(1, count + 1)))
     assert fold(*(event(n, str(n)) for n in again if n <= count), before=known) is known
 
@@ -92,11 +92,11 @@ def test_a_version_left_out_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", [0, -1])
-def test_a_version_before_the_first_is_refused(version: int) -> None:
+def test_version_below_one_is_refused(version: int) -> None:
     assert "version" in refusal(event(version))
 
 
-def test_two_events_of_one_version_are_refused() -> None:
+def test_second_event_of_version_is_refused() -> None:
     known = fold(event(1), event(2))
     assert refusal(event(2, id="0/21/0"), known) == "'a' has two events of version 2"
     assert refusal(event(2, id="0/20/1"), known) == "'a' has two events of version 2"
@@ -121,7 +121,7 @@ def weighed(scale: Scale, event: Weighed) -> Scale:
 
 
 @pytest.mark.pins("state-is-events")
-def test_a_state_is_what_is_read_back_of_it_whether_or_not_it_was_stored_in_between() -> None:
+def test_state_is_as_read_back() -> None:
     scales = Aggregate.of("scale", cqrs.Decider(weigh, weighed, Scale()))
     one, two = (event(n, type="scale.Weighed", data={"grams": 7}) for n in (1, 2))
     first = fold_event(scales, None, one)
@@ -131,7 +131,7 @@ def test_a_state_is_what_is_read_back_of_it_whether_or_not_it_was_stored_in_betw
     assert second is not None and scales.encode_state(second.state) == b'{"total":14.0,"all":[7.0,7.0]}'
 
 
-def test_a_state_that_cannot_be_read_back_is_refused() -> None:
+def test_unreadable_state_is_refused() -> None:
     def halved(notes: Notes, event: Noted) -> Notes:
         return Notes((event.text, 0.5))  # type: ignore[arg-type]
 
@@ -140,31 +140,31 @@ def test_a_state_that_cannot_be_read_back_is_refused() -> None:
         fold_event(notes, None, event(1))
 
 
-def test_an_event_that_the_code_does_not_know_is_refused() -> None:
+def test_unknown_event_is_refused() -> None:
     assert "knows no event notes.Gone" in refusal(event(1, type="notes.Gone"))
 
 
-def test_an_evolve_that_raises_is_refused() -> None:
+def test_raising_evolve_is_refused() -> None:
     said = refusal(event(1, "bad"))
     assert "evolve raised RuntimeError" in said and "(on notes.Noted 0/10/0)" in said
 
 
 @pytest.mark.parametrize("data", [{}, {"text": 1}, [], None])
-def test_an_event_with_other_fields_is_refused(data: Any) -> None:
+def test_other_fields_are_refused(data: Any) -> None:
     assert "notes.Noted 0/10/0 does not fit its class" in refusal(event(1, data=data))
 
 
-def test_fields_of_a_newer_event_are_ignored() -> None:
+def test_newer_fields_are_ignored() -> None:
     assert fold(event(1, data={"text": "a", "mood": "fine"})) == fold(event(1, "a"))
 
 
 @pytest.mark.parametrize("id", ["", "1", "1/2", "1/2/3/4", "a/b/c"])
-def test_an_event_with_a_foreign_id_is_refused(id: str) -> None:
+def test_foreign_id_is_refused(id: str) -> None:
     with pytest.raises((FoldError, ValueError)):
         fold_event(AGGREGATE, None, event(1, id=id))
 
 
 @pytest.mark.parametrize("value", [None, b"", b"{}", b"\xff", b"[]", b'{"id":1}', b"[" * 100_000])
-def test_a_record_that_is_no_event_is_refused(value: bytes | None) -> None:
+def test_other_records_are_refused(value: bytes | None) -> None:
     with pytest.raises(ValueError):
         read_event(value)

@@ -137,12 +137,12 @@ SETS = {
 
 
 @pytest.mark.parametrize("parts", SETS.values(), ids=SETS)
-def test_an_order_that_comes_from_a_set_is_caught(bag: MakeBag, parts: dict[str, str]) -> None:
+def test_order_of_a_set_is_caught(bag: MakeBag, parts: dict[str, str]) -> None:
     with pytest.raises(BrokenLaw, match="depends on the order of a"):
         check_laws(bag(**parts))
 
 
-def test_what_changes_from_run_to_run_is_reported_as_such(bag: MakeBag) -> None:
+def test_chance_is_reported_as_chance(bag: MakeBag) -> None:
     """Hypothesis cannot repeat such a failure; ours is shown instead of its complaint."""
     module = bag(decide="yield Added(command.tag, float(next(calls) == 7))")
     module.calls = itertools.count()  # type: ignore[attr-defined]
@@ -158,9 +158,7 @@ def test_a_failure_shows_the_smallest_history(bag: MakeBag) -> None:
     assert "".join(failure.value.__notes__).count("Add(") == 3
 
 
-def test_without_hypothesis_the_laws_say_what_to_install(
-    bag: MakeBag, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_laws_name_the_missing_package(bag: MakeBag, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(ImportError, match="pip install hypothesis"):
         laws(bag().decider)

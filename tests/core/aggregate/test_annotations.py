@@ -72,7 +72,7 @@ def aggregate(command: Any = Go, event: Any = Gone, state: Any = Car, initial: A
 
 
 @pytest.mark.parametrize("union", [Go | Stop, Union[Go, Stop]])  # noqa: UP007 - the older spelling is read too
-def test_commands_and_events_are_read_from_the_annotations(union: object) -> None:
+def test_annotations_name_commands_and_events(union: object) -> None:
     made = aggregate(union, Gone | Stopped)
     assert made.commands == {"car.Go": Go, "car.Stop": Stop}
     assert made.event_types == {Gone: "car.Gone", Stopped: "car.Stopped"}
@@ -104,13 +104,13 @@ def test_annotations_may_be_strings() -> None:
         ({"initial": Owned("ann"), "state": Owned}, "Owned.owner needs a default"),
     ],
 )
-def test_what_cannot_be_read_is_said_with_what_to_write(arguments: dict[str, Any], complaint: str) -> None:
+def test_wrong_annotation_is_explained(arguments: dict[str, Any], complaint: str) -> None:
     with pytest.raises(InvalidAggregate, match=complaint):
         aggregate(**arguments)
 
 
 @pytest.mark.parametrize("function", [lambda command: (), lambda a, b, c: (), 7])
-def test_decide_takes_a_command_and_a_state(function: Callable[..., Any]) -> None:
+def test_decide_takes_two_parameters(function: Callable[..., Any]) -> None:
     with pytest.raises(InvalidAggregate, match=r"must be a function decide\(command, state\)"):
         Aggregate.of("car", cqrs.Decider(function, lambda state, event: state, initial=Car()))
 

@@ -43,23 +43,23 @@ def test_the_code_of_the_module_counts(digest_of: Digest) -> None:
     assert digest_of(one=SOURCE) != digest_of(one=SOURCE.replace("1", "2"))
 
 
-def test_comments_docstrings_and_layout_do_not_count(digest_of: Digest) -> None:
+def test_comments_and_layout_do_not_count(digest_of: Digest) -> None:
     dressed = '"""Doc."""\n# comment\ndef f(x):\n    """Doc."""\n\n    return (x\n        + 1)\n'
     assert digest_of(one=SOURCE) == digest_of(one=dressed)
 
 
-def test_a_function_that_is_only_a_docstring_is_empty(digest_of: Digest) -> None:
+def test_docstring_alone_is_an_empty_function(digest_of: Digest) -> None:
     assert digest_of(one='def f():\n    """Doc."""\n') == digest_of(one="def f():\n    pass\n")
 
 
 @pytest.mark.parametrize(
     "line", ["from . import two", "from .two import f", "from sources import two", "import sources.two"]
 )
-def test_what_is_imported_from_the_same_package_counts(digest_of: Digest, line: str) -> None:
+def test_imports_from_its_package_count(digest_of: Digest, line: str) -> None:
     assert digest_of(one=line, two=SOURCE) != digest_of(one=line, two=SOURCE.replace("1", "2"))
 
 
-def test_modules_that_are_not_imported_do_not_count(digest_of: Digest) -> None:
+def test_other_modules_do_not_count(digest_of: Digest) -> None:
     assert digest_of(one=SOURCE, two="a = 1") == digest_of(one=SOURCE, two="a = 2")
 
 
@@ -67,7 +67,7 @@ def test_modules_may_import_each_other(digest_of: Digest) -> None:
     assert digest_of(one="from . import two", two="from . import one")
 
 
-def test_another_process_with_another_hash_seed_computes_the_same() -> None:
+def test_hash_seed_does_not_matter() -> None:
     program = (
         "from cqrs_cli.core.aggregate.code_digest import code_digest; import aggregates.order as m; "
         "print(code_digest(m.__name__))"

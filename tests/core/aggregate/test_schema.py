@@ -74,7 +74,7 @@ def test_types_that_hold_no_floats(annotation: Any) -> None:
     assert not may_hold_floats([event(annotation)])
 
 
-def test_a_default_or_a_name_is_no_type() -> None:
+def test_defaults_and_names_are_not_types() -> None:
     assert not may_hold_floats([event(dict[str, int], {}, name="number", doc='"number" {}')])
 
 
@@ -90,7 +90,7 @@ def test_a_default_or_a_name_is_no_type() -> None:
         ("Missing", "annotations of Moved cannot be read: name 'Missing'"),
     ],
 )
-def test_what_json_cannot_hold_is_refused_with_the_field(annotation: Any, complaint: str) -> None:
+def test_field_without_json_form_is_refused(annotation: Any, complaint: str) -> None:
     with pytest.raises(InvalidAggregate, match=complaint):
         require_json(event(annotation))
 
@@ -100,20 +100,20 @@ def test_what_json_can_hold_is_accepted(annotation: Any) -> None:
     require_json(event(annotation))
 
 
-def test_the_digest_is_the_same_whatever_the_docstring() -> None:
+def test_docstring_leaves_the_digest_alone() -> None:
     assert schema_digest([event(int, doc="one")]) == schema_digest([event(int, doc="other")])
 
 
-def test_the_digest_is_the_same_whatever_the_order() -> None:
+def test_order_leaves_the_digest_alone() -> None:
     assert schema_digest([Node, Chain]) == schema_digest([Chain, Node])
 
 
-def test_the_digest_changes_with_type_default_and_name() -> None:
+def test_type_default_and_name_count() -> None:
     variants = [event(int), event(str), event(int, 0), event(int, 1), event(int, name="Gone")]
     assert len({schema_digest([variant]) for variant in variants}) == len(variants)
 
 
-def test_fields_that_are_called_like_keywords_count() -> None:
+def test_fields_named_like_keywords_count() -> None:
     one, other = (
         defstruct("Moved", [("description", kind, 0)], bases=(cqrs.Event,), frozen=True)
         for kind in (int, float)
@@ -144,7 +144,7 @@ scales = Aggregate.of("scales", cqrs.Decider(decide, evolve, initial=Scales()))
 @pytest.mark.parametrize(
     "number", [float("nan"), float("inf"), Decimal("NaN"), Decimal("sNaN"), Decimal("-Infinity")]
 )
-def test_numbers_that_are_not_finite_are_refused_wherever_they_are(number: Any) -> None:
+def test_numbers_must_be_finite_everywhere(number: Any) -> None:
     for value in (Scales((1.0, number)), Scales(more={"a": [{"b": number}]})):
         with pytest.raises(ValueError, match="Scales holds a number that is not finite"):
             scales.check_finite(value)

@@ -33,11 +33,11 @@ def test_a_number_wants_exactly_that_version(wanted: int, version: int) -> None:
 
 
 @given(versions, versions)
-def test_at_least_wants_that_version_or_a_later_one(wanted: int, version: int) -> None:
+def test_at_least_accepts_later_versions(wanted: int, version: int) -> None:
     assert refusal(f">={wanted}", version) == (None if version >= wanted else "VERSION_CONFLICT")
 
 
-def test_zero_that_fails_is_a_conflict_not_an_already_exists() -> None:
+def test_zero_fails_as_a_conflict() -> None:
     assert refusal("0", 0) is None
     assert refusal("0", 3) == "VERSION_CONFLICT"
 
@@ -74,7 +74,7 @@ WRONG += [str(MAX_VERSION + 1), f">={MAX_VERSION + 1}", str(2**63), "9" * 5000]
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_no_expected_version_is_refused(text: str) -> None:
+def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not an expected version"):
         parse_expected(text)
 
@@ -95,7 +95,7 @@ def test_no_text_means_any_by_mistake(text: str) -> None:
 
 
 @given(st.from_regex(r"(>=)?[0-9+\-._ ]{1,18}", fullmatch=True))
-def test_a_number_is_read_only_as_python_would_print_it(text: str) -> None:
+def test_number_has_one_spelling(text: str) -> None:
     try:
         expected = parse_expected(text)
     except ValueError:

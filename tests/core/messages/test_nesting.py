@@ -64,7 +64,7 @@ def noted(levels: int, boxes: int = 0) -> tuple[Verdict, list[bytes]]:
 
 
 @pytest.mark.pins("bad-input")
-def test_what_is_written_is_read_back_at_any_depth_of_the_stack() -> None:
+def test_events_are_read_deep_in_the_stack() -> None:
     verdict, (event,) = noted(MAX_NESTING - 1)
     assert verdict.status == "accepted"
 
@@ -77,7 +77,7 @@ def test_what_is_written_is_read_back_at_any_depth_of_the_stack() -> None:
     deeper(500)
 
 
-def test_a_command_that_nests_deeper_is_an_invalid_payload() -> None:
+def test_deeply_nested_command_is_refused() -> None:
     for levels in (MAX_NESTING, MAX_ENVELOPE_NESTING - 2):
         verdict, events = noted(levels)
         assert (verdict.reason, events) == ("INVALID_PAYLOAD", [])
@@ -85,7 +85,7 @@ def test_a_command_that_nests_deeper_is_an_invalid_payload() -> None:
 
 
 @pytest.mark.pins("bad-input")
-def test_what_a_command_is_does_not_depend_on_the_readers_stack() -> None:
+def test_readers_stack_does_not_matter() -> None:
     def reason(levels: int, deeper: int) -> str | None:
         if deeper:
             return reason(levels, deeper - 1)
@@ -103,7 +103,7 @@ def test_what_a_command_is_does_not_depend_on_the_readers_stack() -> None:
     assert reason(600, 0) == "INVALID_ENVELOPE"
 
 
-def test_an_event_that_nests_deeper_is_the_handlers_error() -> None:
+def test_deeply_nested_event_is_refused() -> None:
     verdict, events = noted(MAX_NESTING - 5, boxes=5)
     assert (verdict.reason, events) == ("HANDLER_ERROR", [])
 
@@ -116,7 +116,7 @@ class Grown(cqrs.Event):
     tree: Tree
 
 
-def test_types_that_contain_themselves_may_nest_and_others_not() -> None:
+def test_only_recursive_types_may_nest() -> None:
     def grow(command: counter.Increment, tree: Tree) -> list[Grown]:
         return [Grown(tree)]
 
@@ -141,7 +141,7 @@ def test_brackets_in_strings_do_not_count(value: Any) -> None:
 
 @pytest.mark.pins("bad-input")
 @pytest.mark.parametrize("end", [b"", b"\\"])
-def test_a_string_that_is_never_closed_takes_no_time_by_its_square(end: bytes) -> None:
+def test_unclosed_string_takes_linear_time(end: bytes) -> None:
     value = b'{"a":[' + b"[]," * 300 + b'"' + b'\\"' * 500_000 + end  # that would be an hour
     check_nesting(value)
     with pytest.raises(Refused):

@@ -6,12 +6,12 @@ from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
 
 
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
-def test_what_is_written_is_read_as_the_same_moment(milliseconds: int) -> None:
+def test_timestamp_is_read_back(milliseconds: int) -> None:
     assert parse_timestamp(rfc3339(milliseconds)) == milliseconds
 
 
 @given(st.integers(0, 253_402_300_799_999), st.integers(0, 253_402_300_799_999))
-def test_texts_sort_as_moments_do(one: int, other: int) -> None:
+def test_texts_sort_as_timestamps_do(one: int, other: int) -> None:
     assert (rfc3339(one) < rfc3339(other)) == (one < other)
 
 
@@ -23,7 +23,7 @@ def test_texts_sort_as_moments_do(one: int, other: int) -> None:
         ("1970-01-01 00:00:00.0019z", 1),
     ],
 )
-def test_rfc_3339_is_read_and_rounded_down(text: str, milliseconds: int) -> None:
+def test_rfc_3339_is_rounded_down(text: str, milliseconds: int) -> None:
     assert parse_timestamp(text) == milliseconds
 
 
@@ -37,5 +37,5 @@ def test_anything_else_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("milliseconds", [2**62, -(2**62)])
-def test_what_no_calendar_can_say_becomes_the_epoch(milliseconds: int) -> None:
+def test_timestamp_beyond_calendars_becomes_the_epoch(milliseconds: int) -> None:
     assert rfc3339(milliseconds) == "1970-01-01T00:00:00.000Z"

@@ -57,12 +57,12 @@ anything = commands(aggregate)
 
 
 @given(anything)
-def test_what_is_drawn_could_have_come_over_the_wire(command: cqrs.Command) -> None:
+def test_drawn_commands_survive_the_wire(command: cqrs.Command) -> None:
     decode = aggregate.decode_command[f"everything.{type(command).__name__}"]
     assert decode(encode_json(command)) == command
 
 
-def test_fields_with_a_default_are_drawn_too() -> None:
+def test_fields_with_defaults_are_drawn() -> None:
     assert find(anything, lambda c: isinstance(c, Everything) and c.count != 1)
 
 

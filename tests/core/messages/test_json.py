@@ -7,10 +7,10 @@ from cqrs_cli.core.messages.json import encode_json
 
 
 @given(st.dictionaries(st.text(), st.integers(0, 9)))
-def test_a_mapping_is_written_in_one_order(members: dict[str, int]) -> None:
+def test_mappings_have_one_order(members: dict[str, int]) -> None:
     backwards = dict(reversed(members.items()))
     assert encode_json(members) == encode_json(backwards)
 
 
-def test_a_set_is_written_in_one_order_under_any_hash_seed() -> None:
+def test_sets_have_one_order() -> None:
     assert encode_json({"one", "two", "three", "four"}) == b'["four","one","three","two"]'

@@ -1,0 +1,148 @@
+"""An aggregate for tests of deciding, its commands as records, and a partition in memory."""
+
+import json
+from asyncio import CancelledError
+from collections.abc import Iterator
+from typing import Any
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.context import Context, Decisions, OutputRecord
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import DedupEntry
+
+WINDOW = 1000
+
+
+class Add(cqrs.Command):
+    n: int
+
+
+class Crash(cqrs.Command):
+    how: str
+
+    def __post_init__(self) -> None:
+        if self.how == "undone":
+            raise LookupError(self.how)
+
+
+class Mute(Exception):
+    """An exception that cannot be put into words."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+class Added(cqrs.Event):
+    n: int
+
+
+class Tally(cqrs.State):
+    total: int = 0
+
+
+def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
+    match command:
+        case Add(n) if n < 0:
+            raise cqrs.Rejected("only up", code="NEGATIVE")
+        case Add(n):
+            yield from (Added(1) for _ in range(n))
+        case Crash("raise"):
+            raise RuntimeError("boom")
+        case Crash("exit"):
+            raise SystemExit(0)
+        case Crash("cancel"):
+            raise CancelledError
+        case Crash("mute"):
+            raise Mute
+        case Crash("mumble"):
+            raise cqrs.Rejected(Mute())  # type: ignore[arg-type]
+        case Crash("number"):
+            raise cqrs.Rejected(42)  # type: ignore[arg-type]
+        case Crash("half"):
+            yield Added(0)
+        case Crash("fold"):
+            yield Added(-1)
+        case Crash("endless"):
+            while True:
+                yield Added(0)
+        case Crash("large"):
+            yield Added(int("9" * 4000))
+        case Crash("bytes"):
+            yield b"no event"  # type: ignore[misc]
+        case Crash("nothing"):
+            yield Added(None)  # type: ignore[arg-type]
+
+
+def evolve(tally: Tally, event: Added) -> Tally:
+    if event.n < 0:
+        raise cqrs.Rejected("too late to refuse")
+    if event.n == 0:
+        return Tally(0.5)  # type: ignore[arg-type]
+    return Tally(tally.total + event.n)
+
+
+AGGREGATE = Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
+
+
+def command(
+    kind: str = "Add", data: Any = None, *, id: str = "1", subject: str = "a", **attributes: Any
+) -> bytes:
+    return json.dumps(
+        {
+            "specversion": "1.0",
+            "id": id,
+            "source": "/test",
+            "type": f"tally.{kind}",
+            "subject": subject,
+            "data": {"n": 1} if data is None else data,
+            **attributes,
+        }
+    ).encode()
+
+
+def record(offset: int, value: bytes | None, key: bytes | None = b"a", timestamp: int = 5000) -> Record:
+    return Record(offset, timestamp, key, value, list(HEADERS))
+
+
+class Partition:
+    """A partition in memory: feeds batches and keeps what they come to."""
+
+    def __init__(self, **context: Any) -> None:
+        self.states: dict[str, Folded] = {}
+        self.remembered: dict[tuple[str, str], DedupEntry] = {}
+        self.clock = 0
+        self.context = context
+        self.events: list[OutputRecord] = []
+        self.outcomes: list[OutputRecord] = []
+        self.dead_letters: list[Any] = []
+
+    def feed(self, *records: Record) -> Decisions:
+        context = Context(
+            3,
+            self.states.get,
+            lambda subject, id: self.remembered.get((subject, id)),
+            lambda: 6000,
+            window=WINDOW,
+            clock=self.clock,
+            topic="tally.commands",
+            **self.context,
+        )
+        done = decide_batch(AGGREGATE, records, context)
+        self.states |= done.states
+        self.remembered |= done.remembered
+        self.clock = done.clock
+        self.events += done.events
+        self.outcomes += done.outcomes
+        self.dead_letters += done.dead_letters
+        return done
+
+    def last(self) -> dict[str, Any]:
+        return dict(json.loads(self.outcomes[-1][0]))
+
+    def verdict(self, *records: Record) -> dict[str, Any]:
+        self.feed(*records)
+        return dict(self.last()["data"])

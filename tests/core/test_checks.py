@@ -1,0 +1,105 @@
+"""The checks of a command: each gives its reason, and the first that refuses counts."""
+
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+from tests.core.tally import Partition, command, record
+
+
+def reason(value: bytes | None, key: bytes | None = b"a", **context: Any) -> str:
+    verdict = Partition(**context).verdict(record(0, value, key))
+    assert verdict["status"] in ("failed", "rejected")
+    return str(verdict["reason"])
+
+
+@pytest.mark.pins("bad-input")
+@pytest.mark.parametrize(
+    ("value", "key", "expected"),
+    [
+        (command(), None, "KEY_MISSING"),
+        (command(), b"", "KEY_MISSING"),
+        (None, b"a", "INVALID_ENVELOPE"),
+        (b"\xff\xfe", b"a", "INVALID_ENVELOPE"),
+        (b"[" * 100_000, b"a", "INVALID_ENVELOPE"),
+        (b'{"data":NaN}', b"a", "INVALID_ENVELOPE"),
+        (command(id=""), b"a", "INVALID_ENVELOPE"),
+        (command(id="x" * 1025), b"a", "INVALID_ENVELOPE"),
+        (command(id="ä" * 600), b"a", "INVALID_ENVELOPE"),
+        (command(data_base64="AA=="), b"a", "INVALID_ENVELOPE"),
+        (command(expirytime="tomorrow"), b"a", "INVALID_ENVELOPE"),
+        (command(), b"b", "KEY_MISMATCH"),
+        (command(), b"\xff", "KEY_MISMATCH"),
+        (command("Nope"), b"a", "UNKNOWN_TYPE"),
+        (command(data={"n": 1, "m": 2}), b"a", "INVALID_PAYLOAD"),
+        (command(data={"n": "1"}), b"a", "INVALID_PAYLOAD"),
+        (command(data={}), b"a", "INVALID_PAYLOAD"),
+        (command(expectedversion="07"), b"a", "INVALID_EXPECTED_VERSION"),
+        (command(expectedversion="+7"), b"a", "INVALID_EXPECTED_VERSION"),
+        (command(expectedversion=""), b"a", "INVALID_EXPECTED_VERSION"),
+        (command(expectedversion=-1), b"a", "INVALID_EXPECTED_VERSION"),
+        (command(expectedversion=7.0), b"a", "INVALID_EXPECTED_VERSION"),
+        (command(expectedversion=True), b"a", "INVALID_EXPECTED_VERSION"),
+        (command(expectedversion=2**63), b"a", "INVALID_EXPECTED_VERSION"),
+        (command(expectedversion=[1]), b"a", "INVALID_EXPECTED_VERSION"),
+        (command("Crash", {"how": "raise"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "exit"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "cancel"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "mute"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "fold"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "half"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "mumble"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "number"}), b"a", "BUSINESS_RULE"),
+        (command("Crash", {"how": "undone"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "bytes"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "nothing"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "endless"}), b"a", "TOO_LARGE"),
+        (command(data={"n": 10_001}), b"a", "TOO_LARGE"),
+        (command(expirytime="1970-01-01T00:00:05Z"), b"a", "EXPIRED"),
+        (command(expectedversion="exists"), b"a", "NOT_FOUND"),
+        (command(expectedversion=1), b"a", "VERSION_CONFLICT"),
+        (command(data={"n": -1}), b"a", "BUSINESS_RULE"),
+    ],
+)
+def test_wrong_command_has_its_reason(value: bytes | None, key: bytes | None, expected: str) -> None:
+    assert reason(value, key) == expected
+
+
+def test_event_too_large_is_refused() -> None:
+    assert reason(command("Crash", {"how": "large"}), max_event_bytes=3000) == "TOO_LARGE"
+
+
+def test_key_must_hash_to_the_partition() -> None:
+    assert reason(command(), partition_of=lambda key: 1) == "WRONG_PARTITION"
+
+
+def test_null_expects_no_version() -> None:
+    verdict = Partition().verdict(record(0, command(expectedversion=None)))
+    assert verdict["status"] == "accepted" and "expected" not in verdict
+
+
+#: Per check of docs/messages.md: how a command that it refuses differs, and the reason.
+REFUSED: dict[int, tuple[dict[str, Any], str]] = {
+    1: ({"key": None}, "KEY_MISSING"),
+    2: ({"source": ""}, "INVALID_ENVELOPE"),
+    3: ({"key": b"b"}, "KEY_MISMATCH"),
+    4: ({"home": 9}, "WRONG_PARTITION"),
+    5: ({"id": "used"}, "ID_REUSED"),
+    6: ({"kind": "Nope"}, "UNKNOWN_TYPE"),
+    7: ({"data": {"m": 1}}, "INVALID_PAYLOAD"),
+    8: ({"expectedversion": "07"}, "INVALID_EXPECTED_VERSION"),
+    9: ({"expirytime": "1970-01-01T00:00:05Z"}, "EXPIRED"),
+    10: ({"expectedversion": "exists"}, "NOT_FOUND"),
+    11: ({"data": {"n": -1}}, "BUSINESS_RULE"),
+}
+
+
+@pytest.mark.parametrize(("first", "second"), list(combinations(REFUSED, 2)))
+def test_first_check_gives_the_reason(first: int, second: int) -> None:
+    members = {"key": b"a", "home": 3, **REFUSED[second][0], **REFUSED[first][0]}
+    key, home = members.pop("key"), members.pop("home")
+    partition = Partition(partition_of=lambda key: 3)
+    partition.feed(record(0, command(id="used", data={"n": 0})))
+    partition.context = {"partition_of": lambda key: home}
+    assert partition.verdict(record(1, command(**members), key))["reason"] == REFUSED[first][1]
