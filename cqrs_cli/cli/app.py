@@ -7,7 +7,7 @@ from typer.models import OptionInfo
 
 from cqrs_cli.version import __version__
 
-#: Where a command appears in `cqrs --help`.
+#: Command → its panel in `cqrs --help`.
 PANELS = {
     "new": "Begin",
     "demo": "Begin",
@@ -31,7 +31,7 @@ Data goes to stdout, everything else to stderr; -o json makes it JSON. Exit code
 
 
 def group(name: str, help: str) -> typer.Typer:
-    """A new group of commands. Called bare it prints its help and ends with 0."""
+    """A new group of commands. Called without a command it prints its help and ends with 0."""
     made = typer.Typer(
         name=name,
         help=help,

@@ -36,7 +36,7 @@ def command(
 
     def register(function: Function) -> Function:
         spelled = name or function.__name__.replace("_", "-")
-        panel = PANELS.get(spelled) if app is root else None  # `cqrs kafka status` is no `cqrs status`
+        panel = PANELS.get(spelled) if app is root else None  # `cqrs kafka status` is not `cqrs status`
         described = _unwrapped(function.__doc__)
         app.command(spelled, help=described, epilog=_epilog(examples), rich_help_panel=panel)(_read(function))
         return function
@@ -45,7 +45,7 @@ def command(
 
 
 def _epilog(examples: Sequence[str]) -> str:
-    """Typer takes square brackets for markup."""
+    """The examples as an epilog. Square brackets are escaped: Typer takes them for markup."""
     return "\n".join(["Examples:", *(example.replace("[", "\\[") for example in examples)])
 
 
@@ -55,7 +55,7 @@ def _unwrapped(docstring: str | None) -> str:
 
 
 def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
-    """What Typer calls: the function's own parameters and the common ones in, a `Call` out."""
+    """The function that Typer calls: it takes the command's own options and the common ones, and returns a `Call`."""
     _, *own = inspect.signature(function, eval_str=True).parameters.values()
 
     def read(
@@ -85,7 +85,7 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
 
 
 def _named(parameter: inspect.Parameter) -> inspect.Parameter:
-    """The parameter, by name only; a flag without the `<bool>` that Typer would show in the help."""
+    """The parameter as keyword-only. A flag loses the `<bool>` that Typer would show in the help."""
     for option in getattr(parameter.annotation, "__metadata__", ()):
         if isinstance(option, OptionInfo) and parameter.annotation.__origin__ is bool:
             option.metavar = ""

@@ -1,4 +1,4 @@
-"""The context of a call: settings, what they lead to, and where output goes."""
+"""The context of a call: its settings, the cluster they name, and its output."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Cli(Printer):
-    """One call of the command line: settings, what they lead to, and where output goes."""
+    """One call of the command line: its settings, the cluster they name, and its output."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Cli(Printer):
     def connection(self, start: bool = True) -> "Connection":
         """The configured broker, or the embedded one, which `start` starts when it is down.
 
-        Raises `ConfigurationError` for client properties that cannot be used, before any of them is.
+        Raises `ConfigurationError` for client properties that cannot be used, before it connects.
         """
         from cqrs_cli.kafka.connection.connection import Connection
 
@@ -63,7 +63,7 @@ class Cli(Printer):
         return running.bootstrap_server
 
     def broker(self) -> "Broker":
-        """The embedded broker, started when it is down; the one download shows how far it is."""
+        """The embedded broker, started when it is down. Only the first start downloads it, and shows how far it is."""
         from cqrs_cli.kafka.embedded import broker as embedded
 
         running = embedded.broker_status(self.settings.root)
@@ -87,7 +87,7 @@ class Cli(Printer):
         return registry.names(self.settings.aggregates, self.settings.root)
 
     def chosen(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
-        """The aggregates of these names, without names all of the project's; raises `UsageError` if there are none."""
+        """The aggregates with these names, all if no name is given; raises `UsageError` if the project has none."""
         names = names or self.aggregate_names()
         if not names:
             place = self.settings.root / self.settings.aggregates.replace(".", "/")
@@ -95,11 +95,11 @@ class Cli(Printer):
         return {name: self.aggregate(name) for name in names}
 
     def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
-        """As `Printer.failure`; a command that the hint names is one of this call's cluster."""
+        """As `Printer.failure`. A command in the hint gets the flags that choose this call's cluster."""
         super().failure(type(error)(error.message, self.with_flags(error.hint), error.more), cause)
 
     def with_flags(self, hint: str) -> str:
-        """A hint whose command, behind a colon, has the flags that say which cluster and topics this call was about."""
+        """The hint; the command after its colon gets the flags that choose this call's cluster and topics."""
         return with_flags(hint, self.flags)
 
     def topics(self, name: str) -> "Topics":
@@ -111,7 +111,7 @@ class Cli(Printer):
 
 @dataclass(frozen=True)
 class Call:
-    """A command line that has been read: what to call with what. Nothing has happened yet."""
+    """A command line that has been read: a function and its arguments. Nothing has run yet."""
 
     cli: Cli
     function: Callable[..., int | None]

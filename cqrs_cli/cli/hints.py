@@ -1,10 +1,10 @@
-"""Commands in hints, made ones of the call that they are given after."""
+"""Adds the flags of a call to the commands that its hints name."""
 
 import re
 import shlex
 from collections.abc import Mapping
 
-#: The flags that say which cluster and topics a call is about, by setting.
+#: Setting → flag, for the settings that choose the cluster and the topics.
 _PLACE = {
     "bootstrap_server": "-b",
     "command_config": "--command-config",
@@ -12,12 +12,12 @@ _PLACE = {
     "topic_prefix": "--topic-prefix",
 }
 
-#: A command in a hint: `create it: cqrs init`. The embedded broker's take no flags.
+#: A command in a hint: `create it: cqrs init`. Commands of the embedded broker take no such flags.
 _NAMED = re.compile(r": cqrs (?:init|run|tail|show|replay|verify|status|doctor)\b")
 
 
 def with_flags(hint: str, flags: Mapping[str, object]) -> str:
-    """A hint whose command, behind a colon, has those of the flags that say which cluster and topics it is about."""
+    """The hint; the command after its colon gets those of the flags that choose the cluster and the topics."""
     given = "".join(
         f" {flag} {shlex.quote(str(value))}"
         for name, flag in _PLACE.items()

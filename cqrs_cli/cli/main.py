@@ -81,7 +81,7 @@ def load_commands() -> None:
 
 
 def parse(arguments: Sequence[str]) -> Call | int:
-    """What a command line asks for; an exit status if that is done (help, version). Raises `UsageError`."""
+    """The call that a command line asks for; an exit status if it is done (help, version). Raises `UsageError`."""
     load_commands()
     root = typer.main.get_command(app)
     try:
@@ -100,13 +100,13 @@ def _usage_error(error: typer.TyperException) -> UsageError:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Whether errors of a command line that cannot be read are to be JSON."""
+    """Tell if an error is to be JSON where the command line itself cannot be read."""
     return _JSON.search(" ".join(arguments)) is not None
 
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """SIGTERM raises `Terminated` meanwhile. Only a main thread may say so; in others nothing changes."""
+    """Within the block SIGTERM raises `Terminated`. Only the main thread can set this; elsewhere nothing changes."""
 
     def terminate(number: int, frame: FrameType | None) -> None:
         raise Terminated

@@ -12,6 +12,7 @@ from cqrs_cli.cli.app import version_option
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.errors import UsageError
 
+#: The panel of the options that every command takes.
 COMMON = "Common options"
 BootstrapServer = Annotated[
     str | None,
@@ -61,7 +62,7 @@ def complete_aggregate(incomplete: str) -> list[str]:
     """Shell completion: the project's aggregates; silence rather than an error in the middle of a line."""
     try:
         return [name for name in Cli().aggregate_names() if name.startswith(incomplete)]
-    except Exception:  # whatever is wrong will be said when the command runs
+    except Exception:  # the command itself reports it when it runs
         return []
 
 
@@ -80,7 +81,7 @@ Conf = Annotated[
     list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark property; repeatable.")
 ]
 
-#: What Spark itself hides: the default of its `spark.redaction.regex`.
+#: Names of the properties that Spark itself hides: the default of its `spark.redaction.regex`.
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
@@ -99,7 +100,7 @@ def spark_properties(conf: Iterable[str]) -> dict[str, str]:
 
 
 def duration(flag: str, text: str) -> timedelta:
-    """What a flag says, like `30s`; raises `UsageError`."""
+    """The duration that a flag was given, like `30s`; raises `UsageError`."""
     from cqrs_cli.settings.durations import parse_duration
 
     try:

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     Document = Mapping[str, Any] | msgspec.Raw
     Text = RenderableType | Callable[[], RenderableType]
 
-#: Columns when nobody looks: tables in a pipe or a file are not squeezed to 80.
+#: Columns where stdout is not a terminal: tables in a pipe or a file are not squeezed to 80.
 WIDE = 240
 
 
 class Printer:
-    """What a command says, in one of two forms: text, or JSON documents of one line each."""
+    """Prints in one of two forms: text, or JSON documents of one line each."""
 
     def __init__(self, output: Literal["text", "json"] = "text", quiet: bool = False) -> None:
         self.output = output
@@ -36,7 +36,7 @@ class Printer:
         self.row(document, text)
 
     def row(self, document: "Document", text: "Text") -> None:
-        """One of many: a JSON Line, or a line of text."""
+        """One result of many: a JSON Line, or a line of text."""
         if self.output == "json":
             self.line(json_line(document))
             return
@@ -54,17 +54,17 @@ class Printer:
             self.flush()
 
     def flush(self) -> None:
-        """Hand what was printed to whoever reads it."""
+        """Hand on everything printed so far."""
         sys.stdout.flush()
 
     def note(self, text: str) -> None:
-        """Something worth knowing that is no data: a line on stderr."""
+        """A line on stderr: worth knowing, but not data."""
         if not self.quiet:
             print(text, file=sys.stderr, flush=True)
 
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:
-        """While something takes time: a spinner on a terminal, else one line. Yields a setter of the text."""
+        """Show a spinner during the block, off a terminal one line. Yields a function that changes the text."""
         if self.quiet:
             yield lambda text: None
         elif not sys.stderr.isatty():
@@ -107,7 +107,7 @@ class Printer:
 
 
 def json_line(document: object) -> bytes:
-    """One line of JSON; what JSON has no word for (paths, say) becomes its text."""
+    """One line of JSON. A value that JSON cannot hold (a path, say) becomes its text."""
     return msgspec.json.encode(document, enc_hook=str)
 
 

@@ -17,7 +17,7 @@ from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import UsageError
 
-#: Who the commands come from, as their `source`.
+#: The `source` of commands that name none.
 SOURCE = "/cqrs/send"
 
 #: `amount=100` or `amount:=100`.
@@ -163,7 +163,7 @@ class _Line(Struct, gc=False):
     specversion: str | UnsetType = UNSET
 
 
-#: What an owner reads; every other attribute is somebody's extension.
+#: The attributes that an owner reads; every other one is an extension.
 _ATTRIBUTES = [field.name for field in msgspec.structs.fields(CommandEnvelope)]
 
 #: Losing one of these changes what is decided: no extension may begin as they do.
@@ -183,9 +183,9 @@ _read_names = msgspec.json.Decoder(dict[str, Raw]).decode
 def complete_line(line: bytes) -> Composed:
     """A line of JSON as a command: it stays byte for byte, a missing id, source or specversion is put in front.
 
-    Only what sending needs is read: whether the rest makes sense is decided, and answered, by the owner. Raises
-    `ValueError` for a line that is no JSON object with a `type` like `bank_account.Deposit` and a `subject`, and for
-    an attribute that is nearly a known one: taken for an extension, it would be dropped in silence.
+    Only what sending needs is read: the owner judges the rest. Raises `ValueError` for a line that is not
+    a JSON object with a `type` like `bank_account.Deposit` and a `subject`, and for an attribute that is nearly a known
+    one: taken for an extension, it would be dropped in silence.
     """
     try:
         read = _read(line)
@@ -214,7 +214,7 @@ def _read(line: bytes) -> _Line:
     try:
         return _read_known(line)
     except msgspec.ValidationError:
-        read = _read_line(line)  # raises what is wrong, unless that is an unknown attribute
+        read = _read_line(line)  # raises, unless an unknown attribute was all that was wrong
     for name in _read_names(line):
         if name not in _ATTRIBUTES and (meant := _meant(name)) is not None:
             raise ValueError(f"attribute {name[:60]} is not known; did you mean {meant}?")

@@ -14,7 +14,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 
-#: Whether an aggregate at this point still belongs to what was asked for.
+#: Tells if an aggregate at this point is still within the version or time asked for.
 Within = Callable[[Folded], bool]
 
 

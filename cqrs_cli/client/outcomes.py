@@ -15,7 +15,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class ReceivedOutcome(NamedTuple):
-    """An outcome of ours: as it was read, and its bytes."""
+    """An outcome of a command that we sent: decoded, and its bytes."""
 
     read: OutcomeEnvelope
     value: bytes
@@ -70,7 +70,7 @@ class OutcomeWaiter:
         self._sender.send(topics.commands, key, value, reported)
 
     def arrived(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
-        """Outcomes of ours that have come, waiting at most `timeout` seconds for the first record."""
+        """The outcomes of our commands that have arrived; waits at most `timeout` seconds for the first record."""
         for message in self._poll(timeout):
             error = message.error()
             if error is None:
@@ -104,7 +104,7 @@ class OutcomeWaiter:
             _, end = readers.watermarks(self._reader, topic, partition)
             self._reader.incremental_assign([TopicPartition(topic, partition, end)])
         except readers.MissingError:
-            # This knows better whether it is missing or hidden from us.
+            # Raises what it is: a missing topic, or one that we may not see.
             readers.partitions(self._connection, topic)
             raise
         except KafkaException as error:
@@ -122,7 +122,7 @@ class OutcomeWaiter:
         try:
             read = read_outcome(value)
         except ValueError:
-            return  # whatever that is, it is no answer to us
+            return  # not an outcome, so not an answer to us
         place = message.topic() or "", read.data.partition, read.data.offset
         if (number := self._waiting.pop(place, None)) is not None:
             self._met.append(ReceivedOutcome(read, value))
@@ -131,12 +131,12 @@ class OutcomeWaiter:
             self._early[place] = ReceivedOutcome(read, value)
 
     def _is_unreported(self) -> bool:
-        """Whether a command is on its way whose place is not known yet."""
+        """True while the place of a sent command is not known yet."""
         return len(self._open) > len(self._waiting)
 
 
 def is_refused(outcome: OutcomeEnvelope) -> bool:
-    """Whether the command was decided otherwise than wished: not accepted, unchanged, or a duplicate of those."""
+    """True unless the command was accepted, unchanged, or a duplicate of one that was."""
     verdict = outcome.data
     status = verdict.original.status if verdict.status == "duplicate" and verdict.original else verdict.status
     return status not in ("accepted", "unchanged")

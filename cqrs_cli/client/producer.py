@@ -30,9 +30,9 @@ _POLL_EVERY = 1000
 
 
 class CommandProducer:
-    """Use as a context manager. Whatever fails ends the sending: `delivered` says how many commands are in the log.
+    """Sends commands. Use as a context manager. The first failure ends it: `delivered` counts the commands in the log.
 
-    `bulk` is for many commands; with `reports=False` only failures are heard of, which is a fifth faster.
+    `bulk` is for many commands; with `reports=False` only failures are reported, which is a fifth faster.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class CommandProducer:
         return len(found.partitions)
 
     def partition_of(self, topic: str, key: bytes) -> int:
-        """Where `send` puts this key."""
+        """The partition that `send` gives this key."""
         return target(self._partitioner, key, self.partitions(topic))
 
     def send(self, topic: str, key: bytes, value: bytes, delivered: Delivered | None = None) -> None:
@@ -105,12 +105,12 @@ class CommandProducer:
             self.poll()
 
     def poll(self) -> None:
-        """Hear what was delivered meanwhile; raises `CqrsError` for what failed."""
+        """Take in the delivery reports so far; raises `CqrsError` for a command that failed."""
         self._producer.poll(0)
         self._check()
 
     def flush(self) -> None:
-        """Wait until all is delivered; raises `CqrsError` for what failed."""
+        """Wait until all is delivered; raises `CqrsError` for a command that failed."""
         while self._flush():
             self._check()
         self._check()
@@ -125,7 +125,7 @@ class CommandProducer:
         """Wait a little, so that Ctrl-C gets through; how many are still on their way."""
         try:
             return self._producer.flush(0.2)
-        except SystemError as error:  # what the binding makes of a Ctrl-C that meets a delivery report
+        except SystemError as error:  # the binding raises this for a Ctrl-C during a delivery report
             raise KeyboardInterrupt from error
 
     def _reporter(self, delivered: Delivered) -> Callable[[KafkaError | None, Message], None]:

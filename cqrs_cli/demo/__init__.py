@@ -1,1 +1,1 @@
-"""What `cqrs demo` plays: a bank's commands, decided on Spark against a real Kafka, in a project of its own."""
+"""The play of `cqrs demo`: a bank's commands, decided on Spark against a real Kafka, in a project of its own."""

@@ -31,14 +31,14 @@ Place = tuple[int, int]  # partition and offset of a command
 
 
 class StepOutcome(NamedTuple):
-    """A step of the story, and what was decided."""
+    """A step of the story, and the verdict on it."""
 
     step: Step
     verdict: Verdict
 
     @property
     def ending(self) -> str:
-        """What became of it, in the words of `Step.ends`."""
+        """How the step ended, in the words of `Step.ends`."""
         return self.verdict.code or self.verdict.reason or self.verdict.status
 
 
@@ -50,23 +50,23 @@ class Tally(NamedTuple):
 
 
 class Performance(NamedTuple):
-    """All that came of it."""
+    """The results of one performance."""
 
     decided: Snapshot
-    told: list[StepOutcome]
+    outcomes: list[StepOutcome]
     accounts: dict[str, AggregateHistory]
     live: Tally
     replayed: Tally
 
     @property
     def surprises(self) -> list[str]:
-        """What is not as it should be, in words."""
-        told = [
-            f"{told.step.says!r} ended with {told.ending}, not {told.step.ends}"
-            for told in self.told
-            if told.ending != told.step.ends
+        """One sentence for each result that the story does not expect."""
+        found = [
+            f"{outcome.step.says!r} ended with {outcome.ending}, not {outcome.step.ends}"
+            for outcome in self.outcomes
+            if outcome.ending != outcome.step.ends
         ]
-        return told if self.live == self.replayed else [*told, "the replay differs from the live state"]
+        return found if self.live == self.replayed else [*found, "the replay differs from the live state"]
 
 
 class Play:
@@ -96,22 +96,22 @@ class Play:
         self._places.append((partition, offset))
 
     def decide(self, context: "SparkContext") -> Snapshot:
-        """What `cqrs run --once` does: decide what is there now."""
+        """Decide the commands that are there now, as `cqrs run --once` does."""
         plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate}, once=True)
         return run_owners(context, plan, min(len(plan.partitions()), slots(context)), _ignore, _ignore)
 
-    def told(self) -> list[StepOutcome]:
+    def outcomes(self) -> list[StepOutcome]:
         """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""
-        outcomes = self._outcomes()
+        verdicts = self._verdicts()
         for step, place in zip(self.story, self._places, strict=True):
-            if place not in outcomes:
+            if place not in verdicts:
                 raise CqrsError(f"no outcome for {step.says!r}", "cqrs doctor looks for the cause")
         return [
-            StepOutcome(step, outcomes[place]) for step, place in zip(self.story, self._places, strict=True)
+            StepOutcome(step, verdicts[place]) for step, place in zip(self.story, self._places, strict=True)
         ]
 
-    def _outcomes(self) -> dict[Place, Verdict]:
-        """Those written since the story was sent, by the place of their command."""
+    def _verdicts(self) -> dict[Place, Verdict]:
+        """The verdicts written since the story was sent, by the place of their command."""
         verdicts = [
             read_outcome(record.value).data
             for partition, end in self._ends().items()
@@ -128,7 +128,7 @@ class Play:
         return {number: end for number, (_, end) in bounds(self.connection, topic, numbers).items()}
 
     def account(self, account: str) -> AggregateHistory:
-        """What `cqrs show` shows: an account as its events tell it."""
+        """An account as its events tell it, folded as `cqrs show` does."""
         key = account.encode()
         places = history.find_ranges(self.connection, self.topics.events, key, self.settings.partitioner)
         records = history.read_records(self.connection, key, places)

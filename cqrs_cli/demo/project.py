@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 AGGREGATE = "bank_account"
 
-#: On a broker that is not its own the demo keeps to topics of its own.
+#: Prefix of the demo's topics on a broker that is not its own.
 PREFIX = "demo."
 
-#: How long a second demo waits for the first one in the same folder, in seconds.
+#: Seconds that a second demo waits for the first one in the same folder.
 LOCK_SECONDS = 180.0
 
 _ABOUT = "# Written by cqrs demo, each time it runs. Look around here with cqrs show, tail, status.\n"
 
 
 def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
-    """The demo's settings: only where it lies is the user's, and the broker if the call itself names one.
+    """The demo's settings. The user's settings give its folder, and the broker if the call itself names one.
 
-    A broker named by the environment or a file is left alone: what is in use there is not for a demo to touch.
+    A broker named by the environment or a file is left alone: a demo must not touch topics in use.
     """
     from cqrs_cli.settings.settings import Settings
 
@@ -43,7 +43,7 @@ def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
 
 
 def write_project(settings: "Settings") -> None:
-    """Write the project: its aggregate and its cqrs.toml. Raises `ConfigurationError` where that cannot be."""
+    """Write the project: its aggregate and its cqrs.toml. Raises `ConfigurationError` where it cannot."""
     package = settings.root / "aggregates"
     try:
         package.mkdir(parents=True, exist_ok=True)

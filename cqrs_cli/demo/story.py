@@ -1,4 +1,4 @@
-"""The story that `cqrs demo` tells: what is sent, in order, and what must become of it."""
+"""The story that `cqrs demo` tells: the commands in order, and how each must end."""
 
 from dataclasses import dataclass
 

@@ -35,7 +35,7 @@ def warn(name: str, detail: str, hint: str) -> Check:
 
 
 def fail(name: str, error: CqrsError) -> Check:
-    """Something will end with this error. Its hint leads on, not back to here."""
+    """A command would end with this error. A hint that leads back to `cqrs doctor` is left out."""
     hint = _BACK.sub("", error.hint)
     if error.hint and not hint:
         hint = "the log of the broker may say why"

@@ -14,12 +14,12 @@ from cqrs_cli.kafka.topics.acls import Role, needs
 from cqrs_cli.kafka.topics.checks import TopicInfo, missing_topics, mistakes
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 
-#: Judged unless somebody says which.
+#: The roles that are judged when none is named.
 DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
 
 
 def check_embedded(root: Path) -> Iterator[Check]:
-    """Whether the project's own broker runs. It is not started."""
+    """Check the project's own broker. It is not started."""
     from cqrs_cli.kafka.embedded import broker as embedded
 
     broker = embedded.broker_status(root)
@@ -39,7 +39,7 @@ def check_cluster(
     window: timedelta,
     roles: Sequence[Role] = DEFAULT_ROLES,
 ) -> Iterator[Check]:
-    """Everything about the cluster behind `connection` and the topics of these aggregates, as far as the roles go."""
+    """Check the cluster behind `connection` and the topics of these aggregates, as far as the roles need them."""
     with Admin(connection) as admin:
         brokers = admin.broker_count()
         said = f"Kafka {admin.broker_version()} at {connection.bootstrap_server}, {brokers} broker"
@@ -48,7 +48,7 @@ def check_cluster(
         found: dict[str, TopicInfo] = {}
         for topics in (
             aggregates if set(roles) != {"send"} else ()
-        ):  # who only sends may not look at all of them
+        ):  # a client that only sends may not see all of them
             yield from examined("topics", partial(_topics, admin, topics, window, brokers, found))
         if "run" in roles:
             yield from examined("transactions", lambda: _transactions(admin, found))
@@ -56,7 +56,7 @@ def check_cluster(
 
 
 def _data_path(connection: Connection) -> Iterable[Check]:
-    """librdkafka speaks its own dialect of the same properties: it must get through as well."""
+    """Check that librdkafka, too, gets through: it has names of its own for the same properties."""
     from confluent_kafka import libversion
 
     from cqrs_cli.kafka.clients import consumer, described
@@ -72,7 +72,7 @@ def _data_path(connection: Connection) -> Iterable[Check]:
 def _topics(
     admin: Admin, topics: Topics, window: timedelta, brokers: int, found: dict[str, TopicInfo]
 ) -> Iterator[Check]:
-    """One aggregate's topics; adds those there are to `found`."""
+    """Check one aggregate's topics; adds those that exist to `found`."""
     there = find_topics(admin, topics)
     found |= {topics.name(kind): info for kind, info in there.items()}
     wrong = mistakes(topics, there, TopicPlan(dedup_window=window))
@@ -117,7 +117,7 @@ def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
 
 
 def _acls(admin: Admin, aggregates: Sequence[Topics], roles: Sequence[Role]) -> Iterator[Check]:
-    """Whether the cluster's authorizer, if there is one, allows what the roles need."""
+    """Check that the cluster's authorizer, if there is one, allows what the roles need."""
     lacking = {
         role: admin.missing_acls(need for topics in aggregates for need in needs(role, topics))
         for role in roles

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 LEAST_SPARK = (4, 1)
 LITTLE_ROOM = 1 << 30  # bytes
 
-#: Variables that are no settings.
+#: Environment variables that are not settings.
 _OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
 
 
 def check_java() -> Iterator[Check]:
-    """Which Java there is, and whether Spark can run on it."""
+    """Check that Spark can run on the Java that is here."""
     from cqrs_cli.system import java
 
     found = java.find_java()
@@ -37,12 +37,12 @@ def check_java() -> Iterator[Check]:
 
 
 def check_python() -> Iterator[Check]:
-    """Which Python this is."""
+    """Name this Python."""
     yield ok("python", f"Python {platform.python_version()} at {sys.executable}")
 
 
 def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
-    """Which PySpark there is, without starting a JVM."""
+    """Check the installed PySpark, without starting a JVM."""
     try:
         import pyspark
     except ImportError as error:
@@ -62,7 +62,7 @@ def check_spark(environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
 
 
 def check_settings(settings: "Settings", environ: Mapping[str, str] = os.environ) -> Iterator[Check]:
-    """Whether the settings hold together with the client properties they name."""
+    """Check the settings together with the client properties they name."""
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.settings.settings import origins
 
@@ -76,11 +76,11 @@ def check_settings(settings: "Settings", environ: Mapping[str, str] = os.environ
         if name.startswith("CQRS_") and name not in known:
             close = difflib.get_close_matches(name, known, 1)
             hint = f"did you mean {close[0]}?" if close else "unset it"
-            yield warn("settings", f"the environment variable {name} is no setting", hint)
+            yield warn("settings", f"the environment variable {name} is not a setting", hint)
 
 
 def check_state(folder: Path) -> Iterator[Check]:
-    """Whether shards can live in `folder`, which need not exist yet."""
+    """Check that shards can live in `folder`, which need not exist yet."""
     from cqrs_cli.state.errors import refuse_network
 
     refuse_network(folder)
@@ -101,7 +101,7 @@ def check_state(folder: Path) -> Iterator[Check]:
 
 
 def check_aggregates(settings: "Settings") -> Iterator[Check]:
-    """Whether the project's aggregates can be loaded."""
+    """Check that the project's aggregates can be loaded."""
     from cqrs_cli import registry
 
     names = registry.names(settings.aggregates, settings.root)

@@ -1,4 +1,4 @@
-"""A project of one's own: an aggregate, its tests, settings and what to do next."""
+"""A new project: an aggregate, its tests, settings and what to do next."""
 
 from importlib.resources import files
 from pathlib import Path
@@ -7,7 +7,7 @@ from string import Template
 from cqrs_cli.errors import ConfigurationError, UsageError
 
 #: Where each file goes, and what it is made from in `project/`; empty where it only marks a package.
-#: They end in .txt so that no tool takes them for code of ours.
+#: The sources end in .txt, so that no tool takes them for code of this package.
 FILES = {
     "README.md": "README.md.txt",
     "cqrs.toml": "cqrs.toml.txt",
@@ -39,7 +39,7 @@ def _require_empty(folder: Path) -> None:
         if any(folder.iterdir()):
             raise UsageError(f"{folder} is not empty", "name a new folder, or an empty one")
     elif folder.exists() or folder.is_symlink():
-        raise UsageError(f"{folder} is no folder", "name a new folder, or an empty one")
+        raise UsageError(f"{folder} is not a folder", "name a new folder, or an empty one")
 
 
 def _write(folder: Path, name: str, source: str) -> Path:

@@ -65,24 +65,24 @@ def _perform(cli: Cli) -> "Performance":
         with cli.working("starting Spark"):
             context = stack.enter_context(project_session(cli.settings, "demo", ""))
         with cli.working("deciding"):
-            decided, told = play.decide(context), play.told()
-        show(f"{len(told)} records were sent to {play.topics.commands}. What became of them:\n")
-        show(outcomes_table(told))
+            decided, outcomes = play.decide(context), play.outcomes()
+        show(f"{len(outcomes)} records were sent to {play.topics.commands}. What became of them:\n")
+        show(outcomes_table(outcomes))
         accounts = {account: play.account(account) for account in play.accounts}
         show("\nThe accounts, as their events tell them:\n")
         show(accounts_table(accounts))
         with cli.working("folding all events again"):
             live, replayed = play.live(), play.replay(context)
         show(comparison_text(live, replayed))
-    return Performance(decided, told, accounts, live, replayed)
+    return Performance(decided, outcomes, accounts, live, replayed)
 
 
 def _hide(_: object) -> None:
-    """What people would see now, programs get at the end."""
+    """Show nothing now: programs get one document at the end."""
 
 
 def _next(settings: "Settings", account: str) -> list[str]:
-    """What to type next, from where the user is."""
+    """The commands to type next, in the user's present folder."""
     environment = os.path.relpath(sys.prefix)
     environment = sys.prefix if environment.startswith("..") else environment
     return [

@@ -1,4 +1,4 @@
-"""`cqrs doctor`: what is there, what is missing, and what to do about it."""
+"""`cqrs doctor`: finds what is missing, and says what to do about it."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -35,8 +35,8 @@ def doctor(
 ) -> int:
     """Check Java, Python, Spark, the broker, topics, transactions and ACLs. Starts and changes nothing.
 
-    What the user is not allowed is a failure, too, where the cluster has an authorizer: of what send and run need, or
-    with --for of that alone; read stands for show, tail, replay, verify and status.
+    Where the cluster has an authorizer, a missing permission is a failure, too: one that send or run needs, or with
+    --for one that those commands need; read stands for show, tail, replay, verify and status.
 
     Ends with 0 when nothing failed, else with the exit code of the first failure: 4 for Java or the broker, 3 for
     settings, topics or folders.

@@ -38,7 +38,7 @@ def stop(cli: Cli) -> None:
 
 @command(kafka, "status", examples=["cqrs kafka status", "cqrs kafka status -o json"])
 def kafka_status(cli: Cli) -> int:
-    """Whether the project's broker runs, and where; exit 4 when it does not."""
+    """Say whether the project's broker runs, and where; exit 4 when it does not."""
     from cqrs_cli.kafka.embedded import broker as embedded
 
     root = _root(cli)

@@ -1,4 +1,4 @@
-"""`cqrs new`: a project of one's own."""
+"""`cqrs new`: a project of your own."""
 
 import shlex
 from pathlib import Path
@@ -10,7 +10,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 
-#: What to type next, in the new folder.
+#: The commands to type next, in the new folder.
 NEXT = (
     "cqrs init",
     "cqrs send inventory tea Receive pieces:=10",

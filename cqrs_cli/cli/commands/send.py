@@ -29,7 +29,7 @@ def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
         name = ctx.params["aggregate"]
         known = (wire_type.removeprefix(f"{name}.") for wire_type in Cli().aggregate(name).commands)
         return [wire_type for wire_type in known if wire_type.startswith(incomplete)]
-    except Exception:  # whatever is wrong will be said when the command runs
+    except Exception:  # the command itself reports it when it runs
         return []
 
 
@@ -74,8 +74,8 @@ def send(
     """Send a command, or many from a file.
 
     A line of FILE is a CloudEvent, or has type, subject and data, and id and source are filled in. Lines are sent as
-    they are read and judged when they are decided; one that is no command, or has an attribute that is nearly a known
-    one (expectedversoin), ends with exit 2 and says how many were sent.
+    they are read and judged when they are decided; one that is not a command, or has an attribute that is nearly a
+    known one (expectedversoin), ends with exit 2 and says how many were sent.
 
     With --wait each outcome is printed; exit 7 if one of them is not accepted, unchanged, or a duplicate of those, and
     8 if none comes in time.

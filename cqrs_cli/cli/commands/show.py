@@ -16,7 +16,7 @@ from cqrs_cli.errors import UsageError
 if TYPE_CHECKING:
     pass
 
-#: Records from which on reading takes long enough to say so.
+#: Records whose reading takes long enough to show that it goes on.
 LONG = 200_000
 
 
@@ -41,8 +41,8 @@ def show(
 ) -> None:
     """Show an aggregate's state and version, folded from its committed events.
 
-    What does not exist has version 0 and the initial state. At a time it is everything up to its last version whose
-    time is not later. All events of its partition are read for this.
+    An aggregate that does not exist has version 0 and the initial state. At a time it is everything up to its last
+    version whose time is not later. All events of its partition are read for this.
     """
     from cqrs_cli.client import history as queries
 

@@ -28,9 +28,9 @@ def status(
 ) -> None:
     """Show lag, owner, speed and state of every partition.
 
-    The owner is who committed last; its speed is the average since its first commit. State is what this machine holds
-    of the partition: nothing, where another machine owns it. Aggregates without topics are left out, and named as
-    missing in JSON; without any that has them it ends with 3.
+    The owner is the run that committed last; its speed is the average since its first commit. State is what this
+    machine holds of the partition: nothing, where another machine owns it. Aggregates without topics are left out, and
+    named as missing in JSON; without any that has them it ends with 3.
     """
     from cqrs_cli.owner.status import partition_statuses
 

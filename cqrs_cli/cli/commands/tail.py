@@ -69,7 +69,7 @@ def tail(
         raise UsageError(f"--from: {error}", "give beginning, end, an offset or a time") from None
     topic = cli.topics(aggregate).name(kind)
     key = None if aggregate_id is None else aggregate_id.encode(errors="surrogateescape")
-    # What was sent to a wrong partition is a command, an outcome and a dead letter there, but never an event.
+    # A command sent to a wrong partition has its outcome and dead letter there, but never an event.
     partitioner = cli.settings.partitioner if kind == "events" else "off"
     connection = cli.connection()
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)

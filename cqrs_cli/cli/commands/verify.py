@@ -83,7 +83,7 @@ def _existing_shards(cli: Cli, aggregate: str) -> Path:
 
 
 def _judge(aggregate: str, done: "Verified") -> None:
-    """Raise what the exit code says."""
+    """Raise the error that decides the exit code, if there is one."""
     if done.violation_count:
         first = done.violations[0]
         raise ContradictionError(

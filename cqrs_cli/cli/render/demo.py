@@ -1,4 +1,4 @@
-"""What `cqrs demo` shows: act by act for people, as one document for programs."""
+"""The acts of `cqrs demo` for people, and its one document for programs."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 COLOURS = {"accepted": "green", "rejected": "yellow", "duplicate": "cyan", "failed": "red"}
 
 
-def outcomes_table(told: "list[StepOutcome]") -> "RenderableType":
+def outcomes_table(outcomes: "list[StepOutcome]") -> "RenderableType":
     from rich.table import Table
     from rich.text import Text
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for header in ("", "sent", "decided", "version"):
         table.add_column(header)
-    for number, (step, verdict) in enumerate(told, 1):
+    for number, (step, verdict) in enumerate(outcomes, 1):
         why = " ".join(text for text in (verdict.code or verdict.reason, verdict.message) if text)
         decided = Text(verdict.status, COLOURS.get(verdict.status, "")).append(f" {why}", "default")
         table.add_row(str(number), step.says, decided, str(verdict.version))
@@ -52,7 +52,7 @@ def demo_document(performance: "Performance") -> dict[str, Any]:
     return {
         "commands": [
             {"says": step.says, "subject": step.key, "expects": step.ends, "outcome": verdict}
-            for step, verdict in performance.told
+            for step, verdict in performance.outcomes
         ],
         "decided": performance.decided.summary(),
         "accounts": [

@@ -1,4 +1,4 @@
-"""What a run looks like while it goes: one live line on a terminal, a plain line now and then elsewhere."""
+"""Shows a run while it goes, as one live line on a terminal and a plain line now and then elsewhere; sums it up."""
 
 import sys
 import time
@@ -12,7 +12,7 @@ from cqrs_cli.cli.output import counted
 if TYPE_CHECKING:
     from cqrs_cli.jobs.run.progress import Snapshot
 
-#: Off a terminal a line is written this often, in seconds, and only when something was decided.
+#: Seconds between two lines off a terminal; a line is written only when something was decided.
 PLAIN_EVERY = 10.0
 
 
@@ -40,7 +40,7 @@ class Display:
         return self
 
     def _line(self) -> Callable[[str], None] | None:
-        """What rewrites the live line; None off a terminal."""
+        """A function that rewrites the live line; None off a terminal."""
         if self._cli.quiet or not sys.stderr.isatty():
             return None
         from rich.markup import escape

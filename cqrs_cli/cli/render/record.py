@@ -14,8 +14,8 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 def record_document(partition: int, record: Record) -> dict[str, Any]:
     """`{"partition","offset","timestamp","key","message"}`, and `headers` where they say more than the content type.
 
-    A message that is no JSON is text with `"encoding":"text"`, or what is no UTF-8 either `"base64"`; a key that is
-    no UTF-8 has `"keyencoding":"base64"`. Of a repeated header the last counts.
+    A message that is not JSON is text with `"encoding":"text"`; if it is not UTF-8 either, base64 with `"base64"`. A
+    key that is not UTF-8 has `"keyencoding":"base64"`. The last of repeated headers counts.
     """
     message, encoding = _message(record.value)
     key, key_encoding = _text(record.key)

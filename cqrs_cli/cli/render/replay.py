@@ -1,4 +1,4 @@
-"""What `cqrs replay` rebuilt: as JSON, and for people."""
+"""The totals of `cqrs replay`: as JSON, and for people."""
 
 from typing import TYPE_CHECKING, Any
 

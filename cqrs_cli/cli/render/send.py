@@ -1,4 +1,4 @@
-"""What `cqrs send` prints: commands that were sent, and outcomes, as JSON and for people."""
+"""Commands that were sent, and their outcomes: as JSON, and for people."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence

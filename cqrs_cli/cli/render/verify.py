@@ -1,4 +1,4 @@
-"""What `cqrs verify` found: as JSON, and for people."""
+"""The findings of `cqrs verify`: as JSON, and for people."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:
-    """What is printed as JSON."""
+    """All counts and violations, as JSON."""
     printed: dict[str, Any] = {
         "aggregate": aggregate,
         "commands": done.total("commands"),
@@ -47,7 +47,7 @@ def _compared(found: "ShardComparison") -> dict[str, Any]:
 
 
 def verify_lines(aggregate: str, done: "Verified") -> list[str]:
-    """What is printed for people."""
+    """All counts and violations, in lines for people."""
     commands = done.total("commands")
     said = [str(found) for found in done.violations]
     if (more := done.violation_count - len(said)) > 0:
@@ -89,7 +89,7 @@ def violations_text(done: "Verified") -> str:
 
 
 def nothing_compared(done: "Verified") -> bool:
-    """Whether shards were to be compared, and each was skipped or empty though there are events."""
+    """True if shards were to be compared, and each was skipped or empty though there are events."""
     compared = done.compared.values()
     return bool(compared) and all(
         found.skipped or (found.behind is not None and found.behind[0] == 0) for found in compared

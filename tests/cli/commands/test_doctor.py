@@ -75,7 +75,9 @@ def test_settings_have_origins_and_no_secrets(doctor: Doctor, root: Path) -> Non
 def test_misspelt_variables_are_pointed_out(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_BOOTSTRAP_SERVERS", "kafka:9092")
     assert doctor() == 0
-    assert ("warn", "the environment variable CQRS_BOOTSTRAP_SERVERS is no setting") in doctor.of("settings")
+    assert ("warn", "the environment variable CQRS_BOOTSTRAP_SERVERS is not a setting") in doctor.of(
+        "settings"
+    )
 
 
 def test_missing_java_exits_4(doctor: Doctor, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
