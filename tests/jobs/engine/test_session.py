@@ -100,7 +100,7 @@ def hanging(tmp_path: Path) -> Iterator[Callable[[], tuple["subprocess.Popen[byt
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_nothing_is_left_of_a_driver_that_was_stopped(
+def test_stopped_driver_leaves_nothing(
     hanging: Callable[[], tuple["subprocess.Popen[bytes]", list[int]]], number: signal.Signals
 ) -> None:
     driver, below = hanging()
@@ -111,7 +111,7 @@ def test_nothing_is_left_of_a_driver_that_was_stopped(
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_session_says_nothing_and_logs_to_its_file(tmp_path: Path) -> None:
+def test_session_logs_to_its_file(tmp_path: Path) -> None:
     done = python(SESSION, "local[1]", tmp_path / "log" / "spark.log")
     assert (done.stdout, done.stderr, done.returncode) == ("3\n", "", 0)
     assert "incubator" in (tmp_path / "log" / "spark.log").read_text()
@@ -128,28 +128,26 @@ def test_a_session_says_nothing_and_logs_to_its_file(tmp_path: Path) -> None:
         ("local[1]", ["spark.task.cpus=9"], "Spark does not start: The number of cores"),
     ],
 )
-def test_what_spark_refuses_is_said_in_a_line(
-    tmp_path: Path, master: str, conf: list[str], reason: str
-) -> None:
+def test_refusal_of_spark_is_one_line(tmp_path: Path, master: str, conf: list[str], reason: str) -> None:
     done = python(SESSION, master, tmp_path / "spark.log", *conf)
     assert f"cqrs_cli.errors.ConfigurationError: {reason}" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_two_sessions_follow_each_other_in_one_process(tmp_path: Path) -> None:
+def test_two_sessions_in_one_process(tmp_path: Path) -> None:
     again = SESSION.replace("with ", "for _ in 'ab':\n  with ").replace("\n    print", "\n      print")
     assert python(again, "local[1]", tmp_path / "spark.log").stdout == "3\n3\n"
 
 
-def test_a_log_that_cannot_be_written_is_a_matter_of_configuration(tmp_path: Path) -> None:
+def test_unwritable_log_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     done = python(SESSION, "local[1]", tmp_path / "file" / "spark.log")
     assert "ConfigurationError: cannot write" in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize("key", FIXED)
-def test_a_promise_cannot_be_configured_away(tmp_path: Path, key: str) -> None:
+def test_fixed_settings_cannot_be_changed(tmp_path: Path, key: str) -> None:
     with (
         pytest.raises(UsageError, match=f"--conf {key}=other"),
         session("local[1]", {key: "other"}, tmp_path, "x"),
@@ -157,7 +155,7 @@ def test_a_promise_cannot_be_configured_away(tmp_path: Path, key: str) -> None:
         pass
 
 
-def test_a_standalone_master_that_is_not_there_is_missed_at_once(tmp_path: Path) -> None:
+def test_missing_master_is_reported_at_once(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         url = f"spark://127.0.0.1:{taken.getsockname()[1]}"
@@ -169,30 +167,30 @@ def test_a_standalone_master_that_is_not_there_is_missed_at_once(tmp_path: Path)
 
 
 @pytest.mark.spark
-def test_a_local_master_has_the_slots_it_names(spark: "SparkContext") -> None:
+def test_local_master_names_its_slots(spark: "SparkContext") -> None:
     assert slots(spark) == 2
 
 
 @pytest.mark.spark
-def test_workers_run_our_python_and_hash_alike(spark: "SparkContext") -> None:
+def test_workers_share_python_and_hashes(spark: "SparkContext") -> None:
     asked = spark.parallelize(range(4), 4).map(lambda _: (sys.executable, os.environ["PYTHONHASHSEED"]))
     assert set(asked.collect()) == {(sys.executable, "0")}
 
 
 @pytest.mark.spark
-def test_a_local_driver_listens_on_loopback_only(spark: "SparkContext") -> None:
+def test_local_driver_listens_on_loopback(spark: "SparkContext") -> None:
     conf = spark.getConf()
     assert (conf.get("spark.driver.host"), conf.get("spark.driver.bindAddress")) == ("127.0.0.1", "127.0.0.1")
     assert spark.uiWebUrl is None
 
 
 @pytest.mark.spark
-def test_the_session_leaves_ctrl_c_to_its_caller(spark: "SparkContext") -> None:
+def test_session_leaves_ctrl_c_alone(spark: "SparkContext") -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 @pytest.mark.spark
-def test_what_is_shipped_can_be_imported_by_tasks(spark: "SparkContext", tmp_path: Path) -> None:
+def test_tasks_import_shipped_code(spark: "SparkContext", tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "shipped.zip", "w") as archive:
         archive.writestr("shipped_module.py", "ANSWER = 42")
     ship(spark, tmp_path / "shipped.zip")
@@ -201,7 +199,7 @@ def test_what_is_shipped_can_be_imported_by_tasks(spark: "SparkContext", tmp_pat
 
 
 @pytest.mark.spark
-def test_a_worker_that_dies_becomes_one_line_naming_the_log(spark: "SparkContext") -> None:
+def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
     from py4j.protocol import Py4JJavaError
 
     with pytest.raises(Py4JJavaError) as raised:
@@ -213,13 +211,13 @@ def test_a_worker_that_dies_becomes_one_line_naming_the_log(spark: "SparkContext
 
 
 @pytest.mark.spark
-def test_a_signal_to_the_drivers_group_does_not_reach_the_jvm(spark: "SparkContext") -> None:
+def test_group_signal_spares_the_jvm(spark: "SparkContext") -> None:
     jvm: int = spark._gateway.proc.pid  # type: ignore[union-attr]
     assert os.getsid(jvm) != os.getsid(0)
 
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_ctrl_c_while_the_jvm_is_asked_is_no_traceback(tmp_path: Path) -> None:
+def test_ctrl_c_shows_no_traceback(tmp_path: Path) -> None:
     ended = python(INTERRUPTED, tmp_path / "spark.log")
     assert (ended.stdout, ended.stderr) == ("interrupted\n", "")

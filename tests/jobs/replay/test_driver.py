@@ -58,12 +58,12 @@ def test_all_partitions_make_one_total(fold: Folds, log: Callable[..., None]) ->
     assert fold().total[:2] == (2, 3)
 
 
-def test_an_empty_topic_replays_to_nothing(fold: Folds) -> None:
+def test_empty_topic_replays_to_nothing(fold: Folds) -> None:
     assert fold().total == NOTHING
 
 
 @pytest.mark.pins("state-is-events")
-def test_the_digest_does_not_depend_on_the_partitions(fold: Folds, log: Callable[..., None]) -> None:
+def test_digest_is_independent_of_partitions(fold: Folds, log: Callable[..., None]) -> None:
     log(0, counted("a", 1), counted("b", 1))
     together = fold().total.digest
     log(1, counted("c", 1))
@@ -79,7 +79,7 @@ def test_until_is_per_aggregate(fold: Folds, log: Callable[..., None]) -> None:
 
 
 @pytest.mark.parametrize("format", ["parquet", "json"])
-def test_aggregates_are_written_one_a_row(
+def test_aggregates_are_written_as_rows(
     fold: Folds, log: Callable[..., None], tmp_path: Path, format: Any
 ) -> None:
     log(0, counted("a", 1, 2))
@@ -104,7 +104,7 @@ def read(folder: Path, format: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: str(row["id"]))
 
 
-def test_a_folder_that_holds_something_is_left_alone(fold: Folds, tmp_path: Path) -> None:
+def test_full_folder_is_refused(fold: Folds, tmp_path: Path) -> None:
     (tmp_path / "kept").touch()
     with pytest.raises(UsageError, match="is not empty"):
         fold(Target(str(tmp_path), "json"))
@@ -112,7 +112,7 @@ def test_a_folder_that_holds_something_is_left_alone(fold: Folds, tmp_path: Path
 
 
 @pytest.mark.parametrize("out", [True, False])
-def test_a_contradiction_is_named_with_its_place_and_nothing_is_written(
+def test_contradiction_names_its_place(
     fold: Folds, log: Callable[..., None], topics: Topics, tmp_path: Path, out: bool
 ) -> None:
     log(1, counted("a", 1), counted("a", 3))
@@ -123,14 +123,12 @@ def test_a_contradiction_is_named_with_its_place_and_nothing_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_topic_that_does_not_exist_is_a_matter_of_configuration(
-    connection: Connection, prefix: str
-) -> None:
+def test_missing_topic_is_a_configuration_error(connection: Connection, prefix: str) -> None:
     with pytest.raises(ConfigurationError, match="does not exist"):
         plan_replay(connection, Topics("nothing", prefix), "aggregates", ROOT)
 
 
-def test_the_command_prints_the_contracts_document(
+def test_command_prints_its_document(
     connection: Connection, topics: Topics, log: Callable[..., None], tmp_path: Path
 ) -> None:
     log(0, counted("a", 1))

@@ -18,7 +18,7 @@ def folded(*values: bytes | None, until: str | None = None) -> ReplayFold:
     return folding
 
 
-def test_a_row_is_the_aggregate_after_its_last_event() -> None:
+def test_row_follows_the_last_event() -> None:
     folding = folded(counted("a", 1, 2), counted("b", 1), counted("a", 2, 3, time=LATER))
     assert list(folding.rows()) == [
         AggregateRow("a", 2, LATER, b'{"value":5}'),
@@ -26,29 +26,29 @@ def test_a_row_is_the_aggregate_after_its_last_event() -> None:
     ]
 
 
-def test_the_total_counts_aggregates_and_events_and_sums_digests() -> None:
+def test_total_counts_and_sums_digests() -> None:
     summed = aggregate_digest("a", 2, b'{"value":2}') + aggregate_digest("b", 1, b'{"value":1}')
     assert folded(counted("a", 1), counted("a", 2), counted("b", 1)).total() == Total(2, 3, summed % 2**256)
 
 
-def test_totals_of_parts_make_the_total_of_the_whole() -> None:
+def test_totals_of_parts_add_up() -> None:
     parts = folded(counted("a", 1)).total().plus(folded(counted("b", 1)).total())
     assert parts.plus(NOTHING) == folded(counted("b", 1), counted("a", 1)).total()
 
 
-def test_it_goes_on_where_it_stopped() -> None:
+def test_fold_continues_where_it_stopped() -> None:
     folding = folded(counted("a", 1))
     folding.fold([record(7, counted("a", 2))])
     assert folding.total().events == 2
 
 
-def test_until_keeps_what_is_not_later() -> None:
+def test_until_drops_later_versions() -> None:
     folding = folded(counted("a", 1), counted("a", 2, time=LATER), counted("b", 1, time=LATER), until=NOON)
     assert list(folding.rows()) == [AggregateRow("a", 1, NOON, b'{"value":1}')]
     assert folding.total()[:2] == (1, 1)
 
 
-def test_until_reaches_to_the_last_version_that_is_not_later_though_one_before_it_is() -> None:
+def test_until_keeps_the_last_earlier_version() -> None:
     folding = folded(counted("a", 1), counted("a", 2, time=LATER), counted("a", 3), until=NOON)
     assert next(folding.rows()).version == 3
 
@@ -70,7 +70,7 @@ def test_until_reaches_to_the_last_version_that_is_not_later_though_one_before_i
         ([None], "offset 0: a null value is no event"),
     ],
 )
-def test_what_cannot_follow_is_refused_with_its_offset(values: list[bytes | None], reason: str) -> None:
+def test_contradiction_has_its_offset(values: list[bytes | None], reason: str) -> None:
     with pytest.raises(ReplayFoldError) as refused:
         folded(*values)
     assert str(refused.value).startswith(reason)

@@ -25,7 +25,7 @@ def saved(versions: dict[str, int], folder: Path) -> list[tuple[str, StoredState
 
 
 @given(st.dictionaries(names, st.integers(1, 2)), st.dictionaries(names, st.integers(1, 2)))
-def test_every_aggregate_of_either_store_comes_once(
+def test_each_aggregate_comes_once(
     tmp_path_factory: pytest.TempPathFactory, one: dict[str, int], other: dict[str, int]
 ) -> None:
     stores = [iter(saved(versions, tmp_path_factory.mktemp("store"))) for versions in (one, other)]

@@ -1,0 +1,15 @@
+"""A decided history on the real broker."""
+
+import pytest
+
+from tests.support.commands import mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+
+@pytest.fixture
+def decided(bank: TopicHarness) -> TopicHarness:
+    """Accounts on two partitions, decided by a real owner, with every kind of outcome."""
+    bank.send(*mixture(300))
+    quietly(bank.plan())
+    return bank

@@ -1,0 +1,115 @@
+"""`cqrs verify` as a command: its document, its lines and its exit codes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks import verify as benchmark
+from benchmarks.arena import Arena
+from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines
+from cqrs_cli.jobs.verify.driver import Verified
+from cqrs_cli.jobs.verify.state import ShardComparison
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.proof.partition import Report
+from tests.support import ROOT
+from tests.support.harness import TopicHarness
+from tests.support.rewriting import append
+
+
+def test_shard_behind_is_printed_as_behind() -> None:
+    done = Verified({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(7)}, 1.0)
+    assert verify_lines("bank_account", done)[1:] == [
+        "1 of 2 shards compared: 7 aggregates",
+        "0: behind, compared up to offset 0 of 25",
+        "no violation",
+    ]
+    behind = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}
+    assert verify_document("bank_account", done)["compared"] == {"0": behind, "1": {"aggregates": 7}}
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        (1, "1 command, 1 outcome, 1 event, 1 dead letter, 1 aggregate in 1.0 s (1 command a second)"),
+        (2, "2 commands, 2 outcomes, 2 events, 2 dead letters, 2 aggregates in 1.0 s (2 commands a second)"),
+    ],
+)
+def test_one_is_printed_in_singular(count: int, words: str) -> None:
+    report = Report(count, count, count, count, count, {"commands": 1, "dead-letters": 2})
+    assert verify_lines("counter", Verified({0: report}, [], 0, {0: ShardComparison(count)}, 1.0)) == [
+        f"counter: {words}",
+        "deleted by retention: 1 command, 2 dead letters",
+        f"1 of 1 shard compared: {words.split(', ')[4].split(' in ')[0]}",
+        "no violation",
+    ]
+
+
+def test_empty_shards_count_as_uncompared() -> None:
+    done = Verified({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(skipped="none")}, 1.0)
+    assert nothing_compared(done)
+    assert not nothing_compared(done._replace(compared={**done.compared, 2: ShardComparison(7)}))
+    assert not nothing_compared(done._replace(compared={}))
+
+
+def test_benchmark_reads_long_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = {"commands": 1, "violation_count": 0, "seconds": 1.0, "violations": ["x" * 200_000]}
+    (tmp_path / "printed").write_text(json.dumps(printed))
+    monkeypatch.setattr(benchmark, "command", lambda *arguments: ["cat", "printed"])
+    assert benchmark._measured(Arena(tmp_path, Connection(""), 0), 1)["commands_per_s"] == 1
+
+
+def call(harness: TopicHarness, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The installed `cqrs verify`, in a project of its own."""
+    folder = harness.folder / "project"
+    if not folder.is_dir():
+        folder.mkdir()
+        (folder / "cqrs.toml").touch()
+        (folder / "aggregates").symlink_to(ROOT / "aggregates")
+    environment = {
+        "CQRS_BOOTSTRAP_SERVER": harness.connection.bootstrap_server,
+        "CQRS_TOPIC_PREFIX": harness.topics.prefix,
+        "CQRS_STATE_DIR": str(harness.folder / "state"),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "cqrs_cli", "verify", *arguments, "-q", "--master", "local[2]"],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_clean_topics_end_with_0(decided: TopicHarness) -> None:
+    done = call(decided, "bank_account", "--state", "-o", "json")
+    assert (done.stderr, done.returncode) == ("", 0)
+    printed = json.loads(done.stdout)
+    assert list(printed) == [
+        *("aggregate", "commands", "outcomes", "events", "dead_letters", "aggregates", "deleted"),
+        *("accepted_losses", "violations", "violation_count", "seconds", "compared"),
+    ]
+    assert [printed[name] for name in ("commands", "outcomes", "violations")] == [300, 300, []]
+    assert printed["deleted"] == {"commands": 0, "outcomes": 0, "dead_letters": 0}
+    assert sum(found["aggregates"] for found in printed["compared"].values()) == printed["aggregates"]
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_violations_end_with_5(decided: TopicHarness) -> None:
+    (at,) = append(decided, "outcomes", decided.records("outcomes")[7])
+    done = call(decided, "bank_account")
+    assert done.returncode == 5
+    assert done.stdout.splitlines()[0].startswith(f"{decided.topics.outcomes} partition 0 offset {at} is of")
+    assert done.stdout.splitlines()[-1] == "1 violation"
+    assert done.stderr == (
+        "error: 1 violation in the topics of bank_account; "
+        f"look at the first: cqrs tail bank_account outcomes --partition 0 --from {at} -n 1\n"
+    )

@@ -1,0 +1,105 @@
+"""Each fault written into real topics is named."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Kind
+from tests.jobs.verify.proving import change, kinds
+from tests.support import ROOT
+from tests.support.commands import command
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.rewriting import append, edited, rewrite
+from tests.support.sampling import sampled
+
+TESTS = ROOT / "tests"
+pytestmark = pytest.mark.kafka
+
+
+def test_repeated_event_is_found(decided: TopicHarness) -> None:
+    (at,) = append(decided, "events", decided.records("events")[3])
+    (violation,) = decided.violations()
+    assert violation.startswith(f"{decided.topics.events} partition 0 offset {at} is of command ")
+
+
+def test_repeated_outcome_is_found(decided: TopicHarness) -> None:
+    (at,) = append(decided, "outcomes", decided.records("outcomes")[7])
+    (violation,) = decided.violations()
+    assert violation.startswith(f"{decided.topics.outcomes} partition 0 offset {at} is of command ")
+
+
+def test_event_without_command_is_found(decided: TopicHarness) -> None:
+    last = decided.records("events")[-1]
+    version = json.loads(last.value or b"")["aggregateversion"] + 1
+    (at,) = append(decided, "events", edited(last, id="0/9999/0", aggregateversion=version))
+    assert decided.violations() == [
+        f"{decided.topics.events} partition 0 offset {at} is of command 9999, which is not decided yet"
+    ]
+
+
+def test_record_on_wrong_partition(decided: TopicHarness) -> None:
+    (event,) = append(decided, "events", decided.records("events", 0)[0], partition=1)
+    (outcome,) = append(decided, "outcomes", decided.records("outcomes", 1)[0], partition=0)
+    assert decided.violations() == [
+        f"{decided.topics.outcomes} partition 0 offset {outcome} is of a command on partition 1",
+        f"{decided.topics.events} partition 1 offset {event} is of a command on partition 0",
+    ]
+
+
+def test_unreadable_records_are_found(decided: TopicHarness) -> None:
+    rubbish: list[Kind] = ["events", "outcomes", "dead-letters"]
+    for kind in rubbish:
+        append(decided, kind, Record(0, 0, b"a", b"\xff"))
+    assert kinds(decided) == set(rubbish)
+
+
+Changes = dict[str, tuple[Kind, Callable[[list[Record]], object]]]
+
+
+def swap(log: list[Record]) -> None:
+    log[4], log[5] = log[5], log[4]
+
+
+CHANGES: Changes = {
+    "a dropped event": ("events", lambda log: log.pop(5)),
+    "two events swapped": ("events", swap),
+    "a forged version": ("events", change(5, aggregateversion=99)),
+    "a wrong count": ("events", change(5, eventcount=2)),
+    "another cause": ("events", change(5, causationid="x")),
+    "a missing outcome": ("outcomes", lambda log: log.pop(9)),
+    "two outcomes swapped": ("outcomes", swap),
+    "an outcome with a forged version": ("outcomes", change(9, {"version": 99})),
+    "a missing dead letter": ("dead-letters", lambda log: log.pop(1)),
+}
+
+
+@pytest.mark.pins("verifiable")
+@pytest.mark.parametrize(
+    "fault", sampled(CHANGES, "a dropped event", "a missing outcome", "a forged version")
+)
+def test_fault_in_topic_is_found(decided: TopicHarness, fault: str) -> None:
+    kind, change = CHANGES[fault]
+    rewrite(decided, kind, change)
+    assert kinds(decided) != set()
+
+
+def test_topic_written_again_is_clean(decided: TopicHarness) -> None:
+    for kind in ("events", "outcomes", "dead-letters"):
+        rewrite(decided, kind, lambda log: None)
+    assert decided.violations() == []
+
+
+def test_torn_command_is_found(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    floods = TopicHarness(connection, prefix, tmp_path, "awkward", package="awkward", root=TESTS)
+    floods.send(*(command("awkward.Flood", "a", f"f{n}", {"count": 3}) for n in range(3)))
+    quietly(floods.plan())
+    assert floods.violations() == []
+    rewrite(floods, "events", lambda log: log.pop(5))
+    assert floods.violations() == [
+        f"{floods.topics.events} partition 0 offset 3 is of command 1, whose events are missing from event 2 of 3 on"
+    ]

@@ -1,0 +1,153 @@
+"""Shards compared with the events: each difference is named."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.jobs.verify.state import ShardComparison
+from cqrs_cli.owner.plan import Partition
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.shard import Identity, open_readonly, open_shard
+from cqrs_cli.state.shutdown_marker import MARKER_FILE
+from cqrs_cli.state.store import WriteBatch
+from tests.jobs.verify.proving import change, verified
+from tests.support.commands import mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.rewriting import rewrite
+
+pytestmark = pytest.mark.kafka
+
+
+@contextmanager
+def shard(harness: TopicHarness) -> Iterator[LmdbStore]:
+    """The shard of partition 0, open for writing."""
+    identity = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
+    opened = open_shard(harness.shard_path(), identity)
+    assert not opened.fresh
+    with closing(opened.store) as store:
+        yield store
+
+
+def adopt(harness: TopicHarness) -> None:
+    """Make the shard of partition 0 take the events, which were written again, for those it has folded."""
+    opened = open_readonly(harness.shard_path())
+    assert opened is not None
+    with closing(opened):
+        before = msgspec.json.decode(opened.identity(), type=Identity)
+    now = harness.plan().identity(Partition(harness.topics.aggregate, 0), harness.aggregate)
+    with closing(open_shard(harness.shard_path(), before).store) as store:
+        store.note_identity(encode_json(now))
+        start = store.positions()
+        store.apply(WriteBatch(store.token(), start, start._replace(events=harness.end("events"))))
+
+
+def test_equal_shards_are_clean(decided: TopicHarness) -> None:
+    assert decided.violations("state") == []
+
+
+@pytest.mark.pins("state-is-events")
+def test_altered_payload_is_found(decided: TopicHarness) -> None:
+    events = [json.loads(record.value or b"") for record in decided.records("events")]
+    at, name = next((n, e["subject"]) for n, e in enumerate(events) if e["type"].endswith("Deposited"))
+    rewrite(decided, "events", change(at, {"amount": 12345}))
+    adopt(decided)
+    assert decided.violations() == []
+    (violation,) = map(str, verified(decided, "state").violations)
+    assert violation.startswith(f"{decided.topics.events} partition 0 offset ")
+    assert f"leaves {name!r} at version " in violation
+
+
+def test_stale_shard_is_found(decided: TopicHarness) -> None:
+    name, saved = next(iter(decided.shard().items()))
+    with shard(decided) as store:
+        older = saved._replace(version=saved.version - 1)
+        store.apply(WriteBatch(store.token(), store.positions(), store.positions(), {name: older}))
+    (violation,) = decided.violations("state")
+    assert f"leaves {name!r} at version {saved.version} " in violation
+    assert f"in the shard it is at version {saved.version - 1} " in violation
+
+
+def test_surplus_aggregate_is_found(decided: TopicHarness) -> None:
+    with shard(decided) as store:
+        more = {"zoe": StoredState(1, 0, 0, b"{}")}
+        store.apply(WriteBatch(store.token(), store.positions(), store.positions(), more))
+    (violation,) = decided.violations("state")
+    assert "leaves 'zoe' without events, in the shard it is at version 1 by command 0: {}" in violation
+
+
+def test_shard_ahead_of_its_log(decided: TopicHarness) -> None:
+    with shard(decided) as store:
+        start = store.positions()
+        store.apply(WriteBatch(store.token(), start, start._replace(events=start.events + 7)))
+    (violation,) = decided.violations("state")
+    assert "is the end of the log, and the shard has folded up to" in violation
+
+
+def test_untrusted_shard_is_skipped(decided: TopicHarness) -> None:
+    (decided.shard_path() / MARKER_FILE).unlink()
+    compared = verified(decided, "state").compared
+    assert compared[0].skipped.startswith("there is no shard to trust in ")
+    assert compared[1] == ShardComparison(len(decided.shard(partition=1)))
+
+
+@pytest.mark.parametrize("other", [{"revision": 2}, {"schema": "another"}, {"cluster_id": "another"}])
+def test_shard_of_another_identity_is_skipped(decided: TopicHarness, other: dict[str, Any]) -> None:
+    identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
+    shutil.rmtree(decided.shard_path())
+    open_shard(decided.shard_path(), msgspec.structs.replace(identity, **other)).store.close()
+    skipped = verified(decided, "state").compared[0].skipped
+    assert f"the next run rebuilds the shard: {next(iter(other))} was" in skipped
+
+
+def test_shard_behind_is_partly_compared(decided: TopicHarness) -> None:
+    with shard(decided) as store:
+        behind = store.positions()
+    decided.send(*mixture(100, seed=3))
+    quietly(decided.plan(machine="another"))
+    found = verified(decided, "state")
+    at, end = found.compared[0].behind or (0, 0)
+    last = max(record.offset for record in decided.records("events"))
+    assert ((at, end), found.violations) == ((behind.events, last + 1), [])
+    assert verified(decided, "another").compared[0].behind is None
+
+
+def test_shard_at_work_is_not_behind(decided: TopicHarness) -> None:
+    decided.send(*mixture(100, seed=3))
+    quietly(decided.plan(machine="another"))
+    identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
+    open_shard(decided.shard_path(), identity).store.abandon()
+    assert decided.mark() == "working"
+    assert verified(decided, "state").compared[0].behind is None
+
+
+def test_events_beyond_empty_shard_are_folded(decided: TopicHarness) -> None:
+    rewrite(decided, "events", change(5, type="bank_account.Burnt"))
+    shutil.rmtree(decided.shard_path())
+    identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
+    open_shard(decided.shard_path(), identity).store.close()
+    done = verified(decided, "state")
+    (violation,) = map(str, done.violations)
+    assert "cannot be folded: the code knows no event bank_account.Burnt" in violation
+    assert done.compared[0] == ShardComparison(behind=(0, decided.records("events")[-1].offset + 1))
+
+
+def test_events_without_shard_are_folded(decided: TopicHarness) -> None:
+    rewrite(decided, "events", change(5, type="bank_account.Burnt"))
+    (decided.shard_path() / MARKER_FILE).unlink()
+    (violation,) = map(str, verified(decided, "state").violations)
+    assert "cannot be folded: the code knows no event bank_account.Burnt" in violation
+
+
+def test_unknown_event_is_found(decided: TopicHarness) -> None:
+    rewrite(decided, "events", change(5, type="bank_account.Burnt"))
+    adopt(decided)
+    (violation,) = map(str, verified(decided, "state").violations)
+    assert "cannot be folded: the code knows no event bank_account.Burnt" in violation
