@@ -15,7 +15,7 @@ class Producer:
         raise SystemError("returned NULL without setting an exception")
 
 
-def test_a_ctrl_c_that_the_binding_loses_is_one_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lost_ctrl_c_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "producer", lambda *_, **__: Producer())
     with pytest.raises(KeyboardInterrupt):
         CommandProducer(Connection("127.0.0.1:9"), "murmur2").flush()

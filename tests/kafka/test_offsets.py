@@ -22,11 +22,11 @@ def topics(connection: Connection, prefix: str) -> Topics:
     return topics
 
 
-def test_a_group_that_committed_nothing_has_no_offset(connection: Connection, topics: Topics) -> None:
+def test_new_group_has_no_offset(connection: Connection, topics: Topics) -> None:
     assert committed_now(connection, topics, [0]) == {0: Committed(None, "")}
 
 
-def test_offset_and_text_come_back_as_they_were_committed(connection: Connection, topics: Topics) -> None:
+def test_offset_and_text_are_kept(connection: Connection, topics: Topics) -> None:
     group = consumer(connection, group=topics.group)
     writer = FencedWriter(PartitionLog(connection, topics, 0), 1_000_000)
     writer.fence()
@@ -37,9 +37,7 @@ def test_offset_and_text_come_back_as_they_were_committed(connection: Connection
     group.close()
 
 
-def test_what_stands_is_read_without_waiting_for_a_commit_under_way(
-    connection: Connection, topics: Topics
-) -> None:
+def test_reading_ignores_pending_commit(connection: Connection, topics: Topics) -> None:
     group = consumer(connection, group=topics.group)
     writer = FencedWriter(PartitionLog(connection, topics, 0), 1_000_000)
     writer.fence()

@@ -39,18 +39,18 @@ waited_for = pytest.mark.parametrize(
 
 
 @waited_for
-def test_a_partition_that_gets_its_leader_or_is_made_just_now_is_waited_for(error: int) -> None:
+def test_partition_without_leader_is_awaited(error: int) -> None:
     assert watermarks(cast(Consumer, Reader(error, error)), "t", 3) == (3, 7)
 
 
 @waited_for
-def test_so_it_is_when_asked_for_a_moment(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
+def test_offset_at_time_awaits_leader(monkeypatch: pytest.MonkeyPatch, error: int) -> None:
     monkeypatch.setattr(readers, "consumer", lambda _: Reader(error, error))
     assert offset_at(Connection("localhost:1", {}), "t", 3, 1000) == 7
 
 
 @pytest.mark.parametrize("error", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._TRANSPORT])
-def test_any_other_error_is_raised_at_once(error: int) -> None:
+def test_other_errors_are_raised_at_once(error: int) -> None:
     reader = Reader(error)
     with pytest.raises(KafkaException):
         watermarks(cast(Consumer, reader), "t", 3)

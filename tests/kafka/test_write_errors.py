@@ -16,7 +16,7 @@ from cqrs_cli.kafka.write_errors import blames_the_batch
         KafkaError._QUEUE_FULL,
     ],
 )
-def test_a_record_that_is_refused_blames_the_batch(code: int) -> None:
+def test_refused_record_blames_the_batch(code: int) -> None:
     assert blames_the_batch(KafkaError(code))
 
 
@@ -36,5 +36,5 @@ def test_a_record_that_is_refused_blames_the_batch(code: int) -> None:
         KafkaError.UNKNOWN,
     ],
 )
-def test_fencing_timeouts_and_unknown_results_do_not(code: int) -> None:
+def test_other_errors_spare_the_batch(code: int) -> None:
     assert not blames_the_batch(KafkaError(code))

@@ -58,7 +58,7 @@ def letter(value: bytes) -> DeadLetter:
     return DeadLetter(value, b"k", 7, [("cqrs.reason", b"UNKNOWN_TYPE"), ("theirs", None)])
 
 
-def test_a_batch_is_written_whole_with_its_position(partition: Partition) -> None:
+def test_batch_and_position_commit_together(partition: Partition) -> None:
     written = partition.write(partition.writer(), "one", [letter(b"raw")])
     assert written == Written(events=2, outcomes=1)
     assert partition.values(partition.topics.events) == [b"one", b"one"]
@@ -70,7 +70,7 @@ def test_a_batch_is_written_whole_with_its_position(partition: Partition) -> Non
     assert (records[0].timestamp, records[0].headers) == (7, HEADERS)
 
 
-def test_the_ends_lie_behind_the_last_record_of_each_log(partition: Partition) -> None:
+def test_commit_reports_each_logs_end(partition: Partition) -> None:
     writer = partition.writer()
     partition.write(writer, "one")
     written = writer.commit([], [(b"two", b"k", 7)], [], partition.group, 2, "two")
@@ -79,7 +79,7 @@ def test_the_ends_lie_behind_the_last_record_of_each_log(partition: Partition) -
 
 
 @pytest.mark.pins("all-or-none")
-def test_a_record_that_cannot_be_produced_means_that_nothing_is_committed(partition: Partition) -> None:
+def test_unproducible_record_prevents_the_commit(partition: Partition) -> None:
     writer = partition.writer()
     with pytest.raises(BatchRefusedError):
         partition.write(writer, "one", [letter(bytes(65 * 1024 * 1024))])
@@ -90,9 +90,7 @@ def test_a_record_that_cannot_be_produced_means_that_nothing_is_committed(partit
 
 @pytest.mark.pins("all-or-none")
 @pytest.mark.parametrize("behind", [0, 20, 100])
-def test_a_record_that_the_broker_refuses_means_that_nothing_is_committed(
-    partition: Partition, behind: int
-) -> None:
+def test_refused_record_prevents_the_commit(partition: Partition, behind: int) -> None:
     writer = partition.writer()
     letters = [letter(os.urandom(3_000_000)), *[letter(os.urandom(5000))] * behind]
     with pytest.raises(BatchRefusedError, match="too large"):
@@ -104,7 +102,7 @@ def test_a_record_that_the_broker_refuses_means_that_nothing_is_committed(
     assert partition.values(partition.topics.events) == [b"two", b"two"]
 
 
-def test_producing_for_too_long_is_the_batchs_own_fault(partition: Partition) -> None:
+def test_slow_producing_blames_the_batch(partition: Partition) -> None:
     writer = partition.writer(produce_timeout=-1.0)
     letters = [letter(bytes(60 * 1024 * 1024))] * 6  # more than the queue holds
     with pytest.raises(BatchRefusedError):
@@ -112,7 +110,7 @@ def test_producing_for_too_long_is_the_batchs_own_fault(partition: Partition) ->
 
 
 @pytest.mark.pins("no-lost-update")
-def test_a_fenced_writer_writes_nothing_and_does_not_blame_the_batch(partition: Partition) -> None:
+def test_fenced_writer_writes_nothing(partition: Partition) -> None:
     first = partition.writer()
     partition.write(first, "one")
     second = partition.writer()
@@ -123,14 +121,14 @@ def test_a_fenced_writer_writes_nothing_and_does_not_blame_the_batch(partition: 
     assert partition.standing() == Committed(1, "two")
 
 
-def test_writers_of_different_partitions_do_not_fence_each_other(partition: Partition) -> None:
+def test_partitions_are_fenced_separately(partition: Partition) -> None:
     first = partition.writer()
     FencedWriter(PartitionLog(partition.connection, partition.topics, 1), 1_000_000).fence()
     partition.write(first, "one")
     assert partition.values(partition.topics.outcomes) == [b"one"]
 
 
-def test_being_fenced_in_the_middle_of_a_delivery_report_is_told_as_that() -> None:
+def test_fencing_inside_report_is_raised() -> None:
     fenced = KafkaException(KafkaError(KafkaError._FENCED))
     with pytest.raises(KafkaException) as told, unwrapped():
         raise SystemError("returned a result with an exception set") from fenced

@@ -52,7 +52,7 @@ RULES = [
                 "            except BufferError:",
             ),
         ),
-        "tests/kafka/test_writer.py::test_a_record_that_cannot_be_produced_means_that_nothing_is_committed",
+        "tests/kafka/test_writer.py::test_unproducible_record_prevents_the_commit",
     ),
     Mutation(
         "event ids are random",

@@ -22,11 +22,11 @@ from cqrs_cli.settings.java_properties import MASK, is_secret, masked, parse_pro
         ("a=1\r\nb=2\r\n", {"a": "1", "b": "2"}),
     ],
 )
-def test_properties_are_read_as_java_reads_them(text: str, entries: dict[str, str]) -> None:
+def test_properties_are_read_like_java(text: str, entries: dict[str, str]) -> None:
     assert parse_properties(text) == entries
 
 
-def test_a_jaas_entry_over_several_lines_is_one_value() -> None:
+def test_continued_jaas_entry_is_joined() -> None:
     text = 'sasl.jaas.config=x.PlainLoginModule required \\\n  username="u" \\\n  password="p=#1";\nclient.id=me\n'
     assert (
         parse_properties(text)["sasl.jaas.config"]
@@ -35,7 +35,7 @@ def test_a_jaas_entry_over_several_lines_is_one_value() -> None:
     assert parse_properties(text)["client.id"] == "me"
 
 
-def test_an_entry_without_value_is_named_by_its_line_not_by_its_text() -> None:
+def test_entry_without_value_names_line() -> None:
     with pytest.raises(ValueError, match=r"^line 3 is not key=value$"):
         parse_properties("a=1\n\nhunter2")
 
@@ -45,7 +45,7 @@ def test_an_entry_without_value_is_named_by_its_line_not_by_its_text() -> None:
         st.from_regex(r"[a-z][a-z.]{0,20}", fullmatch=True), st.from_regex(r"[!-~]{0,20}", fullmatch=True)
     )
 )
-def test_what_is_written_plainly_is_read_back(entries: dict[str, str]) -> None:
+def test_plain_entries_are_read_back(entries: dict[str, str]) -> None:
     lines = (
         f"{name}={value}".replace("\\", "\\\\")
         for name, value in entries.items()
@@ -71,5 +71,5 @@ def test_secrets_are_recognised(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", OPEN.split())
-def test_what_is_no_secret_is_shown(name: str) -> None:
+def test_open_values_are_shown(name: str) -> None:
     assert masked({name: "open"}) == {name: "open"}

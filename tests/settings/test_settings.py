@@ -1,4 +1,4 @@
-"""Settings: who wins, where each came from, and what is said of a bad one."""
+"""Settings: the order of their sources, their origins, and the errors for bad ones."""
 
 import runpy
 from datetime import timedelta
@@ -6,30 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.doctor.settings import setting_rows
-from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
+from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.settings.settings import Settings, load_settings, origins
+from tests.settings.folders import project, refused
 from tests.support import ROOT
-
-
-@pytest.fixture(autouse=True)
-def no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in Settings.model_fields:
-        monkeypatch.delenv(f"CQRS_{name.upper()}", raising=False)
-
-
-def project(folder: Path, cqrs: str | None = None, pyproject: str | None = None) -> Path:
-    if cqrs is not None:
-        (folder / "cqrs.toml").write_text(cqrs)
-    if pyproject is not None:
-        (folder / "pyproject.toml").write_text(pyproject)
-    return folder
-
-
-def refused(folder: Path, **flags: object) -> CqrsError:
-    with pytest.raises(CqrsError) as caught:
-        load_settings(flags, folder)
-    return caught.value
 
 
 def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
@@ -40,9 +20,7 @@ def test_without_anything_the_defaults_hold(tmp_path: Path) -> None:
     assert set(origins(settings).values()) == {"default"}
 
 
-def test_flag_beats_environment_beats_cqrs_toml_beats_pyproject(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sources_override_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project(
         tmp_path,
         'partitions = 3\nmaster = "c"\naggregates = "c"\n',
@@ -65,7 +43,7 @@ def test_flag_beats_environment_beats_cqrs_toml_beats_pyproject(
     assert told["topic_prefix"] == "default"
 
 
-def test_the_root_is_the_nearest_folder_that_says_so(tmp_path: Path) -> None:
+def test_root_is_nearest_configured_folder(tmp_path: Path) -> None:
     project(tmp_path, "partitions = 9")
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
@@ -76,7 +54,7 @@ def test_the_root_is_the_nearest_folder_that_says_so(tmp_path: Path) -> None:
     assert load_settings({}, inner).partitions == 4
 
 
-def test_somebody_elses_broken_pyproject_is_passed_by(tmp_path: Path) -> None:
+def test_foreign_broken_pyproject_is_ignored(tmp_path: Path) -> None:
     assert load_settings({}, project(tmp_path, pyproject="not toml")).root == tmp_path
 
 
@@ -85,20 +63,20 @@ def test_an_empty_variable_counts_as_unset(tmp_path: Path, monkeypatch: pytest.M
     assert load_settings({}, tmp_path).bootstrap_server is None
 
 
-def test_the_root_cannot_be_set_from_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_root_cannot_be_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_ROOT", "/elsewhere")
     assert load_settings({}, tmp_path).root == tmp_path
     assert "unknown setting 'root'" in refused(project(tmp_path, 'root = "/elsewhere"')).message
 
 
-def test_an_unknown_key_is_refused_with_file_and_close_match(tmp_path: Path) -> None:
+def test_unknown_key_suggests_close_match(tmp_path: Path) -> None:
     error = refused(project(tmp_path, "partition = 3"))
     assert isinstance(error, ConfigurationError)
     assert error.message == f"{tmp_path / 'cqrs.toml'}: unknown setting 'partition'"
     assert error.hint == "did you mean partitions?"
 
 
-def test_keys_may_be_spelled_as_the_flags_are(tmp_path: Path) -> None:
+def test_keys_may_use_dashes(tmp_path: Path) -> None:
     assert load_settings({}, project(tmp_path, 'topic-prefix = "x."')).topic_prefix == "x."
 
 
@@ -121,13 +99,13 @@ def test_keys_may_be_spelled_as_the_flags_are(tmp_path: Path) -> None:
         'properties = "client.id=me"',
     ],
 )
-def test_a_bad_value_names_its_place_and_setting(tmp_path: Path, line: str) -> None:
+def test_bad_value_names_its_origin(tmp_path: Path, line: str) -> None:
     error = refused(project(tmp_path, line))
     assert isinstance(error, ConfigurationError)
     assert error.message.startswith(f"{tmp_path / 'cqrs.toml'}: {line.split(' ')[0]}: ")
 
 
-def test_a_bad_value_says_what_may_be_done(tmp_path: Path) -> None:
+def test_bad_value_names_its_fix(tmp_path: Path) -> None:
     error = refused(project(tmp_path, "partitions = 0"))
     assert error.hint == "change it there, or leave it out: the default is 4"
     assert refused(project(tmp_path, 'dedup_window = "0s"')).hint.endswith("the default is 1d")
@@ -151,7 +129,7 @@ def test_broken_toml_is_named(tmp_path: Path) -> None:
     assert error.message.startswith(f"{tmp_path / 'cqrs.toml'} cannot be read: ")
 
 
-def test_outcomes_are_kept_for_the_commands_and_two_windows(tmp_path: Path) -> None:
+def test_outcomes_outlive_commands_and_two_windows(tmp_path: Path) -> None:
     project(tmp_path, 'commands_retention = "7d"\ndedup_window = "24h"\noutcomes_retention = "9d"')
     assert load_settings({}, tmp_path).outcomes_retention == timedelta(days=9)
     project(tmp_path, 'outcomes_retention = "8d"')
@@ -163,7 +141,7 @@ def test_outcomes_are_kept_for_the_commands_and_two_windows(tmp_path: Path) -> N
     assert load_settings({}, tmp_path).outcomes_retention is None
 
 
-def test_paths_are_relative_to_where_they_stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_are_relative_to_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project(tmp_path, 'state_dir = "shards"')
     inner = tmp_path / "inner"
     inner.mkdir()
@@ -173,82 +151,7 @@ def test_paths_are_relative_to_where_they_stand(tmp_path: Path, monkeypatch: pyt
     assert load_settings({}, inner).state_dir == inner / "there"
 
 
-def test_client_properties_are_merged_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    project(
-        tmp_path,
-        'command_config = "client.properties"\n[properties]\nclient.id = "toml"\nlinger.ms = 5\nclient.rack = "r"\n',
-    )
-    (tmp_path / "client.properties").write_text("security.protocol=SSL\nclient.id=file\nclient.rack=file\n")
-    monkeypatch.setenv("CQRS_PROPERTIES", "client.id=env\nlinger.ms=6")
-    settings = load_settings({"properties": ["client.id=flag"]}, tmp_path)
-    assert settings.client_properties() == {
-        "security.protocol": "SSL",
-        "client.id": "flag",
-        "linger.ms": "6",
-        "client.rack": "r",
-    }
-
-
-@pytest.mark.parametrize(
-    "name", ["sasl.jaas.config", "sasl.password", "ssl.key.password", "ssl.keystore.key"]
-)
-def test_a_secret_on_the_command_line_is_refused_and_not_repeated(tmp_path: Path, name: str) -> None:
-    error = refused(tmp_path, properties=[f"{name}=hunter2"])
-    assert isinstance(error, UsageError)
-    assert "--command-config" in error.hint
-    assert "hunter2" not in str(error)
-
-
-@pytest.mark.parametrize(
-    "text", ["client.id", "=x", "sasl.password hunter2", "sasl.password:hunter2", "x hunter2"]
-)
-def test_a_malformed_property_is_wrong_usage(tmp_path: Path, text: str) -> None:
-    error = refused(tmp_path, properties=[text])
-    assert isinstance(error, UsageError)
-    assert "hunter2" not in str(error)
-
-
-def test_a_secret_in_cqrs_toml_is_refused(tmp_path: Path) -> None:
-    error = refused(project(tmp_path, '[properties]\nsasl.password = "hunter2"'))
-    assert isinstance(error, ConfigurationError)
-    assert "command_config" in error.message
-    assert "hunter2" not in str(error)
-
-
-def test_the_bootstrap_server_of_the_command_config_is_used_unless_another_is_named(tmp_path: Path) -> None:
-    (tmp_path / "client.properties").write_text("bootstrap.servers=kafka-1:9092\n")
-    flags = {"command_config": "client.properties"}
-    settings = load_settings(flags, tmp_path)
-    assert settings.bootstrap_server == "kafka-1:9092"
-    assert origins(settings)["bootstrap_server"] == str(tmp_path / "client.properties")
-    assert settings.client_properties() == {}
-    assert load_settings({**flags, "bootstrap_server": "other:1"}, tmp_path).bootstrap_server == "other:1"
-
-
-def test_a_bad_bootstrap_server_in_the_command_config_is_named(tmp_path: Path) -> None:
-    (tmp_path / "client.properties").write_text("bootstrap.servers=http://kafka\n")
-    error = refused(tmp_path, command_config="client.properties")
-    assert error.message.startswith(f"{tmp_path / 'client.properties'}: bootstrap.servers: not HOST:PORT")
-
-
-def test_a_command_config_that_is_missing_or_odd_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "client.properties"
-    assert str(file) in refused(tmp_path, command_config=file).message
-    file.write_bytes(b"sasl.password=hunter2\xff")
-    error = refused(tmp_path, command_config=file)
-    assert error.message == f"{file} is not a properties file: it is not UTF-8"
-
-
-def test_what_is_shown_holds_no_secret(tmp_path: Path) -> None:
-    (tmp_path / "client.properties").write_text("sasl.password=hunter2\nclient.id=me\n")
-    settings = load_settings({"command_config": "client.properties"}, tmp_path)
-    rows = {row.name: row for row in setting_rows(settings)}
-    assert rows["-X client.id"].value == "me"
-    assert rows["-X sasl.password"].origin == str(tmp_path / "client.properties")
-    assert "hunter2" not in repr(rows) + repr(settings)
-
-
-def test_the_settings_page_is_up_to_date() -> None:
+def test_settings_page_is_current() -> None:
     generator = runpy.run_path(str(ROOT / "docs/generate_settings.py"))
     written = generator["TARGET"].read_text(encoding="utf-8")
     assert written == generator["reference"](), "run: python docs/generate_settings.py"

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Identity, Opened, open_shard
 from tests.state.shards import IDENTITY, Opening, Python
+from tests.state.values import WINDOW, OpenStore
 
 
 @pytest.fixture
@@ -39,6 +41,7 @@ def python(path: Path) -> Iterator[Python]:
     prelude = f"""
 import os, signal
 from pathlib import Path
+from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
 from tests.state.shards import IDENTITY
 from tests.state.values import saved, write
@@ -54,3 +57,17 @@ opened = open_shard(Path({str(path)!r}), IDENTITY)
     for process in started:
         with process:
             process.kill()
+
+
+@pytest.fixture
+def open_store(tmp_path: Path) -> Iterator[OpenStore]:
+    """Opens the store of this test; what it opened is closed at the end."""
+    opened: list[LmdbStore] = []
+
+    def open_one(path: Path = tmp_path / "0", **options: object) -> LmdbStore:
+        opened.append(LmdbStore(path, WINDOW, **options))  # type: ignore[arg-type]
+        return opened[-1]
+
+    yield open_one
+    for store in opened:
+        store.close()

@@ -68,7 +68,7 @@ class StoreContract:
         assert (look_up(store, "a"), recall(store, "a", "1")) == (big, kept)
 
     @pytest.mark.parametrize("length", [510, 511, 512, 1024])
-    def test_aggregates_with_long_ids_are_told_apart(self, store: Store, length: int) -> None:
+    def test_long_aggregate_ids_stay_distinct(self, store: Store, length: int) -> None:
         names = ["a" * length, "a" * (length - 1) + "b", "é" * (length // 2)]
         write(store, states={name: saved(n, name[:n].encode()) for n, name in enumerate(names, 1)})
         assert dict(store.items()) == {name: saved(n, name[:n].encode()) for n, name in enumerate(names, 1)}
@@ -76,29 +76,27 @@ class StoreContract:
             saved(n, names[n - 1][:n].encode()) for n in (1, 2, 3)
         ]
 
-    def test_ids_that_look_alike_are_told_apart(self, store: Store) -> None:
+    def test_similar_ids_stay_distinct(self, store: Store) -> None:
         write(store, remembered={ids: decision(offset=n) for n, ids in enumerate(ALIKE)})
         assert [recall(store, *ids) for ids in ALIKE] == [decision(offset=n) for n in range(len(ALIKE))]
 
     @pytest.mark.parametrize("missing", ALIKE)
-    def test_an_id_is_not_found_by_those_that_look_like_it(
-        self, store: Store, missing: tuple[str, str]
-    ) -> None:
+    def test_similar_id_finds_nothing(self, store: Store, missing: tuple[str, str]) -> None:
         write(store, remembered={ids: decision() for ids in ALIKE if ids != missing})
         assert recall(store, *missing) is None
 
-    def test_an_id_is_remembered_for_the_whole_window(self, store: Store) -> None:
+    def test_id_is_remembered_throughout_window(self, store: Store) -> None:
         write(store, clock=999, remembered={("a", "1"): decision(999)})
         write(store, clock=999 + WINDOW)
         assert recall(store, "a", "1") == decision(999)
 
-    def test_generations_that_no_duplicate_can_meet_are_dropped(self, store: Store) -> None:
+    def test_old_segments_are_dropped(self, store: Store) -> None:
         write(store, clock=999, remembered={("a", "1"): decision(999)})
         write(store, clock=2 * WINDOW)
         assert recall(store, "a", "1") is None
 
     @pytest.mark.parametrize("clock", [2 * WINDOW, 3 * WINDOW, 4 * WINDOW, 17 * WINDOW])
-    def test_a_leap_of_the_clock_drops_all_that_is_too_old(self, store: Store, clock: int) -> None:
+    def test_clock_leap_drops_old_segments(self, store: Store, clock: int) -> None:
         write(store, clock=WINDOW, remembered={("a", "0"): decision(0), ("a", "1"): decision(WINDOW)})
         write(
             store, clock=clock, remembered={("a", "2"): decision(clock), ("a", "3"): decision(clock - WINDOW)}
@@ -108,14 +106,12 @@ class StoreContract:
         assert recall(store, "a", "2") == decision(clock)
         assert recall(store, "a", "3") == decision(clock - WINDOW)
 
-    def test_what_is_too_old_already_is_not_kept(self, store: Store) -> None:
+    def test_too_old_decision_is_not_kept(self, store: Store) -> None:
         write(store, clock=5 * WINDOW, remembered={("a", "1"): decision(4 * WINDOW - 1)})
         assert recall(store, "a", "1") is None
 
     @pytest.mark.parametrize(("first", "second"), [(1500, 1600), (1500, 2500), (1999, 2000)])
-    def test_an_id_decided_again_answers_with_the_later_decision(
-        self, store: Store, first: int, second: int
-    ) -> None:
+    def test_later_decision_answers_for_id(self, store: Store, first: int, second: int) -> None:
         write(store, clock=2500, remembered={("a", "1"): decision(first, offset=900)})
         later = decision(second, offset=2, status="rejected")  # offsets begin anew with a topic made again
         write(store, remembered={("a", "1"): later})
@@ -126,7 +122,7 @@ class StoreContract:
         with pytest.raises(ValueError, match="from 7 to 6"):
             write(store, clock=6)
 
-    def test_nothing_is_remembered_in_a_generation_after_the_clock(self, store: Store) -> None:
+    def test_segment_after_clock_is_refused(self, store: Store) -> None:
         with pytest.raises(ValueError, match="after the clock"):
             write(store, clock=999, states={"a": saved()}, remembered={("a", "1"): decision(1000)})
         assert (store.count(), store.positions()) == (0, Positions())
@@ -142,7 +138,7 @@ class StoreContract:
             store.take_ownership("third", expected="second")
         assert store.token() == "first"
 
-    def test_taking_keeps_the_positions_and_applying_the_token(self, store: Store) -> None:
+    def test_taking_keeps_positions(self, store: Store) -> None:
         write(store, clock=9)
         store.take_ownership("me", expected="")
         write(store, clock=9)
@@ -169,21 +165,21 @@ class StoreContract:
             store.apply(WriteBatch("other", store.positions(), at(9 * WINDOW, 9)))
         assert recall(store, "a", "1") == decision()
 
-    def test_the_code_is_noted_by_the_owner_alone(self, store: Store) -> None:
+    def test_only_owner_sets_code_digest(self, store: Store) -> None:
         store.take_ownership("me", expected="")
         store.set_code_digest("abc", token="me")
         with pytest.raises(NotOwnerError):
             store.set_code_digest("def", token="other")
         assert store.code_digest() == "abc"
 
-    def test_a_view_does_not_see_what_is_written_meanwhile(self, store: Store) -> None:
+    def test_view_ignores_later_writes(self, store: Store) -> None:
         write(store, states={"a": saved(1)}, remembered={("a", "1"): decision()})
         with store.view() as view:
             write(store, clock=9 * WINDOW, states={"a": saved(2), "b": saved(1)})
             assert (view.saved("a"), view.saved("b")) == (saved(1), None)
             assert view.remembered("a", "1") == decision()
 
-    def test_listing_does_not_see_what_is_written_meanwhile(self, store: Store) -> None:
+    def test_listing_ignores_later_writes(self, store: Store) -> None:
         write(store, states={"a": saved(1), "b": saved(1)})
         listing = store.items()
         first = next(listing)

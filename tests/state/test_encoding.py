@@ -38,7 +38,7 @@ def test_a_canonical_uuid_takes_16_bytes(command_id: str, subject: str) -> None:
     assert len(encoding.dedup_key(subject, letters)) == 1 + 16 + len(subject.encode())
 
 
-def test_ids_in_order_have_keys_in_order() -> None:
+def test_key_order_follows_id_order() -> None:
     ids = [f"0198f2c4-7c1e-7b8a-9d55-{n:012x}" for n in range(1000)]
     keys = [encoding.dedup_key(f"subject {n % 7}", command_id) for n, command_id in enumerate(ids)]
     assert keys == sorted(keys)

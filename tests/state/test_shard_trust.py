@@ -85,7 +85,7 @@ def test_killed_process_costs_nothing(opening: Opening, python: Python) -> None:
         ({"device": 1}, "it is a copy of a shard at work"),
     ],
 )
-def test_unclean_shard_needs_same_boot_and_file(
+def test_unclean_shard_needs_same_boot(
     opening: Opening,
     path: Path,
     changes: dict[str, object],

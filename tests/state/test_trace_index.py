@@ -19,9 +19,7 @@ def index(tmp_path: Path) -> Iterator[TraceIndex]:
 
 
 @given(st.data())
-def test_it_is_a_sorted_dict_that_keeps_the_first(
-    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_first_trace_wins_in_order(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     model: dict[int, bytes] = {}
     commands = st.one_of(st.integers(0, 20), st.sampled_from([2**31, 2**63 - 1]))
     with closing(TraceIndex(tmp_path_factory.mktemp("index"))) as index:
@@ -37,7 +35,7 @@ def test_it_is_a_sorted_dict_that_keeps_the_first(
         assert (index.first(), index.last()) == (min(model, default=None), max(model, default=None))
 
 
-def test_a_trace_is_there_before_it_is_written(index: TraceIndex) -> None:
+def test_unwritten_trace_is_found(index: TraceIndex) -> None:
     index.add(3, b"x")
     assert (index.get(3), index.get(4)) == (b"x", None)
 

@@ -1,9 +1,15 @@
 """Small values for the tests of stores: only what a test is about needs to be spelled."""
 
+from collections.abc import Callable
+
 from cqrs_cli.core.stored import DedupEntry, StoredState
+from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
 WINDOW = 1000  # ms
+
+#: Opens the LMDB store of a test.
+OpenStore = Callable[..., LmdbStore]
 
 
 def saved(version: int = 1, state: bytes = b"{}") -> StoredState:

@@ -24,7 +24,7 @@ def fake_java(folder: Path, says: str) -> Path:
         ('Picked up JAVA_TOOL_OPTIONS: -Xmx1g\nopenjdk version "11.0.2" 2019-01-15', 11),
     ],
 )
-def test_a_version_is_read_in_every_spelling(tmp_path: Path, said: str, number: int) -> None:
+def test_every_version_spelling_is_read(tmp_path: Path, said: str, number: int) -> None:
     assert version(fake_java(tmp_path, said)) == number
 
 
@@ -36,7 +36,7 @@ def test_java_home_comes_before_the_path(tmp_path: Path, monkeypatch: pytest.Mon
     assert find_java() == at_home
 
 
-def test_without_java_home_the_path_is_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_path_is_searched_without_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     on_path = fake_java(tmp_path, 'openjdk version "17.0.1"')
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     monkeypatch.delenv("JAVA_HOME", raising=False)
@@ -51,25 +51,25 @@ def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.Monkey
     assert caught.value.exit_code == 4
 
 
-def test_an_old_java_is_named_with_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_java_names_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "bin", 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UnavailableError, match=r"bin/java is Java 11, 17 or newer is needed; install"):
         find_java()
 
 
-def test_a_wrong_java_home_is_not_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_java_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UnavailableError, match=r"JAVA_HOME names .* no bin/java"):
         find_java()
 
 
-def test_a_java_that_does_not_run_says_why(tmp_path: Path) -> None:
+def test_broken_java_says_why(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match="does not run: Unable to locate a Java Runtime"):
         version(fake_java(tmp_path, "Unable to locate a Java Runtime"))
 
 
-def test_a_file_that_cannot_be_run_is_no_java(tmp_path: Path) -> None:
+def test_unrunnable_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "java").write_text("")
     with pytest.raises(UnavailableError, match="does not run"):
         version(tmp_path / "java")

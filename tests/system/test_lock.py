@@ -6,7 +6,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.system.lock import file_lock
 
 
-def test_a_second_holder_is_told_once_and_gives_up(tmp_path: Path) -> None:
+def test_second_holder_waits_then_fails(tmp_path: Path) -> None:
     told: list[str] = []
     with file_lock(tmp_path / "lock", lambda: None, limit=1):  # noqa: SIM117
         with pytest.raises(UnavailableError, match=r"another command has held .*lock"):
@@ -15,7 +15,7 @@ def test_a_second_holder_is_told_once_and_gives_up(tmp_path: Path) -> None:
     assert told == ["waiting"]
 
 
-def test_it_is_free_after_the_block_even_when_that_failed(tmp_path: Path) -> None:
+def test_lock_is_freed_after_errors(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), file_lock(tmp_path / "lock", lambda: None, limit=1):
         raise ZeroDivisionError
     with file_lock(tmp_path / "lock", lambda: None, limit=0):

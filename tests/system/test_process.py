@@ -23,25 +23,25 @@ def test_a_process_keeps_its_birth(sleeper: int) -> None:
     assert process.born(sleeper) == process.born(sleeper) is not None
 
 
-def test_nobody_is_born_under_a_free_id() -> None:
+def test_free_id_has_no_birth() -> None:
     ended = subprocess.Popen(["true"])
     ended.wait()
     assert process.born(ended.pid) is None
 
 
-def test_a_dead_child_that_waits_for_its_parent_counts_as_gone() -> None:
+def test_zombie_counts_as_gone() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
         child.kill()
         eventually(lambda: process.born(child.pid) is None)
 
 
-def test_a_spawned_process_is_nobodys_child_and_in_a_session_of_its_own(sleeper: int) -> None:
+def test_spawned_process_has_own_session(sleeper: int) -> None:
     assert os.getsid(sleeper) != os.getsid(0)
     with pytest.raises(ChildProcessError):
         os.waitpid(sleeper, os.WNOHANG)
 
 
-def test_output_goes_to_the_end_of_the_log(tmp_path: Path) -> None:
+def test_output_is_appended_to_log(tmp_path: Path) -> None:
     (tmp_path / "log").write_text("before\n")
     process.spawn(["sh", "-c", "echo out; echo err >&2"], tmp_path, "log", os.environ)
     eventually(lambda: (tmp_path / "log").read_text() == "before\nout\nerr\n")
@@ -52,7 +52,7 @@ def test_end_waits_until_it_is_gone(sleeper: int) -> None:
     assert process.born(sleeper) is None
 
 
-def test_what_ignores_the_polite_signal_is_killed(tmp_path: Path) -> None:
+def test_process_ignoring_sigterm_is_killed(tmp_path: Path) -> None:
     stubborn = "trap '' TERM; echo ready; while :; do sleep 0.1; done"
     pid = process.spawn(["sh", "-c", stubborn], tmp_path, "log", os.environ)
     eventually(lambda: (tmp_path / "log").read_text())
@@ -60,6 +60,6 @@ def test_what_ignores_the_polite_signal_is_killed(tmp_path: Path) -> None:
     assert process.born(pid) is None
 
 
-def test_another_process_under_the_same_id_is_left_alone(sleeper: int) -> None:
+def test_reused_id_is_not_signalled(sleeper: int) -> None:
     process.end(sleeper, "born at another time", patience=1)
     assert process.born(sleeper) is not None

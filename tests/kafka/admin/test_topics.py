@@ -38,14 +38,12 @@ def results(admin: Admin, topics: Topics, plan: TopicPlan) -> list[str]:
     return [made.result for made in ensure_topics(admin, topics, plan)]
 
 
-def test_topics_are_created_once_and_kept_afterwards(admin: Admin, topics: Topics) -> None:
+def test_topics_are_created_once(admin: Admin, topics: Topics) -> None:
     assert results(admin, topics, TopicPlan()) == ["created"] * 4
     assert results(admin, topics, TopicPlan()) == ["kept"] * 4
 
 
-def test_a_broker_that_does_not_know_them_yet_is_asked_again(
-    admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lagging_broker_is_asked_again(admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
     find, late = making.find_topics, iter([True, False, False])
 
     def finds(*asked: Any) -> dict[Kind, TopicInfo]:
@@ -62,7 +60,7 @@ def test_a_dry_run_creates_nothing(admin: Admin, topics: Topics) -> None:
     assert admin.describe([topics.name(kind) for kind in KINDS]) == {}
 
 
-def test_created_topics_are_a_sound_set_with_identities_and_sizes(admin: Admin, topics: Topics) -> None:
+def test_created_topics_are_sound(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan(partitions=3))
     found = check_topics(admin, topics)
     assert (found.cluster_id, found.partitions) == (admin.cluster_id(), 3)
@@ -79,7 +77,7 @@ def test_a_recreated_topic_has_another_id(admin: Admin, topics: Topics) -> None:
     assert check_topics(admin, topics).ids["commands"] != before
 
 
-def test_commands_are_stamped_by_the_broker_and_events_kept_for_good(admin: Admin, topics: Topics) -> None:
+def test_commands_get_broker_time(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan())
     found = admin.describe([topics.commands, topics.events])
     assert found[topics.commands].configs["message.timestamp.type"] == "LogAppendTime"
@@ -88,7 +86,7 @@ def test_commands_are_stamped_by_the_broker_and_events_kept_for_good(admin: Admi
     assert found[topics.events].replication == 1
 
 
-def test_what_is_missing_takes_the_partitions_and_size_of_what_exists(admin: Admin, topics: Topics) -> None:
+def test_missing_topics_follow_existing_ones(admin: Admin, topics: Topics) -> None:
     admin.create(topics.commands, 2, 1, TopicPlan().configs("commands", 5_000_000))
     assert results(admin, topics, TopicPlan(partitions=4)) == ["kept", "created", "created", "created"]
     found = check_topics(admin, topics)
@@ -103,28 +101,26 @@ def test_partitions_are_not_grown(admin: Admin, topics: Topics) -> None:
     assert check_topics(admin, topics).partitions == 4
 
 
-def test_nothing_is_made_beside_a_topic_that_is_wrong(admin: Admin, topics: Topics) -> None:
+def test_wrong_topic_stops_creation(admin: Admin, topics: Topics) -> None:
     admin.create(topics.commands, 4, 1, {"message.timestamp.type": "CreateTime"})
     with pytest.raises(ConfigurationError, match=r"message\.timestamp\.type=CreateTime, needs LogAppendTime"):
         ensure_topics(admin, topics, TopicPlan())
     assert list(admin.describe([topics.commands, topics.events])) == [topics.commands]
 
 
-def test_a_missing_topic_is_refused_naming_init(admin: Admin, topics: Topics) -> None:
+def test_missing_topic_names_init(admin: Admin, topics: Topics) -> None:
     with pytest.raises(ConfigurationError) as refused:
         check_topics(admin, topics)
     assert topics.events in refused.value.message
     assert refused.value.hint == "create what is missing: cqrs init bank"
 
 
-def test_a_topic_of_an_impossible_name_is_an_error(admin: Admin) -> None:
+def test_impossible_topic_name_is_error(admin: Admin) -> None:
     with pytest.raises(Exception, match="cannot be described"):
         admin.describe(["no blanks allowed"])
 
 
-def test_an_open_transaction_is_found_with_its_owner(
-    admin: Admin, connection: Connection, topics: Topics
-) -> None:
+def test_open_transaction_names_its_owner(admin: Admin, connection: Connection, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan())
     producer = clients.producer(connection, transactional_id=topics.transactional_id(1))
     producer.init_transactions(20)
@@ -143,9 +139,7 @@ def test_an_open_transaction_is_found_with_its_owner(
     assert eventually(lambda: not admin.open_transactions(topics.events, 1))
 
 
-def test_transactions_that_come_and_go_do_not_seem_to_hang(
-    admin: Admin, connection: Connection, topics: Topics
-) -> None:
+def test_short_transactions_do_not_hang(admin: Admin, connection: Connection, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan(partitions=1))
     producer = clients.producer(connection, transactional_id=topics.transactional_id(0), retry_backoff_ms=1)
     producer.init_transactions(20)
@@ -169,7 +163,7 @@ def commit_until(enough: threading.Event, producer: Producer, topic: str) -> Non
         producer.commit_transaction(20)
 
 
-def test_a_cluster_without_authorizer_has_no_acls(admin: Admin) -> None:
+def test_cluster_without_authorizer_counts_none(admin: Admin) -> None:
     assert admin.acl_count() is None
 
 
@@ -180,9 +174,7 @@ def test_the_cluster_says_what_it_is(admin: Admin) -> None:
 
 
 @pytest.mark.parametrize("server", ["127.0.0.1:1", "no-such-host.invalid:9092"])
-def test_an_unreachable_broker_is_named_within_ten_seconds(
-    server: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_unreachable_broker_is_named_soon(server: str, capfd: pytest.CaptureFixture[str]) -> None:
     begun = time.monotonic()
     with pytest.raises(UnavailableError, match=server):
         Admin(Connection(server))
@@ -190,12 +182,12 @@ def test_an_unreachable_broker_is_named_within_ten_seconds(
     assert capfd.readouterr() == ("", "")
 
 
-def test_a_host_that_does_not_resolve_is_said_to() -> None:
+def test_unresolved_host_is_named() -> None:
     with pytest.raises(UnavailableError, match="DNS does not know no-such-host"):
         Admin(Connection("no-such-host.invalid:9092"))
 
 
-def test_a_port_that_never_answers_is_given_up_within_ten_seconds() -> None:
+def test_silent_port_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         begun = time.monotonic()
         with pytest.raises(UnavailableError):
@@ -214,7 +206,7 @@ except Exception as error:
 """
 
 
-def test_a_broker_that_speaks_no_tls_is_told_from_one_that_is_gone(connection: Connection) -> None:
+def test_broker_without_tls_is_recognised(connection: Connection) -> None:
     # In a process of its own: kafka-python leaves the socket of a failed handshake open.
     told = subprocess.run(
         [sys.executable, "-c", ASK, connection.bootstrap_server], capture_output=True, text=True

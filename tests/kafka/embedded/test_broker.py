@@ -68,14 +68,14 @@ def kill(broker: Broker) -> None:
     eventually(lambda: process.born(broker.pid) is None)
 
 
-def test_a_second_start_finds_the_first_ones_broker(root: Path) -> None:
+def test_second_start_finds_running_broker(root: Path) -> None:
     first, second = embedded.start_broker(root), embedded.start_broker(root)
     assert second == first
     assert not second.started
     assert embedded.start_broker(root).bootstrap_server == first.bootstrap_server
 
 
-def test_topics_survive_a_killed_broker_which_comes_back_at_the_same_port(root: Path) -> None:
+def test_topics_survive_killed_broker(root: Path) -> None:
     before = embedded.start_broker(root)
     create_topic(before, "kept-through-sigkill")
     kill(before)
@@ -87,7 +87,7 @@ def test_topics_survive_a_killed_broker_which_comes_back_at_the_same_port(root: 
     assert after.pid != before.pid
 
 
-def test_two_commands_at_once_get_the_same_broker(root: Path) -> None:
+def test_concurrent_starts_share_one_broker(root: Path) -> None:
     embedded.stop_broker(root)
     with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as commands:
         brokers = list(commands.map(embedded.start_broker, [root, root]))
@@ -96,7 +96,7 @@ def test_two_commands_at_once_get_the_same_broker(root: Path) -> None:
     assert embedded.start_broker(root).pid == brokers[0].pid
 
 
-def test_stopping_is_idempotent_and_keeps_the_topics(root: Path) -> None:
+def test_stopping_twice_keeps_topics(root: Path) -> None:
     create_topic(embedded.start_broker(root), "kept-through-stop")
     assert embedded.stop_broker(root)
     assert not embedded.stop_broker(root)
@@ -104,7 +104,7 @@ def test_stopping_is_idempotent_and_keeps_the_topics(root: Path) -> None:
     assert "kept-through-stop" in topics(embedded.start_broker(root))
 
 
-def test_a_process_id_that_was_used_again_is_not_our_broker(root: Path) -> None:
+def test_reused_process_id_is_not_ours(root: Path) -> None:
     embedded.stop_broker(root)
     write(root, replace(state(root), pid=os.getpid()))
     assert embedded.broker_status(root) is None
@@ -112,7 +112,7 @@ def test_a_process_id_that_was_used_again_is_not_our_broker(root: Path) -> None:
     assert embedded.start_broker(root).started
 
 
-def test_another_cluster_on_the_port_is_not_our_broker(root: Path) -> None:
+def test_other_cluster_is_not_our_broker(root: Path) -> None:
     truth = state(root)
     write(root, replace(truth, cluster_id="somebody-else"))
     try:
@@ -121,14 +121,14 @@ def test_another_cluster_on_the_port_is_not_our_broker(root: Path) -> None:
         write(root, truth)
 
 
-def test_a_garbled_state_file_is_as_good_as_none(root: Path) -> None:
+def test_garbled_state_file_is_ignored(root: Path) -> None:
     embedded.stop_broker(root)
     (files.broker_folder(root) / files.STATE_FILE).write_text('{"pid": 1')
     assert embedded.broker_status(root) is None
     assert embedded.start_broker(root).started
 
 
-def test_a_port_that_was_taken_meanwhile_is_left_to_its_taker(root: Path) -> None:
+def test_taken_port_is_replaced(root: Path) -> None:
     embedded.stop_broker(root)
     taken = state(root).port
     with socket.create_server(("127.0.0.1", taken)):
@@ -136,9 +136,7 @@ def test_a_port_that_was_taken_meanwhile_is_left_to_its_taker(root: Path) -> Non
     assert broker.bootstrap_server != f"127.0.0.1:{taken}"
 
 
-def test_a_port_taken_between_choice_and_start_is_tried_again(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_port_taken_during_start_is_retried(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     embedded.stop_broker(root)
     free = broker_process.choose_ports
     with socket.create_server(("127.0.0.1", 0)) as taker:
@@ -162,7 +160,7 @@ def test_the_log_says_what_happened(root: Path) -> None:
     assert "Kafka Server started" in embedded.start_broker(root).log.read_text()
 
 
-def test_a_copied_project_does_not_take_the_originals_broker(root: Path, tmp_path: Path) -> None:
+def test_copied_project_starts_its_own_broker(root: Path, tmp_path: Path) -> None:
     shutil.copytree(root / ".cqrs", tmp_path / ".cqrs")
     assert embedded.broker_status(tmp_path) is None
     assert not embedded.stop_broker(tmp_path)
@@ -179,7 +177,7 @@ def test_an_interrupted_start_leaves_no_broker(root: Path, monkeypatch: pytest.M
     assert process.born(state(root).pid) is None
 
 
-def test_a_broker_that_ends_while_starting_is_explained(root: Path) -> None:
+def test_broker_that_dies_starting_is_explained(root: Path) -> None:
     embedded.stop_broker(root)
     meta = files.broker_folder(root) / files.DATA_FOLDER / "meta.properties"
     whole = meta.read_text()
@@ -191,7 +189,7 @@ def test_a_broker_that_ends_while_starting_is_explained(root: Path) -> None:
         meta.write_text(whole)
 
 
-def test_a_damaged_data_folder_is_not_formatted_anew(root: Path) -> None:
+def test_damaged_data_is_never_formatted(root: Path) -> None:
     embedded.stop_broker(root)
     meta = files.broker_folder(root) / files.DATA_FOLDER / "meta.properties"
     meta.rename(meta.with_name("kept"))
@@ -202,13 +200,13 @@ def test_a_damaged_data_folder_is_not_formatted_anew(root: Path) -> None:
         meta.with_name("kept").rename(meta)
 
 
-def test_a_folder_that_cannot_be_written_is_a_matter_of_configuration(tmp_path: Path) -> None:
+def test_unwritable_folder_is_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot write"):
         embedded.start_broker(tmp_path / "file")
 
 
-def test_looking_and_stopping_where_there_is_nothing_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_status_and_stop_create_nothing(tmp_path: Path) -> None:
     assert embedded.broker_status(tmp_path) is None
     assert not embedded.stop_broker(tmp_path)
     assert list(tmp_path.iterdir()) == []

@@ -36,7 +36,7 @@ def test_what_ivy_says_is_counted(tmp_path: Path) -> None:
     assert counts[-1] == (1, 1, 192 * 1024)
 
 
-def test_offline_says_why_and_what_to_do(tmp_path: Path) -> None:
+def test_offline_error_says_why(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match=r"cannot fetch .*UnknownHost.*CQRS_IVY_SETTINGS.* -b"):
         fetch(java_saying(tmp_path, OFFLINE, "exit 1"), tmp_path)
 
@@ -47,7 +47,7 @@ def test_a_silent_network_is_given_up(tmp_path: Path, monkeypatch: pytest.Monkey
         fetch(java_saying(tmp_path, FOUND, "exec sleep 60"), tmp_path)
 
 
-def test_the_users_own_settings_are_passed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_users_ivy_settings_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = tmp_path / "ivysettings.xml"
     settings.write_text("<ivysettings/>")
     monkeypatch.setenv("CQRS_IVY_SETTINGS", str(settings))
@@ -55,7 +55,7 @@ def test_the_users_own_settings_are_passed_on(tmp_path: Path, monkeypatch: pytes
     assert f"-settings {settings} " in (tmp_path / "arguments").read_text()
 
 
-def test_settings_that_are_not_there_are_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_ivy_settings_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CQRS_IVY_SETTINGS", "/no/such/file")
     with pytest.raises(ConfigurationError, match="CQRS_IVY_SETTINGS names /no/such/file"):
         fetch(java_saying(tmp_path, RETRIEVED), tmp_path)

@@ -31,14 +31,14 @@ def test_what_a_plan_makes_is_sound(plan: TopicPlan) -> None:
     assert said(sound(plan), plan) == []
 
 
-def test_three_brokers_get_three_replicas_of_which_two_must_have_it() -> None:
+def test_three_brokers_get_three_replicas() -> None:
     assert [TopicPlan.replication(brokers) for brokers in (1, 2, 3, 5)] == [1, 1, 3, 3]
     assert TopicPlan().configs("events", brokers=3)["min.insync.replicas"] == "2"
     assert TopicPlan().configs("events", brokers=2)["min.insync.replicas"] == "1"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_of_three_replicas_two_must_have_what_is_acknowledged(kind: Kind) -> None:
+def test_three_replicas_need_two_in_sync(kind: Kind) -> None:
     tripled = {one: replace(info, replication=3) for one, info in sound().items()}
     careful = {
         one: replace(info, configs={**info.configs, "min.insync.replicas": "2"})
@@ -70,7 +70,7 @@ def test_no_topic_may_be_compacted(kind: Kind, policy: str) -> None:
         ("dead-letters", "max.message.bytes", "1048588"),
     ],
 )
-def test_a_wrong_configuration_is_named_with_what_to_do(kind: Kind, name: str, value: str) -> None:
+def test_wrong_configuration_names_its_fix(kind: Kind, name: str, value: str) -> None:
     (error,) = mistakes(TOPICS, changed(kind, **{name.replace(".", "_"): value}), TopicPlan())
     assert error.message.startswith(f"topic p.bank.{kind} has {name}={value}, needs ")
     assert error.hint.startswith(
@@ -82,7 +82,7 @@ def test_commands_may_be_limited_in_size() -> None:
     assert said(changed("commands", retention_bytes="1000000")) == []
 
 
-def test_outcomes_are_kept_for_the_commands_and_two_windows() -> None:
+def test_outcomes_outlive_commands_and_two_windows() -> None:
     assert said(changed("outcomes", retention_ms=str(9 * DAY))) == []
     assert (
         len(said(changed("outcomes", retention_ms=str(9 * DAY)), TopicPlan(dedup_window=timedelta(hours=25))))
@@ -90,24 +90,24 @@ def test_outcomes_are_kept_for_the_commands_and_two_windows() -> None:
     )
 
 
-def test_outcomes_are_kept_for_good_where_commands_are() -> None:
+def test_unlimited_commands_need_unlimited_outcomes() -> None:
     found = changed("outcomes", retention_ms=str(9 * DAY))
     forever = {**found["commands"].configs, "retention.ms": "-1"}
     (message,) = said({**found, "commands": replace(found["commands"], configs=forever)})
     assert "needs -1" in message
 
 
-def test_a_larger_command_needs_larger_outcomes_and_dead_letters() -> None:
+def test_larger_commands_need_larger_outcomes() -> None:
     assert len(said(changed("commands", max_message_bytes="2000000"))) == 2
 
 
-def test_differing_numbers_of_partitions_are_told_apart() -> None:
+def test_partition_counts_must_agree() -> None:
     found = sound()
     (message,) = said({**found, "events": replace(found["events"], partitions=8)})
     assert "p.bank.commands 4, p.bank.events 8, p.bank.outcomes 4" in message
 
 
-def test_another_number_of_partitions_is_a_mistake_only_if_it_was_asked_for() -> None:
+def test_partition_count_matters_when_asked() -> None:
     assert said(sound(), TopicPlan(partitions=8)) == []
     assert len(said(sound(), TopicPlan(partitions=8, insist=True))) == 1
     assert said({}, TopicPlan(partitions=8, insist=True)) == []

@@ -1,0 +1,22 @@
+"""Folders with settings in them, and the errors that these end in."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.settings.settings import load_settings
+
+
+def project(folder: Path, cqrs: str | None = None, pyproject: str | None = None) -> Path:
+    if cqrs is not None:
+        (folder / "cqrs.toml").write_text(cqrs)
+    if pyproject is not None:
+        (folder / "pyproject.toml").write_text(pyproject)
+    return folder
+
+
+def refused(folder: Path, **flags: object) -> CqrsError:
+    with pytest.raises(CqrsError) as caught:
+        load_settings(flags, folder)
+    return caught.value

@@ -1,0 +1,141 @@
+"""Several processes in one store: a killed one, a paused one, a reader."""
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.state.store import Positions
+from tests.state.shards import Python
+from tests.state.values import OpenStore, decision, look_up, recall, saved, write
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Iterator[Python]:
+    """Starts another process, with `path` the store's folder and everything imported that a store needs."""
+    started: list[subprocess.Popen[str]] = []
+    prelude = f"""
+import os, signal, sys
+from pathlib import Path
+from cqrs_cli.state import lmdb_store
+from cqrs_cli.state.lmdb_store import LmdbStore
+from tests.state.values import *
+path = Path({str(tmp_path / "0")!r})
+"""
+
+    def start(code: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", prelude + textwrap.dedent(code)]
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True))
+        return started[-1]
+
+    yield start
+    for process in started:
+        with process:
+            process.kill()
+
+
+@pytest.mark.pins("state-is-events")
+@pytest.mark.parametrize("step", ["states", "ids"])
+def test_killed_change_leaves_old_state(open_store: OpenStore, python: Python, step: str) -> None:
+    before = open_store()
+    write(before, clock=1, states={"a": saved(1)}, remembered={("a", "1"): decision(1)})
+    before.close()
+    killed = python(f"""
+        put = lmdb_store._put
+        def put_and_die(txn, db, entries):
+            put(txn, db, entries)
+            if entries and {step!r} == ("states" if entries[0][0] == b"a" else "ids"):
+                os.kill(os.getpid(), signal.SIGKILL)
+        lmdb_store._put = put_and_die
+        states = {{"a": saved(2), **{{f"b{{n}}": saved(1, b"x" * 500) for n in range(20_000)}}}}
+        write(LmdbStore(path, WINDOW), clock=5000, states=states, remembered={{("a", "2"): decision(5000)}})
+    """)
+    assert killed.wait(30) == -9
+    after = open_store()
+    assert dict(after.items()) == {"a": saved(1)}
+    assert (recall(after, "a", "1"), recall(after, "a", "2")) == (decision(1), None)
+    assert after.positions() == Positions(commands=1, clock=1)
+    write(after, states={"a": saved(2)})
+
+
+def test_another_process_sees_whole_changes_only(open_store: OpenStore, python: Python) -> None:
+    store = open_store()
+    write(store, states={f"{n:03}": saved(1) for n in range(500)})
+    reader = python("""
+        store = LmdbStore(path, WINDOW, readonly=True)
+        seen = []
+        while len(seen) < 30:
+            versions = {saved.version for _, saved in store.items()}
+            assert len(versions) == 1, versions
+            seen += versions - {*seen}
+        assert seen == sorted(seen)
+    """)
+    for version in range(2, 100_000):
+        write(store, states={f"{n:03}": saved(version) for n in range(500)})
+        if reader.poll() is not None:
+            break
+    assert reader.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("act", "answer"),
+    [("look_up(store, '1999').version", "4\n"), ("store.take_ownership('new', expected='')", "None\n")],
+)
+def test_other_process_follows_grown_map(
+    open_store: OpenStore, python: Python, act: str, answer: str
+) -> None:
+    store = open_store()
+    other = python(f"""
+        store = LmdbStore(path, WINDOW, map_size=256 << 10)
+        print(store.count(), flush=True)
+        input()
+        print({act}, flush=True)
+    """)
+    assert other.stdin and other.stdout
+    assert other.stdout.readline() == "0\n"
+    write(store, states={str(n): saved(4, b"x" * 1000) for n in range(2_000)})
+    print(file=other.stdin, flush=True)
+    assert other.stdout.readline() == answer
+
+
+@pytest.mark.pins("one-owner")
+def test_woken_owner_writes_nothing(open_store: OpenStore, python: Python) -> None:
+    store = open_store()
+    paused = python("""
+        store = LmdbStore(path, WINDOW)
+        store.take_ownership("old", expected="")
+        begun = store.positions()
+        print("paused", flush=True)
+        input()
+        try:
+            store.apply(lmdb_store.WriteBatch("old", begun, at(0, 1), {"a": saved(1)}))
+        except lmdb_store.NotOwnerError:
+            print("refused", flush=True)
+    """)
+    assert paused.stdin and paused.stdout
+    assert paused.stdout.readline() == "paused\n"
+    store.take_ownership("new", expected="old")
+    write(store, states={"a": saved(2)})
+    print(file=paused.stdin, flush=True)
+    assert paused.stdout.readline() == "refused\n"
+    assert look_up(store, "a") == saved(2)
+
+
+def test_killed_reader_frees_its_pages(open_store: OpenStore, python: Python, tmp_path: Path) -> None:
+    store = open_store()
+    states = {str(n): saved(1, b"x" * 500) for n in range(500)}
+    write(store, states=states)
+    reader = python("""
+        with LmdbStore(path, WINDOW, readonly=True).view():
+            os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    assert reader.wait(30) == -9
+    for n in range(20):
+        write(store, states=states)
+        if n == 4:
+            settled = (tmp_path / "0" / "data.mdb").stat().st_size
+    assert (tmp_path / "0" / "data.mdb").stat().st_size == settled
