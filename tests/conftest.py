@@ -78,6 +78,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkContext]":
     from cqrs_cli.jobs.engine.session import session
 
     with session("local[2]", {}, tmp_path_factory.mktemp("spark") / "spark.log", "tests") as context:
+        # Spark's workers have it by now; a program that another test starts must find the modules of its folder.
+        os.environ.pop("PYTHONSAFEPATH", None)
         yield context
 
 

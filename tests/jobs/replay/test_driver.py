@@ -128,6 +128,7 @@ def test_missing_topic_is_a_configuration_error(connection: Connection, prefix: 
         plan_replay(connection, Topics("nothing", prefix), "aggregates", ROOT)
 
 
+@pytest.mark.slow
 def test_command_prints_its_document(
     connection: Connection, topics: Topics, log: Callable[..., None], tmp_path: Path
 ) -> None:
