@@ -29,7 +29,7 @@ def handle(
     before: Folded | None,
     time: str,
 ) -> tuple[list[OutputRecord], Folded | None]:
-    """Check 11: the events of one command and the state they lead to, None if there are no events.
+    """Check 11: the events of one command and the state they lead to, None if there is no event.
 
     Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
     then decoded. Raises `Refused` if `decide` raises `Rejected` (BUSINESS_RULE), and for HANDLER_ERROR and TOO_LARGE:
@@ -58,15 +58,13 @@ def handle(
         for event in decided:
             kind = aggregate.event_types.get(type(event))
             if kind is None:
-                raise Refused(
-                    Reason.HANDLER_ERROR, f"decide yielded {type(event).__name__}, which is no event"
-                )
+                raise Refused(Reason.HANDLER_ERROR, f"decide yielded {type(event).__name__}, not an event")
             data = aggregate.encode_checked(event)
             state = aggregate.round_trip(evolve(state, aggregate.decode_event[kind](data)))
             datas.append((kind, data))
     except (Refused, KeyboardInterrupt):
         raise
-    except BaseException as error:  # a `Rejected` too: what is decided is not for `evolve` to refuse
+    except BaseException as error:  # a `Rejected` too: `evolve` may not refuse
         raise Refused(Reason.HANDLER_ERROR, raised(error)) from error
     events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
     count = len(datas)

@@ -1,10 +1,10 @@
-"""What a partition remembers, as values: what the pure core asks for and what a store keeps."""
+"""The values that a partition keeps: the pure core asks for them, a store keeps them."""
 
 from typing import NamedTuple, Protocol
 
 
 class StoredState(NamedTuple):
-    """An aggregate at rest; `version` ≥ 1, `state` is canonical JSON.
+    """An aggregate as it is stored; `version` ≥ 1, `state` is canonical JSON.
 
     Its last event's id is `<partition>/<offset>/<index>`.
     """
@@ -27,10 +27,10 @@ class DedupEntry(NamedTuple):
 
 
 class StateView(Protocol):
-    """A consistent look at what a partition remembers."""
+    """A consistent view of the values that a partition keeps."""
 
     def saved(self, aggregate_id: str) -> StoredState | None:
-        """The aggregate at rest, None if it does not exist."""
+        """The aggregate as it is stored, None if it does not exist."""
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """The first decision on this command, None if there is none or it has been dropped."""

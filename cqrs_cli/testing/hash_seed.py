@@ -1,4 +1,4 @@
-"""The same histories decided in another process, with another hash seed: sets come in another order there."""
+"""Deciding the same histories in another process, with another hash seed: sets come in another order there."""
 
 import importlib
 import os
@@ -21,7 +21,7 @@ _PROGRAM = "from cqrs_cli.testing import hash_seed; hash_seed.transcribe_stdin()
 
 
 def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[Command]]) -> None:
-    """Raises `BrokenLaw` if a process with another hash seed comes to other outcomes or states."""
+    """Raise `BrokenLaw` if a process with another hash seed comes to other outcomes or states."""
     aggregate = aggregate_of(module.decider)
     types = {cls: name for name, cls in aggregate.commands.items()}
     messages = [[(types[type(c)], msgspec.Raw(encode_json(c))) for c in history] for history in histories]

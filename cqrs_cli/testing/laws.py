@@ -102,7 +102,7 @@ def _same_each_time(
     state: State,
     message: Command | Event,
 ) -> _Value:
-    """What `run` makes of the state: now, again, and of the state once it was stored. What is given must not change."""
+    """The value of `run`: the same when asked again, and once the state was stored; `run` changes no input."""
     given = encode_json([state, message])
     try:
         value, first = run(state)

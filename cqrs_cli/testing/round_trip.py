@@ -14,7 +14,7 @@ class BrokenLaw(AssertionError):
 
 
 class Decision(NamedTuple):
-    """What became of a command: its events as they are read back, or why it was rejected."""
+    """The decision on a command: its events as they are read back, or why it was rejected."""
 
     events: tuple[Event, ...] = ()
     rejected: Rejected | None = None
@@ -34,7 +34,7 @@ def aggregate_of(decider: Decider[Any, Any, Any]) -> Aggregate:
 
 
 def decided(aggregate: Aggregate, state: State, command: Command) -> Decision:
-    """Decide; raises `BrokenLaw` for what is no event, and whatever else `decide` raises but `Rejected`."""
+    """Decide; raises `BrokenLaw` for a value that is not an event. Errors of `decide` but `Rejected` pass through."""
     try:
         events = tuple(islice(aggregate.decider.decide(command, state), MAX_EVENTS + 1))
     except Rejected as rejected:
@@ -49,7 +49,7 @@ def read_back(aggregate: Aggregate, event: Event) -> Event:
     kind = aggregate.event_types.get(type(event))
     if kind is None:
         known = ", ".join(cls.__name__ for cls in aggregate.event_types)
-        raise BrokenLaw(f"{event!r} is no event of this aggregate: evolve takes {known}")
+        raise BrokenLaw(f"{event!r} is not an event of this aggregate: evolve takes {known}")
     try:
         aggregate.check_finite(event)
         back = aggregate.decode_event[kind](encode_json(event))

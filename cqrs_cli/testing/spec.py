@@ -36,7 +36,7 @@ class Spec(Generic[_C, _S, _E]):
         """Decide a command. Raises `TypeError` for one that `decide` does not take."""
         if type(command) not in self.aggregate.commands.values():
             known = ", ".join(cls.__name__ for cls in self.aggregate.commands.values())
-            raise TypeError(f"{command!r} is no command of this aggregate: decide takes {known}")
+            raise TypeError(f"{command!r} is not a command of this aggregate: decide takes {known}")
         return Outcome(self, command, decided(self.aggregate, self.state, command))
 
     def _evolve(self, state: _S, event: Event) -> Any:
@@ -45,7 +45,7 @@ class Spec(Generic[_C, _S, _E]):
 
 @dataclass(frozen=True)
 class Outcome(Generic[_C, _S, _E]):
-    """What became of a command. Every check raises `AssertionError` or returns the outcome, for the next check."""
+    """The outcome of a command. Every check raises `AssertionError` or returns the outcome, for the next check."""
 
     before: Spec[_C, _S, _E]
     command: _C

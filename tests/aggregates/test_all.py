@@ -1,4 +1,4 @@
-"""What holds for every aggregate of the project, those added later too."""
+"""Rules for every aggregate of the project, those added later too."""
 
 import importlib
 

@@ -86,7 +86,7 @@ def test_a_sound_aggregate_keeps_the_laws(bag: MakeBag) -> None:
         pytest.param(
             {"decide": "yield Added('', others=[''])"}, "is read back as", id="list for tuple in an event"
         ),
-        pytest.param({"decide": "yield command"}, "is no event of this aggregate", id="no event"),
+        pytest.param({"decide": "yield command"}, "is not an event of this aggregate", id="no event"),
         pytest.param({"decide": "raise KeyError('x')"}, "decide.* raised KeyError", id="decide raises"),
         pytest.param({"evolve": "return None"}, "evolve returned None", id="no state"),
         pytest.param(

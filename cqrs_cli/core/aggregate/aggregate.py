@@ -38,7 +38,7 @@ class Aggregate:
     def of(cls, name: str, decider: Decider[Any, Any, Any]) -> "Aggregate":
         """Read the types from the annotations of `decide` and `evolve`.
 
-        Raises `InvalidAggregate`, a `TypeError`, for what is missing, doubled or has no form in JSON.
+        Raises `InvalidAggregate`, a `TypeError`, for a type that is missing, doubled or has no form in JSON.
         """
         types = types_of(decider)
         for message in (*types.commands, *types.events, types.state):
@@ -75,7 +75,7 @@ class Aggregate:
         return encode_json(state)
 
     def encode_checked(self, value: Event | State) -> bytes:
-        """The JSON of an event or a state; raises `ValueError` for what readers could not read back."""
+        """The JSON of an event or a state; raises `ValueError` for a value that readers could not read back."""
         if self.may_hold_floats:
             self.check_finite(value)
         data = encode_json(value)
@@ -84,9 +84,10 @@ class Aggregate:
         return data
 
     def round_trip(self, state: object) -> State:
-        """What `evolve` returned as a reader of it sees it: a shard may give it back before the next event, or not.
+        """The state that `evolve` returned, encoded and decoded, as a shard may give it back before the next event.
 
-        Raises `TypeError` for what is no state of this aggregate, `ValueError` for one that cannot be read back.
+        Raises `TypeError` for a value that is not a state of this aggregate, `ValueError` for a state that cannot be
+        read back.
         """
         if type(state) is not self.state:
             raise TypeError(f"evolve returned {type(state).__name__}, not {self.state.__name__}")

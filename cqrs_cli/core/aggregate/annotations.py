@@ -11,7 +11,7 @@ from cqrs_cli.core.aggregate.invalid import InvalidAggregate
 
 
 class Types(typing.NamedTuple):
-    """What an aggregate's messages are; commands and events in the order of the annotations."""
+    """The classes of an aggregate's messages; commands and events in the order of the annotations."""
 
     commands: list[type[Command]]
     events: list[type[Event]]
@@ -30,13 +30,13 @@ def types_of(decider: Decider[Any, Any, Any]) -> Types:
     return Types(commands, events, state)
 
 
-def _parameters(function: Callable[..., Any], shape: str) -> tuple[str, str]:
+def _parameters(function: Callable[..., Any], form: str) -> tuple[str, str]:
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         names = []
     if len(names) != 2:
-        raise InvalidAggregate(f"{_name(function)} must be a function {shape}", function)
+        raise InvalidAggregate(f"{_name(function)} must be a function {form}", function)
     return names[0], names[1]
 
 

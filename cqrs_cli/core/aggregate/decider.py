@@ -20,7 +20,7 @@ class Event(Struct, frozen=True):
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class State(Struct, frozen=True):
-    """What an aggregate remembers, as an immutable value: every field needs a default."""
+    """The state of an aggregate, as an immutable value: every field needs a default."""
 
 
 class Rejected(Exception):

@@ -1,8 +1,8 @@
-"""What is wrong with the code of an aggregate."""
+"""Errors in the code of an aggregate."""
 
 
 class InvalidAggregate(TypeError):
-    """A decider cannot be put on the wire as it is written; `where` is the function or class to mend."""
+    """A decider cannot be put on the wire as it is written; `where` is the function or class to correct."""
 
     def __init__(self, message: str, where: object) -> None:
         super().__init__(message)
@@ -10,7 +10,7 @@ class InvalidAggregate(TypeError):
 
 
 def raised(error: BaseException) -> str:
-    """What an aggregate's code raised, in words: finding them runs that code once more, which may raise again."""
+    """The words of an exception of an aggregate's code. Asking for them runs that code again, which may raise again."""
     name = type(error).__name__
     try:
         said = error.msg if isinstance(error, SyntaxError) else str(error)

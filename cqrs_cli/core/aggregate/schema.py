@@ -1,16 +1,20 @@
-"""The fields of an aggregate's messages: whether JSON can carry them, and a digest of their form."""
+"""The fields of an aggregate's messages: checked for types that JSON cannot carry, and their digest."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any, get_type_hints
 
 import msgspec
-from msgspec import inspect as shapes
+from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate
 
-_NO_JSON = (shapes.CustomType, shapes.ExtType, shapes.RawType)
-_MAY_HOLD_FLOATS = (shapes.FloatType, shapes.DecimalType, shapes.AnyType)  # an untyped value might be one
+_NO_JSON = (msgspec_types.CustomType, msgspec_types.ExtType, msgspec_types.RawType)
+_MAY_HOLD_FLOATS = (
+    msgspec_types.FloatType,
+    msgspec_types.DecimalType,
+    msgspec_types.AnyType,
+)  # an untyped value might be one
 _PROSE = ("title", "description", "examples")
 
 
@@ -22,32 +26,34 @@ def require_json(cls: type[msgspec.Struct]) -> None:
         raise InvalidAggregate(f"the annotations of {cls.__name__} cannot be read: {error}", cls) from error
     for field in cls.__struct_fields__:
         try:
-            parts = list(_parts(shapes.type_info(fields[field])))
+            parts = list(_parts(msgspec_types.type_info(fields[field])))
         except Exception as error:  # msgspec raises what it likes for types it cannot describe
             raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {error}", cls) from error
         for part in parts:
             if isinstance(part, _NO_JSON):
                 raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {_spell(part)}", cls)
-            if isinstance(part, shapes.DictType) and not isinstance(part.key_type, shapes.StrType):
+            if isinstance(part, msgspec_types.DictType) and not isinstance(
+                part.key_type, msgspec_types.StrType
+            ):
                 raise InvalidAggregate(
-                    f"{cls.__name__}.{field} has keys that are no strings, which JSON cannot hold", cls
+                    f"{cls.__name__}.{field} has keys that are not strings, which JSON cannot hold", cls
                 )
 
 
 def may_hold_floats(classes: Iterable[type]) -> bool:
-    """Whether a value of these types could carry a float or a decimal anywhere."""
+    """Tell whether a value of these types could hold a float or a decimal anywhere."""
     return any(
-        isinstance(part, _MAY_HOLD_FLOATS) for cls in classes for part in _parts(shapes.type_info(cls))
+        isinstance(part, _MAY_HOLD_FLOATS) for cls in classes for part in _parts(msgspec_types.type_info(cls))
     )
 
 
 def may_nest(classes: Iterable[type]) -> bool:
-    """Whether a value of these types could nest without end: in an untyped field, or a type that contains itself."""
-    return any(_nests(shapes.type_info(cls), frozenset()) for cls in classes)
+    """Tell whether a value of these types could nest without end: an untyped field or a type within itself could."""
+    return any(_nests(msgspec_types.type_info(cls), frozenset()) for cls in classes)
 
 
-def _nests(part: shapes.Type, above: frozenset[int]) -> bool:
-    if isinstance(part, shapes.AnyType) or id(part) in above:
+def _nests(part: msgspec_types.Type, above: frozenset[int]) -> bool:
+    if isinstance(part, msgspec_types.AnyType) or id(part) in above:
         return True
     return any(_nests(within, above | {id(part)}) for within in _within(part))
 
@@ -59,10 +65,10 @@ def schema_digest(classes: Iterable[type]) -> str:
     return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
 
 
-def _parts(shape: shapes.Type) -> Iterator[shapes.Type]:
+def _parts(whole: msgspec_types.Type) -> Iterator[msgspec_types.Type]:
     """Every type within a type, itself included. Types may contain themselves: each is visited once."""
     seen: set[int] = set()
-    waiting = [shape]
+    waiting = [whole]
     while waiting:
         part = waiting.pop()
         if id(part) not in seen:
@@ -71,16 +77,16 @@ def _parts(shape: shapes.Type) -> Iterator[shapes.Type]:
             waiting.extend(_within(part))
 
 
-def _within(part: shapes.Type) -> Iterator[shapes.Type]:
+def _within(part: msgspec_types.Type) -> Iterator[msgspec_types.Type]:
     """The types that a type is directly made of."""
     waiting: list[object] = [getattr(part, name) for name in part.__struct_fields__]
     while waiting:
         found = waiting.pop()
         if isinstance(found, (tuple, list)):
             waiting.extend(found)
-        elif isinstance(found, shapes.Field):
+        elif isinstance(found, msgspec_types.Field):
             waiting.append(found.type)  # not its default
-        elif isinstance(found, shapes.Type):
+        elif isinstance(found, msgspec_types.Type):
             yield found
 
 
@@ -101,6 +107,6 @@ def _without_prose(schema: Any) -> Any:
     return kept
 
 
-def _spell(part: shapes.Type) -> str:
+def _spell(part: msgspec_types.Type) -> str:
     cls = getattr(part, "cls", None)
     return cls.__name__ if isinstance(cls, type) else type(part).__name__.removesuffix("Type")

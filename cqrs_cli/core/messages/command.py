@@ -55,19 +55,19 @@ _members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 def read_command(record: Record) -> CommandEnvelope:
-    """The envelope of a command record; raises `Refused` (INVALID_ENVELOPE) for everything that is none."""
+    """The envelope of a command record; raises `Refused` (INVALID_ENVELOPE) for any other record."""
     value = record.value
     if value is None:
         _invalid("the value is null")
     if record.headers is UNREADABLE:
-        _invalid("a header has a name that is no UTF-8")
+        _invalid("a header has a name that is not UTF-8")
     if record.headers != HEADERS and _is_binary(record.headers or []):
         return _read_binary(record.headers or [], value)
     return _read_structured(value)
 
 
 def _is_binary(headers: Headers) -> bool:
-    """Whether the attributes are in the headers; raises `Refused` if this is no single CloudEvent in JSON."""
+    """Tell whether the attributes are in the headers; raises `Refused` unless this is one CloudEvent in JSON."""
     last = dict(headers)
     media_type = _media_type(last.get("content-type"))
     if media_type == STRUCTURED:
@@ -134,7 +134,7 @@ def _is_json(media_type: str) -> bool:
 
 
 def _attributes(value: bytes) -> Iterator[tuple[str, str]]:
-    """The attributes of a document that may be too long, extensions too; raises `ValueError` for what is no text."""
+    """The attributes of a document that may be too long, extensions too; raises `ValueError` if one is not text."""
     for name, member in _members(value).items():
         raw = bytes(member)
         if name not in ("data", "data_base64") and len(raw) > MAX_ATTRIBUTE:

@@ -29,7 +29,7 @@ class EventEnvelope(Struct, kw_only=True, gc=False):
         """(partition, offset, index) of the command record that caused it; raises `ValueError` for a foreign id."""
         partition, offset, index = map(int, self.id.split("/"))
         if not (0 <= offset < 2**63 and 0 <= index < 2**31):
-            raise ValueError(f"no place in a topic: {self.id[:80]!r}")
+            raise ValueError(f"not a place in a topic: {self.id[:80]!r}")
         return partition, offset, index
 
 
@@ -54,9 +54,9 @@ _decoder = msgspec.json.Decoder(EventEnvelope)
 
 
 def read_event(value: bytes | None) -> EventEnvelope:
-    """The envelope of an events record; raises `ValueError` (msgspec's errors are) if it is none of ours."""
+    """The envelope of an events record; raises `ValueError` (msgspec's errors are) for any other record."""
     if value is None:
-        raise ValueError("a null value is no event")
+        raise ValueError("a null value is not an event")
     try:
         return _decoder.decode(value)
     except RecursionError:

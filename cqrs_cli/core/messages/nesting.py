@@ -1,21 +1,22 @@
-"""How deep JSON nests.
+"""The nesting of JSON, and its limits.
 
-A reader gives up where its stack ends, each at another depth: what is written stays far below.
+A reader gives up where its stack ends, each at another depth. Everything that is written stays far below.
 """
 
 import re
 
-#: The most levels of arrays and objects in the data of an event, and in a state.
+#: Deepest nesting of arrays and objects in the data of an event, and in a state.
 MAX_NESTING = 100
-#: The most levels in a whole command: with less a reader high up its stack would give up, which one below reads on.
+#: Deepest nesting of a whole command. msgspec's own limit depends on how much stack is left; this one is the same
+#: everywhere.
 MAX_ENVELOPE_NESTING = 250
 
-# A string that is not closed goes to the end: looked for again at each of its quotes, it would take time by its square.
+# A string that is not closed matches to the end: tried again at each of its quotes, it would take quadratic time.
 _BRACKET = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def check_nesting(data: bytes, most: int = MAX_NESTING) -> None:
-    """Refuse JSON of more than so many levels, in time by its length whatever it is; raises `ValueError`."""
+    """Refuse JSON of more than `most` levels, in time linear in its length; raises `ValueError`."""
     if data.count(b"[") + data.count(b"{") <= most:
         return
     depth = 0

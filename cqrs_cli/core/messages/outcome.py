@@ -1,4 +1,4 @@
-"""Outcomes and dead letters on the wire: what became of each command record."""
+"""Outcomes and dead letters on the wire: the results of command records."""
 
 from typing import Annotated, NamedTuple
 
@@ -12,13 +12,13 @@ from cqrs_cli.core.messages.record import Headers, Record
 MAX_MESSAGE = 1000
 
 
-#: What a shard can hold. Checked when it is read: nobody else may write outcomes, and still somebody might.
+#: The numbers that a shard can hold. They are checked when read: only owners may write outcomes, others still could.
 _Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _Small = Annotated[int, Meta(ge=0, lt=2**32)]
 
 
 class Original(Struct, frozen=True, gc=False):
-    """What a duplicate points to: the first decision on its subject and id."""
+    """The first decision on a subject and id: a duplicate points to it."""
 
     offset: _Count
     status: str
@@ -76,9 +76,9 @@ _decode = msgspec.json.Decoder(OutcomeEnvelope).decode
 
 
 def read_outcome(value: bytes | None) -> OutcomeEnvelope:
-    """The envelope of an outcomes record; raises `ValueError` (msgspec's errors are) if it is none of ours."""
+    """The envelope of an outcomes record; raises `ValueError` (msgspec's errors are) for any other record."""
     if value is None:
-        raise ValueError("a null value is no outcome")
+        raise ValueError("a null value is not an outcome")
     try:
         return _decode(value)
     except RecursionError:

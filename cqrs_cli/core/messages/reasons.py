@@ -8,19 +8,19 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 
-class Status(NamedTuple):
+class StatusRow(NamedTuple):
     """A row of the statuses. An id is looked up later if its decision is `remembered`."""
 
     remembered: bool
     meaning: str
 
 
-STATUSES: dict[str, Status] = {
-    "accepted": Status(True, "one event or more"),
-    "unchanged": Status(True, "valid, and nothing to do: no event"),
-    "rejected": Status(True, "no"),
-    "duplicate": Status(False, "decided before: the first decision is in `original`"),
-    "failed": Status(False, "could not be decided; kept in the dead letters; its id may be tried again"),
+STATUSES: dict[str, StatusRow] = {
+    "accepted": StatusRow(True, "one event or more"),
+    "unchanged": StatusRow(True, "valid, and nothing to do: no event"),
+    "rejected": StatusRow(True, "no"),
+    "duplicate": StatusRow(False, "decided before: the first decision is in `original`"),
+    "failed": StatusRow(False, "could not be decided; kept in the dead letters; its id may be tried again"),
 }
 
 #: Decisions with these statuses are remembered, `failed` ones not, so that a repaired handler may try the id again.

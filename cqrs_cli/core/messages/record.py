@@ -1,10 +1,10 @@
-"""A record of a topic, as a value: what was read, before anybody has looked into it."""
+"""A record of a topic, as a value: the bytes as they were read."""
 
 from msgspec import Struct
 
 Headers = list[tuple[str, bytes | None]]
 
-#: Headers with a name that is no UTF-8: the client reads none of such a record's. Known by identity.
+#: Stands for headers of which a name is not UTF-8: the client reads no header of such a record. Compared by identity.
 UNREADABLE: Headers = [("cqrs.unreadable", None)]
 
 

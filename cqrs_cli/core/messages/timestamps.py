@@ -1,4 +1,4 @@
-"""Moments as text: RFC 3339 in, milliseconds in UTC out."""
+"""Timestamps as text: RFC 3339 in, milliseconds in UTC out."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -8,7 +8,7 @@ _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d
 
 
 def parse_timestamp(text: str) -> int:
-    """The moment in ms since the epoch, rounded down; raises `ValueError` for what is not RFC 3339 with its offset."""
+    """Milliseconds since the epoch, rounded down; raises `ValueError` for text that is not RFC 3339 with its offset."""
     if _RFC3339.fullmatch(text) is None:
         raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with its offset, like 2026-11-21T01:02:03Z)")
     try:
@@ -18,9 +18,9 @@ def parse_timestamp(text: str) -> int:
 
 
 def rfc3339(milliseconds: int) -> str:
-    """`2026-11-21T01:02:03.456Z`: texts of one length, so that they sort as the moments do.
+    """`2026-11-21T01:02:03.456Z`: texts of one length, so that they sort as the timestamps do.
 
-    What no calendar can say becomes the epoch's.
+    A timestamp beyond the calendar becomes the epoch's.
     """
     try:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)

@@ -85,8 +85,8 @@ def test_defaults_and_names_are_not_types() -> None:
         (list[object], "Moved.field has no form in JSON: object"),
         (msgspec.Raw, "Moved.field has no form in JSON: Raw"),
         (Chain | dict[str, int], "Moved.field has no form in JSON: Type unions"),
-        (dict[int, str], "Moved.field has keys that are no strings"),
-        (list[dict[Colour, str]], "Moved.field has keys that are no strings"),
+        (dict[int, str], "Moved.field has keys that are not strings"),
+        (list[dict[Colour, str]], "Moved.field has keys that are not strings"),
         ("Missing", "annotations of Moved cannot be read: name 'Missing'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What is written nests far less deep than any reader gives up at."""
+"""Everything that is written nests far less deep than the depth at which a reader gives up."""
 
 import json
 from typing import Any

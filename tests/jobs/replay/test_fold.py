@@ -67,7 +67,7 @@ def test_until_keeps_the_last_earlier_version() -> None:
         ([counted("a", 1, type="WasReset")], "offset 0: counter.WasReset 0/1/0 does not fit its class"),
         ([b"{"], "offset 0: "),
         ([b"[" * 100_000], "offset 0: "),
-        ([None], "offset 0: a null value is no event"),
+        ([None], "offset 0: a null value is not an event"),
     ],
 )
 def test_contradiction_has_its_offset(values: list[bytes | None], reason: str) -> None:
