@@ -10,7 +10,7 @@ from cqrs_cli.errors import CqrsError
 #: The end of a hint that leads to `cqrs doctor`.
 _BACK = re.compile(r"(: |^see )cqrs doctor$")
 
-Status = Literal["ok", "warn", "fail"]
+CheckStatus = Literal["ok", "warn", "fail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Check:
     """One finding. `exit_code` is that of the failure's kind (`cqrs_cli.errors`); 0 unless it failed."""
 
     name: str
-    status: Status
+    status: CheckStatus
     detail: str
     hint: str = ""
     exit_code: int = 0
