@@ -1,4 +1,4 @@
-"""Spark's JVM: started beside this process, silent, and gone when this process is gone, however it ends.
+"""Spark's JVM as a child of this process: it prints nothing, and ends when this process ends in any way.
 
 The JVM ends itself when its standard input closes, which the kernel does for a killed driver too; its Python workers
 end with it by the same rule. So nothing here has to run for nothing to be left behind.
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from py4j.clientserver import ClientServer
     from pyspark import SparkContext
 
-#: How long a JVM may take to end after its input has closed, seconds, before it is killed.
+#: Seconds that a JVM gets to end after its input has closed, before it is killed.
 END_WITHIN = 10.0
 
-#: How the JVM and spark-submit say what is wrong with their arguments.
+#: The messages of the JVM and spark-submit about wrong arguments.
 _CAUSE = re.compile(r"^(?:Error: |Exception in thread [^:]*: |(?=Invalid ))(.+)$", re.MULTILINE)
 
-#: What py4j says of a JVM that went away is said by the error that follows.
+#: py4j logs that a JVM went away; the error that follows reports it already.
 logging.getLogger("py4j").addHandler(logging.NullHandler())
 logging.getLogger("py4j").propagate = False
 
@@ -37,7 +37,7 @@ def _is_not_py4js(record: logging.LogRecord) -> bool:
     return record.module != "java_gateway"
 
 
-# It says a few things, Ctrl-C with a traceback among them, through the root's logger instead of its own.
+# py4j logs a few things, Ctrl-C with a traceback among them, to the root logger instead of its own.
 logging.getLogger().addFilter(_is_not_py4js)
 
 
@@ -93,11 +93,11 @@ def _launched(conf: Mapping[str, str], output: int, log: Path, found: Path) -> "
 
 
 def _ended(log: Path) -> CqrsError:
-    """Why a JVM ended before it served: what it said, if that names the cause."""
-    said = _CAUSE.search(log.read_text(errors="replace"))
-    if said is None:
+    """The error for a JVM that ended while it started, with the cause if its log names one."""
+    cause = _CAUSE.search(log.read_text(errors="replace"))
+    if cause is None:
         return CqrsError("Spark's JVM ended while it started", f"see {log}")
-    return ConfigurationError(f"Spark does not start: {said[1]}", f"check --master and --conf; see {log}")
+    return ConfigurationError(f"Spark does not start: {cause[1]}", f"check --master and --conf; see {log}")
 
 
 def _end(gateway: "ClientServer") -> None:
@@ -115,12 +115,12 @@ def _end(gateway: "ClientServer") -> None:
 
 @contextmanager
 def _environment(loopback: bool) -> Iterator[None]:
-    """What PySpark reads from the environment, for as long as the session lasts."""
+    """Set the variables that PySpark reads, until the session ends."""
     import pyspark
 
     ours: dict[str, str | None] = {
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),  # ours, whatever else is on this machine
-        "PYSPARK_PYTHON": sys.executable,  # else workers are whatever `python3` is
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),  # not that of another Spark on this machine
+        "PYSPARK_PYTHON": sys.executable,  # otherwise workers start the `python3` of PATH
         "PYSPARK_SUBMIT_ARGS": None,
         "PYTHONHASHSEED": "0",  # sets iterate alike in every worker
         "PYTHONSAFEPATH": "1",  # a worker takes no module for the standard library's that lies in the current folder

@@ -78,7 +78,7 @@ def raise_gravest(results: Iterable[PartitionResult]) -> None:
 
 
 class _Job(threading.Thread):
-    """A Spark job beside the driver's watch, so that Ctrl-C never meets a call that waits for the JVM."""
+    """A Spark job in a thread of its own, so that Ctrl-C never meets a call that waits for the JVM."""
 
     def __init__(self, job: Callable[[], None]) -> None:
         super().__init__(name="job", daemon=True)

@@ -1,4 +1,4 @@
-"""A Spark session as every job here needs it: quiet, quick to start, and leaving nothing behind."""
+"""A Spark session for every job here: it prints nothing, starts quickly and leaves nothing behind."""
 
 import re
 import signal
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from cqrs_cli.settings.settings import Settings
 
-#: What correctness rests on: a second copy of a task would fence the first, a set must iterate alike everywhere, and
-#: a file in the worker's current folder is not to be taken for a module.
+#: Settings that correctness needs: a second copy of a task would fence the first, a set must iterate alike everywhere,
+#: and a file in the worker's current folder must not be taken for a module.
 FIXED = {
     "spark.speculation": "false",
     "spark.dynamicAllocation.enabled": "false",
@@ -32,7 +32,7 @@ FIXED = {
     "spark.executorEnv.PYTHONSAFEPATH": "1",
 }
 
-#: What suits a driver that schedules a handful of long tasks; `--conf` overrides it.
+#: Settings for a driver that schedules a handful of long tasks; `--conf` overrides them.
 DEFAULTS = {
     "spark.scheduler.minRegisteredResourcesRatio": "1",
     "spark.ui.enabled": "false",
@@ -44,11 +44,11 @@ DEFAULTS = {
 #: The JVM schedules and does little else: code that is compiled fast beats code that runs fast.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-#: Seconds to wait for a cluster's executors, and how long their number must stand still to count as complete.
+#: Seconds to wait for a cluster's executors, and seconds without another one after which they count as complete.
 EXECUTORS_WITHIN = 60.0
-_SETTLED = 1.0
+_COMPLETE_AFTER = 1.0
 
-#: A property of ours: where this session's log is.
+#: Our own property: the path of this session's log.
 LOG_PROPERTY = "spark.cqrs.log"
 
 _MASTER_HOST = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
@@ -109,21 +109,21 @@ def code_root(package: str, root: Path) -> Path:
 
 
 def gave_up(context: "SparkContext", error: Exception) -> CqrsError:
-    """What to raise when Spark ended a job: its tasks return their own errors, so a worker is gone."""
+    """The error for a job that Spark ended: tasks return their own errors, so a worker has died."""
     java = getattr(error, "java_exception", None)
-    said = str(java.getMessage() if java is not None else error) or type(error).__name__
+    message = str(java.getMessage() if java is not None else error) or type(error).__name__
     return CqrsError(
-        f"Spark gave up: {said.splitlines()[0][:300]}", f"see {context.getConf().get(LOG_PROPERTY)}"
+        f"Spark gave up: {message.splitlines()[0][:300]}", f"see {context.getConf().get(LOG_PROPERTY)}"
     )
 
 
 def slots(context: "SparkContext", within: float = EXECUTORS_WITHIN) -> int:
-    """How many tasks run at once. Waits until the executors have come; raises `UnavailableError` when none does."""
+    """The number of tasks that run at once. Waits for the executors; raises `UnavailableError` if none registers."""
     per_task = int(context.getConf().get("spark.task.cpus", "1"))
     deadline = time.monotonic() + within
-    settled = 0.0 if str(context.master).startswith("local") else _SETTLED
+    complete_after = 0.0 if str(context.master).startswith("local") else _COMPLETE_AFTER
     found, since = 0, time.monotonic()
-    while not found or time.monotonic() - since < settled:
+    while not found or time.monotonic() - since < complete_after:
         cores = _cores(context)
         if cores != found:
             found, since = cores, time.monotonic()
@@ -132,7 +132,7 @@ def slots(context: "SparkContext", within: float = EXECUTORS_WITHIN) -> int:
                 f"{context.master} gave no executor within {within:.0f} s",
                 "start workers, or free cores: its web UI shows who holds them",
             )
-        time.sleep(0 if found and not settled else 0.05)
+        time.sleep(0 if found and not complete_after else 0.05)
     return max(1, found // per_task)
 
 
@@ -179,13 +179,13 @@ def _context(settings: Mapping[str, str], gateway: Any, log_file: Path) -> "Spar
             signal.signal(signal.SIGINT, interrupt)  # PySpark puts its own in the place of the caller's
 
 
-def _refusal(said: str, master: str, log_file: Path) -> CqrsError:
-    """Why Spark did not start, from the first line of its exception that says so."""
+def _refusal(text: str, master: str, log_file: Path) -> CqrsError:
+    """The error for a Spark that did not start, with the cause from its exception."""
     causes = [
-        line.strip() for line in said.splitlines() if line.startswith(": ") or line.startswith("Caused by: ")
+        line.strip() for line in text.splitlines() if line.startswith(": ") or line.startswith("Caused by: ")
     ]
     reason = re.sub(
-        r"^(: |Caused by: )?([\w.$]+(Exception|Error): )?(\[\w+\] )?", "", causes[-1] if causes else said
+        r"^(: |Caused by: )?([\w.$]+(Exception|Error): )?(\[\w+\] )?", "", causes[-1] if causes else text
     )
     if "master" in reason.lower():
         return ConfigurationError(f"Spark refuses the master {master}: {reason}", "e.g. --master 'local[*]'")

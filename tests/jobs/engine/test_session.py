@@ -20,18 +20,18 @@ from tests.support.waiting import eventually
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-#: A driver whose one task tells the pids of worker, daemon and JVM, and then never ends.
+#: A driver whose one task writes the pids of worker, daemon and JVM, and then never ends.
 HANGS = """
 import sys
 from pathlib import Path
 from cqrs_cli.jobs.engine.session import session
 
-def hang(told):
+def hang(pids):
     import os, time
     daemon = os.getppid()
     jvm = Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1]
-    told.with_suffix(".new").write_text(f"{os.getpid()} {daemon} {jvm}")
-    told.with_suffix(".new").rename(told)
+    pids.with_suffix(".new").write_text(f"{os.getpid()} {daemon} {jvm}")
+    pids.with_suffix(".new").rename(pids)
     while True:
         time.sleep(0.1)
 
@@ -39,7 +39,7 @@ with session("local[1]", {}, Path(sys.argv[2]), "hangs") as context:
     context.parallelize([Path(sys.argv[1])], 1).foreach(hang)
 """
 
-#: A driver that hears Ctrl-C while it waits for an answer of the JVM.
+#: A driver that gets Ctrl-C while it waits for an answer of the JVM.
 INTERRUPTED = """
 import signal, sys, threading
 from pathlib import Path
@@ -81,16 +81,16 @@ def lives(pid: int) -> bool:
 @pytest.fixture
 def hanging(tmp_path: Path) -> Iterator[Callable[[], tuple["subprocess.Popen[bytes]", list[int]]]]:
     """Starts a driver in a process group of its own, as a terminal would; gives it and the pids below it."""
-    told = tmp_path / "pids"
+    pids = tmp_path / "pids"
     driver = subprocess.Popen(
-        [sys.executable, "-c", HANGS, told, tmp_path / "log"],
+        [sys.executable, "-c", HANGS, pids, tmp_path / "log"],
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
 
     def start() -> tuple["subprocess.Popen[bytes]", list[int]]:
-        eventually(told.exists, within=90)
-        return driver, [int(pid) for pid in told.read_text().split()]
+        eventually(pids.exists, within=90)
+        return driver, [int(pid) for pid in pids.read_text().split()]
 
     yield start
     driver.kill()
