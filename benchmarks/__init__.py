@@ -1,6 +1,5 @@
 """Every figure in the README, one command each: `python -m benchmarks.backlog --help`.
 
-Those of Kafka Streams take `--peer DIR` with a program that is not in this repository: `DIR/kstreams/run.sh`, which
-decides the same commands and prints `commands_per_s=` and `cpu_s=`. `backlog._peer` and `latency._kafka_streams` have
-what it is called with.
+`--peer DIR` runs Kafka Streams in turn with ours, with and without recognising repeated ids (`benchmarks.peer`).
+`python -m benchmarks.picture FILE…` draws what they print as an SVG.
 """

@@ -1,12 +1,11 @@
 """Backlog throughput: how fast `cqrs run --once` decides what has piled up, first decision to last commit."""
 
 import argparse
-import re
-import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
 
+from benchmarks import peer
 from benchmarks.arena import Arena, arena, deposit, new_id, open_accounts
 from benchmarks.report import report
 from cqrs_cli.core.stored import DedupEntry
@@ -26,15 +25,16 @@ def main() -> None:
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--ids", choices=("uuid7", "random"), default="uuid7")
     options.add_argument("--remembered", type=int, default=0, help="ids in each shard before it begins")
-    options.add_argument("--runs", type=int, default=3)
+    options.add_argument("--runs", type=int, default=3, help="with a warm broker, after one with a cold one")
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
     given = options.parse_args()
     rows = []
     with arena() as here:
-        for number in range(given.runs):
-            rows.append(_ours(here, given, f"r{number}."))
-            if given.peer:
-                rows.append(_peer(here, given, f"p{number}."))
+        for number in range(given.runs + 1):
+            broker = "cold" if number == 0 else "warm"  # the first round also warms the broker's JVM
+            rows.append(_ours(here, given, f"r{number}.", broker))
+            for dedup in peer.DEDUP if given.peer else ():
+                rows.append(_peer(here, given, f"p{number}{dedup}.", broker, dedup))
     report("backlog", rows)
 
 
@@ -44,7 +44,7 @@ def _filled(here: Arena, given: argparse.Namespace, prefix: str) -> Topics:
     return topics
 
 
-def _ours(here: Arena, given: argparse.Namespace, prefix: str) -> dict[str, object]:
+def _ours(here: Arena, given: argparse.Namespace, prefix: str, warmth: str) -> dict[str, object]:
     topics = _filled(here, given, prefix)
     here.cqrs("run", "bank_account", "--once", "--topic-prefix", prefix)
     if given.remembered:
@@ -56,7 +56,7 @@ def _ours(here: Arena, given: argparse.Namespace, prefix: str) -> dict[str, obje
     assert done["accepted"] == given.commands, done
     each = 1e6 / given.commands
     return {
-        "what": f"cqrs, ids {given.ids}, {given.remembered:,} remembered a shard",
+        "what": f"cqrs, ids {given.ids}, {given.remembered:,} remembered a shard, {warmth} broker",
         "commands_per_s": given.commands / done["seconds"],
         "cpu_us_per_command": (done["cpu_seconds"] + broker) * each,
         "owners_us": done["cpu_seconds"] * each,
@@ -81,28 +81,18 @@ def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:
                 store.apply(WriteBatch(store.token(), positions, positions._replace(clock=now), {}, ids))
 
 
-def _peer(here: Arena, given: argparse.Namespace, prefix: str) -> dict[str, object]:
+def _peer(here: Arena, given: argparse.Namespace, prefix: str, warmth: str, dedup: str) -> dict[str, object]:
     topics = _filled(here, given, prefix)
     deposit(here, topics, given.commands, given.accounts, given.ids)
     total = given.commands + given.accounts
     broker = here.broker_cpu()
-    name = topics.commands.removesuffix(".commands")
-    arguments = [
-        str(given.peer / "kstreams" / "run.sh"),
-        name,
-        "--bootstrap",
-        here.connection.bootstrap_server,
-    ]
-    arguments += ["--app", f"peer{time.time_ns()}", "--until", str(total)]
-    arguments += ["--threads", "2", "--commit-ms", "1000", "--cache", "on"]
-    said = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True).stdout
+    figures = peer.backlog(here, given.peer, topics, total, dedup)
     broker = here.broker_cpu() - broker
-    figures = dict(re.findall(r"(\w+)=([\d.]+)", said))
     return {
-        "what": "Kafka Streams",
-        "commands_per_s": float(figures["commands_per_s"]),
-        "cpu_us_per_command": (float(figures["cpu_s"]) + broker) * 1e6 / total,
-        "owners_us": float(figures["cpu_s"]) * 1e6 / total,
+        "what": f"{peer.name_of(dedup)}, {warmth} broker",
+        "commands_per_s": figures["commands_per_s"],
+        "cpu_us_per_command": (figures["cpu_s"] + broker) * 1e6 / total,
+        "owners_us": figures["cpu_s"] * 1e6 / total,
         "broker_us": broker * 1e6 / total,
     }
 
