@@ -56,7 +56,8 @@ java:
 	    echo "error: Java 17 or newer is needed; install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless;" \
 	        "macOS: brew install openjdk@17) and, where several are installed, set JAVA_HOME" >&2; exit 4; }
 
-# Everything at its exact version: the build backend too, hence no build isolation.
+# Everything at its exact version. pip comes first: an older one cannot pin what the builds of this project and of PySpark,
+# which has no wheel, are made with.
 $(READY): pyproject.toml constraints.txt
 	@for python in $(PYTHON) ''; do \
 	    test -z "$$python" || ! $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || break; \
@@ -67,8 +68,8 @@ $(READY): pyproject.toml constraints.txt
 	    exit 4; }; \
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $$python -m venv --clear $(VENV)
 	@echo "installing into $(VENV) …" >&2
-	@$(PIP) hatchling editables
-	@$(PIP) --no-build-isolation --editable '.[dev]'
+	@$(PIP) pip
+	@$(PIP) --build-constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 # A virtual environment whose Python has gone is made anew.
