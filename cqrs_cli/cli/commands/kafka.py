@@ -18,7 +18,7 @@ app.add_typer(kafka)
 
 @command(kafka, examples=["cqrs kafka start", "cqrs kafka start -o json"])
 def start(cli: Cli) -> None:
-    """Start the project's broker and wait until it serves. The first time ever it is downloaded: 43 MB."""
+    """Start the project's broker and wait until it serves. The first time ever it is downloaded."""
     root = _root(cli)
     broker = cli.broker()
     cli.result(broker_document(root, broker), broker_text(broker))

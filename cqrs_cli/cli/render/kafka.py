@@ -8,14 +8,15 @@ if TYPE_CHECKING:
 
 
 def broker_document(root: "Path", broker: "Broker | None") -> dict[str, Any]:
-    from cqrs_cli.kafka.embedded import files, jars
+    from cqrs_cli.kafka.embedded import files
+    from cqrs_cli.kafka.embedded.release import EMBEDDED
 
     home = files.broker_folder(root)
     return {
         "running": broker is not None,
         "bootstrap_server": broker.bootstrap_server if broker else None,
         "pid": broker.pid if broker else None,
-        "version": broker.version if broker else jars.VERSION,
+        "version": broker.version if broker else EMBEDDED.version,
         "data": home / files.DATA_FOLDER,
         "log": home / files.LOG_FILE,
     }

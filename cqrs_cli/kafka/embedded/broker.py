@@ -16,6 +16,7 @@ from cqrs_cli.kafka.embedded import files, ivy, jars
 from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.kafka.embedded.jars import Note
+from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
 from cqrs_cli.system import lock, process
 from cqrs_cli.system.java import find_java
 
@@ -39,9 +40,15 @@ class Broker:
     started: bool = False
 
 
-def start_broker(root: Path, note: Note = lambda _: None, progress: Note | None = None) -> Broker:
-    """The project's broker, serving. `note` and `progress` tell of the one download, as `jars.ensure` says.
+def start_broker(
+    root: Path,
+    note: Note = lambda _: None,
+    progress: Note | None = None,
+    release: Release = EMBEDDED,
+) -> Broker:
+    """The project's broker, serving; one that must be started is of `release`.
 
+    `note` and `progress` tell of the one download, as `jars.ensure` says.
     Raises `UnavailableError` without Java or when the broker does not come up (naming its log),
     `ConfigurationError` when a folder cannot be written.
     """
@@ -49,7 +56,7 @@ def start_broker(root: Path, note: Note = lambda _: None, progress: Note | None 
     if running is not None:
         return running
     java = find_java()
-    library = jars.ensure(ivy.fetcher(java), note, progress)
+    library = jars.ensure(ivy.fetcher(java, release), note, progress, release=release)
     home = files.broker_folder(root)
     with _alone(home, note):
         state = files.read_state(home)
@@ -57,7 +64,7 @@ def start_broker(root: Path, note: Note = lambda _: None, progress: Note | None 
             broker_process.wait(home, state, files.log_size(home))
             return _broker(home, state)
         note("starting the embedded Kafka")
-        return _broker(home, _started(java, library, home, state), started=True)
+        return _broker(home, _started(java, library, home, state, release), started=True)
 
 
 def stop_broker(root: Path) -> bool:
@@ -82,13 +89,14 @@ def broker_status(root: Path) -> Broker | None:
     return _broker(home, state)
 
 
-def _started(java: Path, library: Path, home: Path, before: BrokerState | None) -> BrokerState:
+def _started(
+    java: Path, library: Path, home: Path, before: BrokerState | None, release: Release
+) -> BrokerState:
     cluster_id = broker_process.format_data(java, library, home)
     for tries_left in reversed(range(_TRIES)):
         log_start = files.log_size(home)
-        state = broker_process.spawn_broker(
-            java, library, home, cluster_id, broker_process.choose_ports(before)
-        )
+        ports = broker_process.choose_ports(before)
+        state = broker_process.spawn_broker(java, library, home, cluster_id, ports, release=release)
         try:
             broker_process.wait(home, state, log_start)
             break

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -11,29 +12,33 @@ from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.embedded import jars
+from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
 
 #: Seconds of silence from Ivy after which the network counts as gone.
 SILENCE = 180.0
 
 #: Without the provider log4j-slf4j-impl the broker would log nothing; its version is that of Kafka's log4j.
-_MODULE = f"""\
+#: No broker needs kafka-tools-api, which tools use to print records. Kafka 4.4.0 depends on it all the same, and Maven
+#: Central has none newer than 4.3.1.
+_MODULE = """\
 <ivy-module version="2.0">
   <info organisation="cqrs" module="embedded-kafka"/>
   <dependencies>
-    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{jars.VERSION}" conf="default->default"/>
-    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="2.24.3" conf="default->default"/>
+    <dependency org="org.apache.kafka" name="kafka_2.13" rev="{kafka}" conf="default->default"/>
+    <dependency org="org.apache.logging.log4j" name="log4j-slf4j-impl" rev="{log4j}" conf="default->default"/>
+    <exclude org="org.apache.kafka" module="kafka-tools-api"/>
   </dependencies>
 </ivy-module>
 """
 
 
-def fetcher(java: Path) -> jars.Fetch:
+def fetcher(java: Path, release: Release = EMBEDDED) -> jars.Fetch:
     """The function that `jars.ensure` calls to fill its folder."""
 
     def fetch(folder: Path, at: jars.OnCount) -> None:
         work = folder / ".ivy"
         work.mkdir()
-        (work / "ivy.xml").write_text(_MODULE)
+        (work / "ivy.xml").write_text(_MODULE.format(kafka=release.version, log4j=release.log4j))
         found, fetched, size, said = 0, 0, 0, [""]
         with _ivy(java, work, folder) as lines:
             for line in lines:
@@ -44,7 +49,8 @@ def fetcher(java: Path) -> jars.Fetch:
                 fetched += "[SUCCESSFUL ]" in line
                 at(found, fetched, size)
         if not any(line.startswith(":: retrieving") for line in said):
-            raise _failure(said)
+            raise _failure(said, release)
+        shutil.rmtree(work)  # Ivy's own copies of the jars
 
     return fetch
 
@@ -113,10 +119,10 @@ def _own_settings() -> list[str]:
     return ["-settings", str(path)] if path.is_file() else []
 
 
-def _failure(said: list[str]) -> UnavailableError:
+def _failure(said: list[str], release: Release) -> UnavailableError:
     """The error, with the one of Ivy's many lines that says why: a network failure, else a missing jar."""
     telling = ("Server access error", "Host ", "not found", "Exception", "Error")
     reasons = [line.strip(": ") for sign in telling for line in said if sign in line]
     why = (reasons or [line for line in said if line][-1:] or ["Ivy ended without a word"])[0]
     hint = "connect to the network this once, name Ivy settings in CQRS_IVY_SETTINGS, or a broker with -b"
-    return UnavailableError(f"cannot fetch Apache Kafka {jars.VERSION}: {why}", hint)
+    return UnavailableError(f"cannot fetch Apache Kafka {release.version}: {why}", hint)

@@ -1,6 +1,6 @@
 """Apache Kafka's jars: fetched once per user, then there for good, without a network.
 
-A folder counts as complete when it holds every jar that `jars.sha256` lists, byte for byte. It is filled
+A folder counts as complete when it holds every jar that its release lists, byte for byte. It is filled
 beside its place and renamed, so that whatever interrupts a download leaves nothing that would be taken.
 """
 
@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
 from cqrs_cli.system.lock import file_lock
-
-VERSION = "4.1.0"
 
 #: How long a command waits for another one's download, seconds.
 DOWNLOAD_PATIENCE = 1800.0
@@ -25,19 +24,13 @@ OnCount = Callable[[int, int, int], None]
 Fetch = Callable[[Path, OnCount], None]
 
 
-def listed() -> dict[str, str]:
-    """Name → SHA-256 of every jar of the embedded broker."""
-    lines = Path(__file__).with_name("jars.sha256").read_text().splitlines()
-    return {name: digest for digest, name in (line.split() for line in lines)}
-
-
-def cache_folder() -> Path:
+def cache_folder(release: Release = EMBEDDED) -> Path:
     """`kafka-<version>` in CQRS_CACHE_DIR, else in the user's cache."""
     own = os.environ.get("CQRS_CACHE_DIR")
     if own:
-        return Path(own).expanduser() / f"kafka-{VERSION}"
+        return Path(own).expanduser() / f"kafka-{release.version}"
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "cqrs" / f"kafka-{VERSION}"
+    return Path(base) / "cqrs" / f"kafka-{release.version}"
 
 
 def ensure(
@@ -45,7 +38,7 @@ def ensure(
     note: Note,
     progress: Note | None = None,
     folder: Path | None = None,
-    wanted: Mapping[str, str] | None = None,
+    release: Release = EMBEDDED,
 ) -> Path:
     """The folder with all jars, fetched first when it is missing or incomplete.
 
@@ -53,9 +46,8 @@ def ensure(
     instead of these, as often as it changes. Raises `ConfigurationError` when the cache cannot be written,
     `UnavailableError` when the jars cannot be had.
     """
-    folder = folder or cache_folder()
-    wanted = wanted or listed()
-    if not wrong_jars(folder, wanted):
+    folder = folder or cache_folder(release)
+    if not wrong_jars(folder, release.jars):
         return folder
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -63,8 +55,8 @@ def ensure(
         with file_lock(
             lock, lambda: note("another command is fetching Apache Kafka; waiting"), DOWNLOAD_PATIENCE
         ):
-            if wrong_jars(folder, wanted):
-                _replace(folder, wanted, fetch, _Report(note, progress, len(wanted)))
+            if wrong_jars(folder, release.jars):
+                _replace(folder, release.jars, fetch, _Report(note, progress, release))
     except OSError as error:
         hint = "make room or name another folder in CQRS_CACHE_DIR"
         raise ConfigurationError(
@@ -107,18 +99,20 @@ def _digest(path: Path) -> str:
 class _Report:
     """Says how far the download is: to `progress` at every change, else in a handful of lines."""
 
-    def __init__(self, note: Note, progress: Note | None, total: int) -> None:
+    def __init__(self, note: Note, progress: Note | None, release: Release) -> None:
         self._note = note
         self._progress = progress
-        self._total = total
+        self._release = release
+        self._total = len(release.jars)
         self._lines = 0
 
     def begin(self) -> None:
-        self._note(f"fetching Apache Kafka {VERSION}, once: {self._total} jars, about 43 MB")
+        what = f"{self._total} jars, about {self._release.megabytes} MB"
+        self._note(f"fetching Apache Kafka {self._release.version}, once: {what}")
 
     def at(self, found: int, fetched: int, size: int) -> None:
         state = f"{fetched} of {self._total} jars, {size / 1e6:.0f} MB" if fetched else f"{found} jars found"
-        text = f"fetching Apache Kafka {VERSION}: {state}"
+        text = f"fetching Apache Kafka {self._release.version}: {state}"
         lines = (found + fetched) * 3 // self._total
         if self._progress is not None:
             self._progress(text)

@@ -14,7 +14,7 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.connection import probe
 from cqrs_cli.kafka.embedded import files
 from cqrs_cli.kafka.embedded.files import BrokerState
-from cqrs_cli.kafka.embedded.jars import VERSION
+from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
 from cqrs_cli.system import process
 
 #: Seconds that a start may take: a broker that was killed first checks the tails of all its logs.
@@ -72,7 +72,13 @@ def format_data(java: Path, jars: Path, folder: Path) -> str:
 
 
 def spawn_broker(
-    java: Path, jars: Path, folder: Path, cluster_id: str, ports: tuple[int, int], more: str = ""
+    java: Path,
+    jars: Path,
+    folder: Path,
+    cluster_id: str,
+    ports: tuple[int, int],
+    more: str = "",
+    release: Release = EMBEDDED,
 ) -> BrokerState:
     """Start the broker, with `more` settings, and write down that it runs. It is not ready yet: see `wait`."""
     port, controller_port = ports
@@ -81,7 +87,7 @@ def spawn_broker(
     pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
     birth = process.born(pid) or ""  # empty if it is dead already, which `wait` then says
     place = files.place(folder)
-    state = BrokerState(pid, birth, place, port, controller_port, cluster_id, VERSION)
+    state = BrokerState(pid, birth, place, port, controller_port, cluster_id, release.version)
     files.write_state(folder, state)
     return state
 

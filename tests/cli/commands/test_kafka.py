@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.cli.main import main
+from cqrs_cli.kafka.embedded.release import EMBEDDED
 
 
 @pytest.fixture
@@ -59,5 +60,5 @@ def test_running_brokers_say_where(
     assert main(["kafka", "status", "-o", "json"]) == 0
     assert json.loads(capfd.readouterr().out) == started
     assert started["running"] is True
-    assert started["version"] == "4.1.0"
+    assert started["version"] == EMBEDDED.version
     assert Path(started["log"]).is_file()

@@ -36,6 +36,11 @@ def test_what_ivy_says_is_counted(tmp_path: Path) -> None:
     assert counts[-1] == (1, 1, 192 * 1024)
 
 
+def test_ivys_own_copies_are_removed(tmp_path: Path) -> None:
+    fetch(java_saying(tmp_path, RETRIEVED), tmp_path)
+    assert list((tmp_path / "target").iterdir()) == []
+
+
 def test_offline_error_says_why(tmp_path: Path) -> None:
     with pytest.raises(UnavailableError, match=r"cannot fetch .*UnknownHost.*CQRS_IVY_SETTINGS.* -b"):
         fetch(java_saying(tmp_path, OFFLINE, "exit 1"), tmp_path)

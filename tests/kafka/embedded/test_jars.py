@@ -6,9 +6,12 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.embedded import jars
+from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
+from tests.support.releases import OLDEST
 
 CONTENT = {"a.jar": b"first", "b.jar": b"second", "c.jar": b"third"}
 WANTED = {name: hashlib.sha256(data).hexdigest() for name, data in CONTENT.items()}
+RELEASE = Release("1.2.3", log4j="4.5.6", megabytes=43, jars=WANTED)
 
 
 class Mirror:
@@ -27,7 +30,7 @@ class Mirror:
 
 
 def ensure(folder: Path, mirror: jars.Fetch) -> Path:
-    return jars.ensure(mirror, lambda _: None, folder=folder, wanted=WANTED)
+    return jars.ensure(mirror, lambda _: None, folder=folder, release=RELEASE)
 
 
 def unreachable(folder: Path, at: jars.OnCount) -> None:
@@ -114,35 +117,37 @@ def test_commands_at_the_same_time_fetch_once(tmp_path: Path) -> None:
 
 def test_without_a_terminal_the_progress_is_a_few_lines(tmp_path: Path) -> None:
     notes: list[str] = []
-    jars.ensure(Mirror(), notes.append, folder=tmp_path / "kafka", wanted=WANTED)
-    assert notes[0] == "fetching Apache Kafka 4.1.0, once: 3 jars, about 43 MB"
-    assert notes[1] == "fetching Apache Kafka 4.1.0: 3 jars found"
-    assert notes[-1] == "fetching Apache Kafka 4.1.0: 3 of 3 jars, 3 MB"
+    jars.ensure(Mirror(), notes.append, folder=tmp_path / "kafka", release=RELEASE)
+    assert notes[0] == "fetching Apache Kafka 1.2.3, once: 3 jars, about 43 MB"
+    assert notes[1] == "fetching Apache Kafka 1.2.3: 3 jars found"
+    assert notes[-1] == "fetching Apache Kafka 1.2.3: 3 of 3 jars, 3 MB"
 
 
 def test_on_a_terminal_every_change_is_shown(tmp_path: Path) -> None:
     shown: list[str] = []
-    jars.ensure(Mirror(), lambda _: None, shown.append, tmp_path / "kafka", WANTED)
+    jars.ensure(Mirror(), lambda _: None, shown.append, tmp_path / "kafka", RELEASE)
     assert shown == [
-        "fetching Apache Kafka 4.1.0: 3 jars found",
-        "fetching Apache Kafka 4.1.0: 1 of 3 jars, 1 MB",
-        "fetching Apache Kafka 4.1.0: 2 of 3 jars, 2 MB",
-        "fetching Apache Kafka 4.1.0: 3 of 3 jars, 3 MB",
+        "fetching Apache Kafka 1.2.3: 3 jars found",
+        "fetching Apache Kafka 1.2.3: 1 of 3 jars, 1 MB",
+        "fetching Apache Kafka 1.2.3: 2 of 3 jars, 2 MB",
+        "fetching Apache Kafka 1.2.3: 3 of 3 jars, 3 MB",
     ]
 
 
-def test_the_list_holds_the_broker_and_what_it_logs_through() -> None:
-    listed = jars.listed()
-    assert {"kafka_2.13-4.1.0.jar", "kafka-server-4.1.0.jar", "log4j-slf4j-impl-2.24.3.jar"} <= listed.keys()
-    assert all(len(digest) == 64 for digest in listed.values())
+@pytest.mark.parametrize("release", [OLDEST, EMBEDDED], ids=lambda release: release.version)
+def test_releases_name_broker_and_logging(release: Release) -> None:
+    kafka, log4j = release.version, release.log4j
+    needed = {f"kafka_2.13-{kafka}.jar", f"kafka-server-{kafka}.jar", f"log4j-slf4j-impl-{log4j}.jar"}
+    assert needed <= release.jars.keys()
+    assert {len(digest) for digest in release.jars.values()} == {64}
 
 
 @pytest.mark.parametrize(
     ("environment", "folder"),
     [
-        ({"CQRS_CACHE_DIR": "/own", "XDG_CACHE_HOME": "/xdg"}, "/own/kafka-4.1.0"),
-        ({"XDG_CACHE_HOME": "/xdg"}, "/xdg/cqrs/kafka-4.1.0"),
-        ({"HOME": "/home/ada"}, "/home/ada/.cache/cqrs/kafka-4.1.0"),
+        ({"CQRS_CACHE_DIR": "/own", "XDG_CACHE_HOME": "/xdg"}, "/own/kafka-1.2.3"),
+        ({"XDG_CACHE_HOME": "/xdg"}, "/xdg/cqrs/kafka-1.2.3"),
+        ({"HOME": "/home/ada"}, "/home/ada/.cache/cqrs/kafka-1.2.3"),
     ],
 )
 def test_the_cache_is_where_the_user_keeps_caches(
@@ -152,4 +157,4 @@ def test_the_cache_is_where_the_user_keeps_caches(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert jars.cache_folder() == Path(folder)
+    assert jars.cache_folder(RELEASE) == Path(folder)

@@ -1,3 +1,12 @@
+"""The oldest release of Apache Kafka that is supported. The newest is the embedded broker's own."""
+
+from cqrs_cli.kafka.embedded.release import Release, sums
+
+OLDEST = Release(
+    version="4.1.0",
+    log4j="2.24.3",
+    megabytes=44,
+    jars=sums("""\
 22d1d4316c4ec13a68b559e98c8256d69071593731da96136640f864fa14fad8  HdrHistogram-2.2.2.jar
 65ceb669d88f63306c680f8088bbf765bbca72d288a61a03703000076c3d3f56  argparse4j-0.7.0.jar
 ec411dfdf0c03f25218648ce89861630b71680e5858a9a7278ebac8e55cab3d7  caffeine-3.2.0.jar
@@ -27,7 +36,6 @@ fb7765a18b46b6635eae385fb1d890955aa67960aa408d5dfe48c17f2d400b9a  kafka-server-4
 4c6532e878cc0fccad8b1c60b99ecf69d8b94b55beeee57f5546ad4dba5965e5  kafka-share-coordinator-4.1.0.jar
 d4b5cebcd9aeeb2db68b6ff3922bf08e776bb7d4c90f1045768267192625c810  kafka-storage-4.1.0.jar
 d8bb549e8c2bbb9bef4078983e9e4bb63f71e305fd07703cd2798cb7064903df  kafka-storage-api-4.1.0.jar
-2127f95153a53b8b4fc46e90e08a0b6c0d40f9faee386fff17ab0c3882e881ba  kafka-tools-api-4.1.0.jar
 b55df4f4500ddab992648326d8d0854a386215646f7ca6982dcd939ebb1d2630  kafka-transaction-coordinator-4.1.0.jar
 0de0471a4c7a9e734c166822a26a4bb064eb81cb2c7a8b1345912cad78997a7b  kafka_2.13-4.1.0.jar
 5b4a0a0cd0e751ded431c162442bdbdd53328d1f8bb2bae5fc1bbeee0f66d80f  log4j-api-2.24.3.jar
@@ -44,3 +52,5 @@ d3ef575e3e4979678dc01bf1dcce51021493b4d11fb7f1be8ad982877c16a1c0  slf4j-api-1.7.
 ef779af5d29a9dde8cc70ce0341f5c6f7735e23edff9685ceaa9d35359b7bb7f  snakeyaml-2.4.jar
 4c766cb3f855415ee734b2392949a0b6f12a60879334a74518deaf6270d32e36  snappy-java-1.1.10.7.jar
 b6c3237e24b8252a5a9c3a0e1ae30ef8f323412e74bd358548b7a9e527d676df  zstd-jni-1.5.6-10.jar
+"""),
+)

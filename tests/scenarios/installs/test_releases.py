@@ -1,0 +1,55 @@
+"""A project's embedded broker, of the oldest release that is supported and of the newest."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.embedded import broker as embedded
+from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
+from tests.support.project import Project, command, new_project
+from tests.support.releases import OLDEST
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Iterator[Path]:
+    """A project's folder, whose broker is stopped in the end."""
+    try:
+        yield tmp_path
+    finally:
+        embedded.stop_broker(tmp_path)
+
+
+def new_bank(root: Path, release: Release) -> Project:
+    """With a broker of this release, and ten commands that wait for a decision."""
+    broker = embedded.start_broker(root, release=release)
+    assert (broker.started, broker.version) == (True, release.version)
+    project = new_project(root, Connection(broker.bootstrap_server), "")
+    project.cqrs("init", "bank_account")
+    project.send([command("Open", f"a-{n}", {"owner": "ann"}) for n in range(10)])
+    return project
+
+
+def check_decided(project: Project) -> None:
+    assert project.json("run", "bank_account", "--once")["accepted"] == 10
+    verified = project.json("verify", "bank_account", "--state")
+    assert (verified["commands"], verified["violations"]) == (10, [])
+
+
+@pytest.mark.parametrize("release", [OLDEST, EMBEDDED], ids=lambda release: release.version)
+def test_commands_are_decided(root: Path, release: Release) -> None:
+    check_decided(new_bank(root, release))
+
+
+def test_newest_broker_reads_oldest_data(root: Path) -> None:
+    project = new_bank(root, OLDEST)
+    embedded.stop_broker(root)
+    started = embedded.start_broker(root, release=EMBEDDED)
+    assert (started.version, started.bootstrap_server) == (
+        EMBEDDED.version,
+        project.connection.bootstrap_server,
+    )
+    check_decided(project)
