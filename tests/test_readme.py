@@ -22,12 +22,14 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.embedded import jars
+from cqrs_cli.kafka.embedded.release import EMBEDDED
 from cqrs_cli.kafka.topics.partitioner import partition_for
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.scaffold import create
 from cqrs_cli.system import java
 from tests.support import ROOT
 from tests.support.readme import TEXT, blocks, commands, rows
+from tests.support.releases import OLDEST
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
@@ -74,6 +76,13 @@ def test_it_keeps_the_laws(shop: Path) -> None:
 def test_make_has_the_two_commands() -> None:
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert {line.removeprefix("make ") for line in MAKE} <= set(targets)
+
+
+def test_its_kafka_is_the_tested_one() -> None:
+    assert f"Kafka ({EMBEDDED.megabytes} MB, kept per user)" in TEXT
+    oldest, newest = (release.version.rpartition(".")[0] for release in (OLDEST, EMBEDDED))
+    assert f"Apache Kafka {oldest} to {newest} in KRaft mode: all tests run on {EMBEDDED.version}" in TEXT
+    assert f"on {OLDEST.version}, too" in TEXT
 
 
 def test_the_table_has_every_command_in_the_order_of_the_help() -> None:
