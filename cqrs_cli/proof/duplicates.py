@@ -2,9 +2,8 @@
 
 from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.stored import DedupEntry
-from cqrs_cli.proof.decided import DecidedRange, Losses
 from cqrs_cli.proof.dedup_index import DedupIndex
-from cqrs_cli.proof.findings import Findings
+from cqrs_cli.proof.findings import DecidedRange, Findings, Losses
 from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Index, OutcomeTrace

@@ -2,10 +2,9 @@
 
 from cqrs_cli.proof.checks import check_outcome, given_up
 from cqrs_cli.proof.dead_letters import checksums
-from cqrs_cli.proof.decided import DecidedRange, Losses
 from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.duplicates import Duplicates
-from cqrs_cli.proof.findings import Findings, LogName
+from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses
 from cqrs_cli.proof.join import Joined
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace
