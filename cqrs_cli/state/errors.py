@@ -16,7 +16,7 @@ _CORRUPT = (
     lmdb.InvalidError,
     lmdb.PageNotFoundError,
     lmdb.VersionMismatchError,
-    lmdb.BadTxnError,  # what follows one of them that was not told
+    lmdb.BadTxnError,  # follows one of them that was not reported
 )
 _ELSEWHERE = "choose another folder with --state-dir or CQRS_STATE_DIR"
 _MAKE_ROOM = f"make room, or {_ELSEWHERE}"

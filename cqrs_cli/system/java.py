@@ -33,10 +33,10 @@ def find_java() -> Path:
 
 def version(java: Path) -> int:
     """Its feature release: 17 for 17.0.15, 8 for 1.8.0_402. Raises `UnavailableError` if it does not run."""
-    said = _run(java, "-version")
-    match = re.search(r'version "(?:1\.)?(\d+)', said)
+    output = _run(java, "-version")
+    match = re.search(r'version "(?:1\.)?(\d+)', output)
     if match is None:
-        raise UnavailableError(f"{java} does not run: {_last_line(said)}", INSTALL)
+        raise UnavailableError(f"{java} does not run: {_last_line(output)}", INSTALL)
     return int(match.group(1))
 
 

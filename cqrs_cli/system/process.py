@@ -1,4 +1,4 @@
-"""Processes that outlive the command that started them, told apart although process ids are used again."""
+"""Processes that outlive the command that started them, distinguished although process ids are used again."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What a group has committed, and what rides with it."""
+"""A group's committed offsets, and the text that rides with them."""
 
 import pytest
 from confluent_kafka import TopicPartition

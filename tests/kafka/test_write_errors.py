@@ -1,4 +1,4 @@
-"""What halves a batch."""
+"""The errors that halve a batch."""
 
 import pytest
 from confluent_kafka import KafkaError

@@ -1,4 +1,4 @@
-"""What every store promises. A store is tested by a subclass whose fixture `store` gives an empty one."""
+"""The promises of every store. A store is tested by a subclass whose fixture `store` gives an empty one."""
 
 import pytest
 

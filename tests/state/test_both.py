@@ -1,4 +1,4 @@
-"""Whatever is done to them, the store in LMDB and the one in memory say the same."""
+"""The store in LMDB and the one in memory answer the same after any changes."""
 
 import shutil
 import tempfile

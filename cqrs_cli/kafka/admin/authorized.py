@@ -31,7 +31,7 @@ def missing_acls(client: Any, wanted: Iterable[RequiredAcl]) -> list[RequiredAcl
 
 
 def _holds(client: Any, operations: set[str] | None, need: RequiredAcl) -> bool:
-    if operations is None:  # the topic does not exist: only whether it may be made can be asked
+    if operations is None:  # the topic does not exist: we can only ask if we may create it
         return need.operation != "Create" or _may_create(client, need.name)
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", need.operation).upper() in operations
 

@@ -191,11 +191,13 @@ def _refuse_unsound(topics: Topics, found: Mapping[Kind, TopicInfo], plan: Topic
 
 def _info(topic: Mapping[str, Any], configs: Mapping[str, str]) -> TopicInfo:
     replicas = [len(partition["replica_nodes"]) for partition in topic["partitions"]]
-    allowed = topic.get("authorized_operations")
+    authorized_operations = topic.get("authorized_operations")
     return TopicInfo(
         topic_id=str(topic["topic_id"]),
         partitions=len(replicas),
         replication=min(replicas, default=0),
         configs=configs,
-        operations=frozenset(map(str, allowed)) if isinstance(allowed, (list, set, tuple)) else None,
+        operations=frozenset(map(str, authorized_operations))
+        if isinstance(authorized_operations, (list, set, tuple))
+        else None,
     )

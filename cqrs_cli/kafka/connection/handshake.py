@@ -148,13 +148,13 @@ def _untrusted(error: ssl.SSLCertVerificationError) -> Refusal:
 
 
 def _no_tls(error: ssl.SSLError) -> Refusal:
-    said = (error.reason or str(error)).lower().replace("_", " ")
-    if "alert" in said and ("certificate" in said or "unknown ca" in said):
-        why = said.partition("alert ")[2]
+    reason = (error.reason or str(error)).lower().replace("_", " ")
+    if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
+        why = reason.partition("alert ")[2]
         return Refusal(f"it refuses the certificate of this client: {why}", OUR_CERTIFICATE)
-    if isinstance(error, ssl.SSLEOFError) or "wrong version number" in said or "record layer" in said:
+    if isinstance(error, ssl.SSLEOFError) or "wrong version number" in reason or "record layer" in reason:
         return Refusal("it speaks no TLS", NO_TLS)
-    return Refusal(f"TLS fails: {said}", "check the ssl.* client properties and the listener's")
+    return Refusal(f"TLS fails: {reason}", "check the ssl.* client properties and the listener's")
 
 
 class UnreachedError(Exception):

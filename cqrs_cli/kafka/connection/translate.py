@@ -63,7 +63,7 @@ _TLS = re.compile(
 
 
 def librdkafka(properties: Mapping[str, str]) -> dict[str, Any]:
-    """Configuration for confluent-kafka; raises `ConfigurationError` for what cannot be said in it.
+    """Configuration for confluent-kafka; raises `ConfigurationError` for what cannot be expressed in it.
 
     Names that are the same, librdkafka's own among them, pass through.
     """
@@ -198,7 +198,9 @@ def _refuse_unfit(properties: Mapping[str, str]) -> None:
         if _OBJECTS.fullmatch(name):
             raise _refusal(f'No such configuration property: "{name}"')
         if "\0" in name + value or not _is_utf8(name + value):
-            raise ConfigurationError(f"client property {name} holds what is no text", "write it in UTF-8")
+            raise ConfigurationError(
+                f"client property {name} holds bytes that are not text", "write it in UTF-8"
+            )
 
 
 def _is_utf8(text: str) -> bool:
@@ -226,20 +228,20 @@ def check_properties(configuration: Mapping[str, Any]) -> None:
         raise _refusal(_without(offline.values(), str(error))) from None
 
 
-def _without(values: Iterable[object], said: str) -> str:
+def _without(values: Iterable[object], message: str) -> str:
     """librdkafka's message without the values it quotes: any may hold a password where a line end is missing."""
     for value in sorted(map(str, values), key=len, reverse=True):
         if len(value) > 3:
-            said = said.replace(value, "…")
-    return said
+            message = message.replace(value, "…")
+    return message
 
 
-def _refusal(said: str) -> ConfigurationError:
-    unknown = re.search(r'No such configuration property: "([^"]+)"', said)
+def _refusal(message: str) -> ConfigurationError:
+    unknown = re.search(r'No such configuration property: "([^"]+)"', message)
     if unknown:
         return ConfigurationError(
             f"librdkafka does not know the client property {unknown[1]}",
             "check its spelling, or remove it if only Java clients have it",
         )
-    without_values = re.sub(r'Invalid value "[^"]*"', "Invalid value", said)
+    without_values = re.sub(r'Invalid value "[^"]*"', "Invalid value", message)
     return ConfigurationError(f"client properties refused: {without_values}", "check -X and --command-config")

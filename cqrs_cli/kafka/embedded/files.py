@@ -5,7 +5,7 @@ import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-#: Everything the broker is told is relative to its folder, its working directory: a comma, a blank or a
+#: Every path in the broker's settings is relative to its folder, its working directory: a comma, a blank or a
 #: backslash in the project's path then means nothing to Kafka, and the project may be moved while it is down.
 DATA_FOLDER = "data"
 LOG_FILE = "kafka.log"

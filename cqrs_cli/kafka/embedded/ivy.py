@@ -39,17 +39,17 @@ def fetcher(java: Path, release: Release = EMBEDDED) -> jars.Fetch:
         work = folder / ".ivy"
         work.mkdir()
         (work / "ivy.xml").write_text(_MODULE.format(kafka=release.version, log4j=release.log4j))
-        found, fetched, size, said = 0, 0, 0, [""]
+        found, fetched, size, output = 0, 0, 0, [""]
         with _ivy(java, work, folder) as lines:
             for line in lines:
-                said.append(line.strip())
+                output.append(line.strip())
                 if kilobytes := re.search(r"\((\d+)kB\)$", line.rstrip()):
                     size += int(kilobytes.group(1)) * 1024
                 found += line.startswith("\tfound ")
                 fetched += "[SUCCESSFUL ]" in line
                 at(found, fetched, size)
-        if not any(line.startswith(":: retrieving") for line in said):
-            raise _failure(said, release)
+        if not any(line.startswith(":: retrieving") for line in output):
+            raise _failure(output, release)
         shutil.rmtree(work)  # Ivy's own copies of the jars
 
     return fetch
@@ -119,10 +119,10 @@ def _own_settings() -> list[str]:
     return ["-settings", str(path)] if path.is_file() else []
 
 
-def _failure(said: list[str], release: Release) -> UnavailableError:
+def _failure(output: list[str], release: Release) -> UnavailableError:
     """The error, with the one of Ivy's many lines that says why: a network failure, else a missing jar."""
     telling = ("Server access error", "Host ", "not found", "Exception", "Error")
-    reasons = [line.strip(": ") for sign in telling for line in said if sign in line]
-    why = (reasons or [line for line in said if line][-1:] or ["Ivy ended without a word"])[0]
+    reasons = [line.strip(": ") for sign in telling for line in output if sign in line]
+    why = (reasons or [line for line in output if line][-1:] or ["Ivy ended without a word"])[0]
     hint = "connect to the network this once, name Ivy settings in CQRS_IVY_SETTINGS, or a broker with -b"
     return UnavailableError(f"cannot fetch Apache Kafka {release.version}: {why}", hint)

@@ -97,10 +97,10 @@ def wait(folder: Path, state: BrokerState, log_start: int) -> None:
     deadline = time.monotonic() + START_PATIENCE
     while not serves(state):
         if not lives(folder, state):
-            said = files.log_since(folder, log_start)
-            if any("Address already in use" in line or "BindException" in line for line in said):
+            output = files.log_since(folder, log_start)
+            if any("Address already in use" in line or "BindException" in line for line in output):
                 raise PortTakenError("another program took the port of the embedded Kafka", "try again")
-            raise broker_failure(folder, said, "the embedded Kafka ended while it started")
+            raise broker_failure(folder, output, "the embedded Kafka ended while it started")
         if time.monotonic() > deadline:
             what = f"the embedded Kafka (process {state.pid}) does not answer after {START_PATIENCE:.0f} s"
             raise broker_failure(folder, files.log_since(folder, log_start), what)
@@ -118,12 +118,12 @@ def serves(state: BrokerState) -> bool:
     return seen is not None and seen.cluster_id == state.cluster_id and state.port in seen.brokers
 
 
-def broker_failure(folder: Path, said: list[str], what: str) -> ConfigurationError | UnavailableError:
+def broker_failure(folder: Path, output: list[str], what: str) -> ConfigurationError | UnavailableError:
     """The error, with the line of the log that says most, and where to read the others."""
-    if any("No space left on device" in line for line in said):
+    if any("No space left on device" in line for line in output):
         return ConfigurationError(f"{what}: the disk under {folder} is full", "make room, then try again")
-    telling = [line for line in said if " ERROR " in line or " FATAL " in line or "Exception" in line]
-    why = (telling or said or ["it said nothing"])[-1].strip()
+    telling = [line for line in output if " ERROR " in line or " FATAL " in line or "Exception" in line]
+    why = (telling or output or ["it said nothing"])[-1].strip()
     return UnavailableError(
         f"{what}: {why}", f"see {folder / files.LOG_FILE}, `cqrs kafka stop`, then try again"
     )

@@ -1,4 +1,4 @@
-"""Pure rules that tell whether an aggregate's four topics are sound, from their description by the cluster."""
+"""Pure rules for an aggregate's four topics, checked against their description by the cluster."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

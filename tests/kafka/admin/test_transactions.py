@@ -1,4 +1,4 @@
-"""What is said of an open transaction, and when it counts as hanging."""
+"""The description of an open transaction, and the time from which it counts as hanging."""
 
 from cqrs_cli.kafka.admin.transactions import GRACE_MS, OpenTransaction
 

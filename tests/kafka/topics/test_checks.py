@@ -1,4 +1,4 @@
-"""Which sets of topics are sound: pure rules."""
+"""The pure rules that make four topics sound."""
 
 from dataclasses import replace
 from datetime import timedelta
