@@ -1,6 +1,8 @@
 """What an aggregate imports; the README has one in ten lines. Loads no Spark, Kafka, LMDB or Typer."""
 
-from cqrs_cli.core.aggregate.decider import Command, Decider, Event, Rejected, State, replace
+from msgspec.structs import replace
+
+from cqrs_cli.core.aggregate.decider import Command, Decider, Event, Rejected, State
 from cqrs_cli.version import __version__
 
 __all__ = ["Command", "Decider", "Event", "Rejected", "State", "__version__", "replace"]

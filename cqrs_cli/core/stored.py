@@ -1,9 +1,11 @@
 """The values that a partition keeps: the pure core asks for them, a store keeps them."""
 
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from msgspec import Struct
 
 
-class StoredState(NamedTuple):
+class StoredState(Struct, frozen=True, gc=False):
     """An aggregate as it is stored; `version` ≥ 1, `state` is canonical JSON.
 
     Its last event's id is `<partition>/<offset>/<index>`.
@@ -15,7 +17,7 @@ class StoredState(NamedTuple):
     state: bytes
 
 
-class DedupEntry(NamedTuple):
+class DedupEntry(Struct, frozen=True, gc=False):
     """The first decision on a (subject, id): what a duplicate is answered with."""
 
     timestamp: int  # of the command record, ms

@@ -9,10 +9,11 @@ answer for another key.
 """
 
 from binascii import unhexlify
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from struct import Struct
 from typing import Final
+from uuid import UUID
 
 from cqrs_cli.core.messages.reasons import REMEMBERED
 from cqrs_cli.core.stored import DedupEntry, StoredState
@@ -23,21 +24,22 @@ CODEC: Final = 1
 MAX_KEY: Final = 511
 
 _UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
+_NO_BOUND = "\U0010ffff" * 1025
 _STATUS_CODES = {status: code for code, status in enumerate(REMEMBERED)}
 
 _SAVED = Struct("<QQI")
 _REMEMBERED = Struct("<qQQIBI")
 _LENGTH = Struct("<I")
+_stored: Callable[..., StoredState] = StoredState
 _POSITIONS = Struct("<4q")
 
-# Used once or twice a command: bound once, and past NamedTuple's own constructor.
+# Used once or twice a command: bound once.
 _pack_saved, _unpack_saved, _after_saved = _SAVED.pack, _SAVED.unpack_from, _SAVED.size
 _pack_remembered, _unpack_remembered, _after_remembered = (
     _REMEMBERED.pack,
     _REMEMBERED.unpack_from,
     _REMEMBERED.size,
 )
-_new: Callable[[type[StoredState], tuple[object, ...]], StoredState] = tuple.__new__
 
 
 def encode_head(positions: Positions, token: str) -> bytes:
@@ -74,6 +76,18 @@ def dedup_key(subject: str, command_id: str) -> bytes:
     return _TEXT + text + subject.encode() + len(text).to_bytes(4, "big")
 
 
+def greatest_id(keys: Sequence[bytes]) -> str:
+    """A text that no command id of these entries is greater than, where `keys` are the greatest of their segments.
+
+    UUIDs in text have the order of their keys, and any other id has a key that is greater than those of all UUIDs. So
+    where a segment holds only UUIDs, an id greater than the greatest of them is not in it. Where one holds another id,
+    there is no such text: nothing is greater than the last code point, repeated beyond the length of an id.
+    """
+    if not all(key.startswith(_UUID) for key in keys):
+        return _NO_BOUND
+    return max((str(UUID(bytes=key[1:17])) for key in keys), default="")
+
+
 def shorten(key: bytes) -> bytes:
     """The digest that stands for a key longer than `MAX_KEY`."""
     return _LONG + blake2b(key, digest_size=32).digest()
@@ -82,22 +96,22 @@ def shorten(key: bytes) -> bytes:
 def state_entry(aggregate_id: str, saved: StoredState) -> tuple[bytes, bytes]:
     """An aggregate as a key and value of LMDB."""
     key = aggregate_id.encode()
-    head = _pack_saved(saved[0], saved[1], saved[2])
+    head = _pack_saved(saved.version, saved.offset, saved.eventindex)
     if len(key) > MAX_KEY:
-        return shorten(key), head + _LENGTH.pack(len(key)) + key + saved[3]
-    return key, head + saved[3]
+        return shorten(key), head + _LENGTH.pack(len(key)) + key + saved.state
+    return key, head + saved.state
 
 
 def decode_state(value: bytes) -> StoredState:
     """The aggregate in the value of an ordinary key."""
-    return _new(StoredState, (*_unpack_saved(value), value[_after_saved:]))
+    return _stored(*_unpack_saved(value), value[_after_saved:])
 
 
 def decode_long_state(value: bytes) -> tuple[bytes, StoredState]:
     """The whole key, and the aggregate, in the value of a shortened key."""
     (length,) = _LENGTH.unpack_from(value, _after_saved)
     start = _after_saved + _LENGTH.size
-    return value[start : start + length], _new(StoredState, (*_unpack_saved(value), value[start + length :]))
+    return value[start : start + length], _stored(*_unpack_saved(value), value[start + length :])
 
 
 def is_long(key: bytes) -> bool:
@@ -107,8 +121,14 @@ def is_long(key: bytes) -> bool:
 
 def dedup_entry(key: bytes, remembered: DedupEntry) -> tuple[bytes, bytes]:
     """A decision as a key and value of LMDB, `key` being its `id_key`."""
-    timestamp, offset, status, version, events, fingerprint = remembered
-    value = _pack_remembered(timestamp, offset, version, events, _STATUS_CODES[status], fingerprint)
+    value = _pack_remembered(
+        remembered.timestamp,
+        remembered.offset,
+        remembered.version,
+        remembered.events,
+        _STATUS_CODES[remembered.status],
+        remembered.fingerprint,
+    )
     if len(key) > MAX_KEY:
         return shorten(key), value + key
     return key, value

@@ -17,7 +17,7 @@ Database: TypeAlias = "lmdb._Database"
 class LmdbView:
     """A `StateView` in one read transaction, begun when the block is entered."""
 
-    __slots__ = ("_begin", "_get", "_ids", "_states", "_txn", "_where")
+    __slots__ = ("_begin", "_get", "_greatest_id", "_ids", "_states", "_txn", "_where")
 
     def __init__(
         self,
@@ -34,6 +34,7 @@ class LmdbView:
         cursors = [txn.cursor(db) for db in self._ids]
         # With its greatest key: ids in order of time lie beyond it, and a comparison is all that a new one costs.
         self._where = [(cursor, cursor.key()) for cursor in cursors if cursor.last()]
+        self._greatest_id = encoding.greatest_id([greatest for _, greatest in self._where])
         return self
 
     def __exit__(
@@ -57,6 +58,8 @@ class LmdbView:
         return saved
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
+        if command_id > self._greatest_id:
+            return None  # greater than every remembered one: new, and no key is made of it
         whole = key = encoding.dedup_key(subject, command_id)
         if len(whole) > encoding.MAX_KEY:
             key = encoding.shorten(whole)

@@ -1,6 +1,7 @@
 """The promises of every store. A store is tested by a subclass whose fixture `store` gives an empty one."""
 
 import pytest
+from msgspec.structs import replace
 
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.values import WINDOW, at, decision, look_up, recall, saved, write
@@ -62,8 +63,8 @@ class StoreContract:
 
     def test_the_largest_numbers_survive(self, store: Store) -> None:
         largest = 2**53
-        big = saved(1)._replace(version=largest, offset=2**62, eventindex=9_999)
-        kept = decision()._replace(offset=2**62, version=largest, events=10_000)
+        big = replace(saved(1), version=largest, offset=2**62, eventindex=9_999)
+        kept = replace(decision(), offset=2**62, version=largest, events=10_000)
         write(store, states={"a": big}, remembered={("a", "1"): kept})
         assert (look_up(store, "a"), recall(store, "a", "1")) == (big, kept)
 

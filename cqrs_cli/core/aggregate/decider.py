@@ -2,10 +2,9 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, dataclass_transform
+from typing import Generic, TypeVar, dataclass_transform
 
 from msgspec import Struct, field
-from msgspec.structs import replace as _replace
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -38,7 +37,6 @@ class Rejected(Exception):
 _C = TypeVar("_C")
 _S = TypeVar("_S")
 _E = TypeVar("_E")
-_V = TypeVar("_V", bound=Struct)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +52,3 @@ class Decider(Generic[_C, _S, _E]):
     evolve: Callable[[_S, _E], _S]
     initial: _S
     revision: int = 1
-
-
-def replace(value: _V, /, **changes: Any) -> _V:
-    """The same value with some fields changed; raises `TypeError` for a field it does not have."""
-    return _replace(value, **changes)

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Annotated, Literal, NoReturn
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
@@ -33,19 +33,21 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
     type: str
     subject: str
     data: Raw = Raw(b"{}")
-    expectedversion: Raw = Raw(b"")
+    expectedversion: Raw | UnsetType = UNSET
     expirytime: _Moment | None = None
     correlationid: str | None = None
     causationid: str | None = None
     traceparent: str | None = None
     time: str | None = None
     datacontenttype: str | None = None
-    data_base64: Raw = Raw(b"")
+    data_base64: Raw | UnsetType = UNSET
 
     def expected_text(self) -> str | None:
         """The expected version as text, None if there is none: of a string its content, else the JSON as it stands."""
+        if self.expectedversion is UNSET:
+            return None
         raw = bytes(self.expectedversion)
-        if raw in (b"", b"null"):
+        if raw == b"null":
             return None
         return msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
 
@@ -98,7 +100,7 @@ def _read_structured(value: bytes) -> CommandEnvelope:
         _invalid("nested too deeply")
     if not (envelope.id and envelope.source and envelope.type and envelope.subject):
         _invalid("id, source, type and subject must not be empty")
-    if bytes(envelope.data_base64) not in (b"", b"null"):
+    if envelope.data_base64 is not UNSET and bytes(envelope.data_base64) != b"null":
         _invalid("data_base64 is not JSON: send the data in `data`")
     if envelope.datacontenttype is not None and not _is_json(_media_type(envelope.datacontenttype.encode())):
         _invalid(f"the data must be JSON, not {envelope.datacontenttype}")
@@ -119,7 +121,7 @@ def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
         _invalid(str(error))
     if not (envelope.id and envelope.source and envelope.type and envelope.subject):
         _invalid("id, source, type and subject must not be empty")
-    envelope.expectedversion = Raw(b"" if expected is None else msgspec.json.encode(expected))
+    envelope.expectedversion = UNSET if expected is None else Raw(msgspec.json.encode(expected))
     envelope.data = Raw(value or b"{}")
     return envelope
 

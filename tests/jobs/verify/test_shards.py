@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.stored import StoredState
@@ -68,7 +69,7 @@ def test_altered_payload_is_found(decided: TopicHarness) -> None:
 def test_stale_shard_is_found(decided: TopicHarness) -> None:
     name, saved = next(iter(decided.shard().items()))
     with shard(decided) as store:
-        older = saved._replace(version=saved.version - 1)
+        older = replace(saved, version=saved.version - 1)
         store.apply(WriteBatch(store.token(), store.positions(), store.positions(), {name: older}))
     (violation,) = decided.violations("state")
     assert f"leaves {name!r} at version {saved.version} " in violation
