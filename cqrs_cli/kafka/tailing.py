@@ -150,7 +150,7 @@ def following(
             for message in [first, *reader.consume(10_000, 0)] if first else []:
                 error, partition = message.error(), message.partition() or 0
                 if error is None:
-                    record = readers.record_of(message)
+                    record = readers.records_of([message])[0]
                     silent = False
                     if keep(record):
                         batch.append((partition, record))

@@ -13,8 +13,8 @@ from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, is_denied
-from cqrs_cli.kafka.readers import record_of
-from cqrs_cli.kafka.topics.partitioner import partition_for
+from cqrs_cli.kafka.readers import records_of
+from cqrs_cli.kafka.topics.partitioner import partition_function
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, TopicMadeAgainError
 from cqrs_cli.owner.claim import Judgement, parse_claim
 from cqrs_cli.owner.session import OwnerSession
@@ -76,18 +76,19 @@ class Loop:
         return self._records([first, *consumer.consume(limit - 1, 0)] if limit > 1 else [first])
 
     def _records(self, messages: list[Message]) -> list[Record]:
-        records: list[Record] = []
+        if not any(map(Message.error, messages)):
+            return records_of(messages)
         for message in messages:
             error = message.error()
             if error is None:
-                records.append(record_of(message))
-            elif error.code() == KafkaError._PARTITION_EOF:
+                continue
+            if error.code() == KafkaError._PARTITION_EOF:
                 self.at = max(self.at, int(message.offset() or 0))
             elif is_denied(error):
                 raise KafkaException(error)  # the supervisor finds out which ACL it was
             else:  # also where the records are gone: step 3 of the next owner says what was lost
                 raise self.session.log.failure("commands", error)
-        return records
+        return records_of([message for message in messages if message.error() is None])
 
     def decide_and_commit(self, records: list[Record]) -> None:
         """Decide a batch and commit what it comes to; raises `BatchTooLarge` if its own records prevent that."""
@@ -134,7 +135,7 @@ class Loop:
             cache.state,
             cache.remembered,
             _now,
-            None if partitioner == "off" else lambda key: partition_for(partitioner, key, partitions) or 0,
+            partition_function(partitioner, partitions),
             session.log.topics.commands,
             session.plan.window,
             cache.positions.clock,

@@ -75,8 +75,11 @@ class StateCache:
 
     def stage(self, decisions: Decisions, position: int, events: int | None, outcomes: int | None) -> None:
         """Keep decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard."""
-        self._states.update(decisions.states)
-        self._remembered.update(decisions.remembered)
+        if self._states or self._remembered:
+            self._states.update(decisions.states)
+            self._remembered.update(decisions.remembered)
+        else:  # the usual case under load: each batch is applied alone
+            self._states, self._remembered = decisions.states, decisions.remembered
         before = self.positions
         self.positions = Positions(
             position, events or before.events, outcomes or before.outcomes, decisions.clock

@@ -20,7 +20,7 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state import encoding
 from cqrs_cli.state.errors import REBUILD, CorruptError, translated
 from cqrs_cli.state.lmdb_view import Database, LmdbView, Transaction
-from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, segment_ages
+from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
 
 DATA_FILE: Final = "data.mdb"
 
@@ -122,10 +122,10 @@ class LmdbStore:
         before, now = change.start.clock // self._window_ms, change.end.clock // self._window_ms
         # Sorted, since neighbours share pages: each page is found and copied once.
         states = sorted((encoding.state_entry(*item) for item in change.states.items()), key=_by_key)
-        ids: tuple[Entries, Entries] = ([], [])
-        for (subject, command_id), remembered, age in segment_ages(change, self._window_ms):
-            key = encoding.dedup_key(subject, command_id)
-            ids[(now - age) % 2].append(encoding.dedup_entry(key, remembered))
+        ids = [
+            (self._ids[(now - age) % 2], sorted(encoding.dedup_entries(remembered), key=_by_key))
+            for age, remembered in enumerate(by_segment(change, self._window_ms))
+        ]
         expected = encoding.encode_head(change.start, change.token)
 
         def write(txn: Transaction) -> None:
@@ -136,8 +136,8 @@ class LmdbStore:
                 )
             self._drop_segments(txn, before, now)
             _put(txn, self._states, states)
-            for db, entries in zip(self._ids, ids, strict=True):
-                _put(txn, db, sorted(entries, key=_by_key))
+            for db, entries in ids:
+                _put(txn, db, entries)
             txn.put(_HEAD, encoding.encode_head(change.end, change.token), db=self._meta)
             failpoints.reached("apply.inside")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
-from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, check_clock, segment_ages
+from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
 
 
 class MemoryStore:
@@ -44,14 +44,14 @@ class MemoryStore:
 
     def apply(self, change: WriteBatch) -> None:
         check_clock(change)
-        young = list(segment_ages(change, self._window_ms))
+        young = by_segment(change, self._window_ms)
         self._check_owner(change.token)
         if change.start != self._positions:
             raise NotOwnerError(f"positions are {self._positions}, not {change.start}")
         current = change.end.clock // self._window_ms
         self._segments = {s: self._segments.get(s, {}) for s in (current, current - 1)}
-        for ids, remembered, age in young:
-            self._segments[current - age][ids] = remembered
+        for age, remembered in enumerate(young):
+            self._segments[current - age] |= remembered
         self._states |= change.states
         self._positions = change.end
 

@@ -85,18 +85,27 @@ class Store(Protocol):
         """Make it durable and marked clean, then let go. Idempotent."""
 
 
-def segment_ages(change: WriteBatch, window_ms: int) -> Iterator[tuple[tuple[str, str], DedupEntry, int]]:
-    """The remembered decisions of a change that are young enough, with ages: 0 in the clock's segment, 1 before it.
+#: The remembered decisions of one segment: (subject, command id) → the first decision.
+Remembered = Mapping[tuple[str, str], DedupEntry]
+
+
+def by_segment(change: WriteBatch, window_ms: int) -> tuple[Remembered, Remembered]:
+    """The remembered decisions of a change that are in the clock's segment, and those in the one before it.
 
     Raises `ValueError` for what lies after the clock.
     """
     current = change.end.clock // window_ms
-    for ids, remembered in change.remembered.items():
-        age = current - remembered.timestamp // window_ms
-        if age < 0:
-            raise ValueError(f"remembered at {remembered.timestamp}, after the clock {change.end.clock}")
-        if age <= 1:
-            yield ids, remembered, age
+    ages = {current - one.timestamp // window_ms for one in change.remembered.values()}
+    if ages <= {0}:  # nearly always: a batch is shorter than the window
+        return change.remembered, {}
+    if min(ages) < 0:
+        latest = max(one.timestamp for one in change.remembered.values())
+        raise ValueError(f"remembered at {latest}, after the clock {change.end.clock}")
+    now, before = (
+        {ids: one for ids, one in change.remembered.items() if one.timestamp // window_ms == segment}
+        for segment in (current, current - 1)
+    )
+    return now, before
 
 
 def check_clock(change: WriteBatch) -> None:

@@ -32,10 +32,30 @@ def test_different_ids_have_different_keys(pairs: tuple[tuple[str, str], tuple[s
     assert (encoding.dedup_key(*one) == encoding.dedup_key(*two)) == (one == two)
 
 
-@given(uuids, st.text(max_size=20))
+@given(uuids | st.just("0" * 8 + "-0000" * 3 + "-" + "0" * 12), st.text(max_size=20))
 def test_a_canonical_uuid_takes_16_bytes(command_id: str, subject: str) -> None:
-    letters = command_id[:-1] + "a"  # one of digits alone is stored as any other text
-    assert len(encoding.dedup_key(subject, letters)) == 1 + 16 + len(subject.encode())
+    """One of digits alone, too."""
+    assert len(encoding.dedup_key(subject, command_id)) == 1 + 16 + len(subject.encode())
+
+
+DECISION = DedupEntry(0, 0, "accepted", version=1, events=1, fingerprint=0)
+
+
+@given(st.lists(st.tuples(texts, uuids | texts), unique=True, max_size=5))
+def test_many_keys_are_as_single_ones(pairs: list[tuple[str, str]]) -> None:
+    made = encoding.dedup_entries(dict.fromkeys(pairs, DECISION))
+    assert made == [encoding.dedup_entry(encoding.dedup_key(*pair), DECISION) for pair in pairs]
+
+
+@given(st.lists(st.lists(st.tuples(texts, uuids | texts), min_size=1, max_size=4), max_size=2), uuids | texts)
+def test_greater_ids_are_not_remembered(segments: list[list[tuple[str, str]]], command_id: str) -> None:
+    """Whatever the subject: an id greater than the greatest is in no segment."""
+    keys = [
+        sorted(encoding.dedup_entry(encoding.dedup_key(*one), DECISION)[0] for one in pairs)
+        for pairs in segments
+    ]
+    if command_id > encoding.greatest_id([segment[-1] for segment in keys]):
+        assert command_id not in {known for pairs in segments for _, known in pairs}
 
 
 def test_key_order_follows_id_order() -> None:

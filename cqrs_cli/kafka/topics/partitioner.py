@@ -19,6 +19,12 @@ def partition_for(partitioner: Partitioner, key: bytes, partitions: int) -> int 
     return hashed(key, partitions) if hashed else None
 
 
+def partition_function(partitioner: Partitioner, partitions: int) -> Callable[[bytes], int] | None:
+    """`partition_for` with one number of partitions, for a hot path; None if the partitioner is off."""
+    hashed = _HASHES.get(partitioner)
+    return None if hashed is None else lambda key: hashed(key, partitions)
+
+
 def target(partitioner: Partitioner, key: bytes, partitions: int) -> int:
     """The partition to send `key` to: its home, or Java's choice where nobody checks."""
     return _HASHES.get(partitioner, murmur2)(key, partitions)
