@@ -7,9 +7,9 @@ from cqrs_cli.owner.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
 
 
 class LogState(NamedTuple):
-    """What the topics of one partition say; offsets are of the commands topic.
+    """The state of one partition's topics; offsets are of the commands topic.
 
-    Outcomes and events that were there when an operator accepted a loss say nothing any more.
+    Outcomes and events from before an operator accepted a loss do not count.
     """
 
     aggregate: str
@@ -21,7 +21,7 @@ class LogState(NamedTuple):
     start: int  # of the commands log
     end: int  # its high watermark
     last_outcome: int | None  # the input offset of the last visible outcome
-    last_outcome_matches: bool  # whether the command it speaks of lies there, rather than none, or another
+    last_outcome_matches: bool  # whether its command is still at that offset, not another or no command
     outcomes_start: int  # of the outcomes log: above 0 once its retention has deleted some
     has_events: bool
     last_event: int | None  # the input offset of the last visible event; None also if it does not say
@@ -36,8 +36,8 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
 
     Raises `ConfigurationError` if the partition count changed, `ContradictionError` for anything that would lose or
     repeat a decision. `accept_loss` is an operator's word for where to go on; `UsageError` if that is not in the log.
-    A word that would have commands decided again is none: it was spoken of an earlier loss. Until something is decided
-    after it, the word that the claim keeps stands.
+    A word that would have commands decided again is ignored: it was given for an earlier loss. The word that the claim
+    keeps is valid until a command is decided after it.
     """
     if log.claim is not None and log.claim.partitions != log.partitions:
         raise ConfigurationError(
@@ -80,7 +80,7 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
 
 
 def gap(log: LogState, at: int) -> tuple[int, int]:
-    """The stretch of commands between `at` and the committed offset: it must hold nothing but control records."""
+    """The commands between `at` and the committed offset: only control records may be there."""
     return (at, log.committed) if log.committed is not None and log.committed > at else (at, at)
 
 
@@ -94,7 +94,7 @@ def check_place(topic: str, partition: int, offset: int, start: int, end: int) -
 
 
 def contradiction(log: LogState, what: str, onward: int) -> CqrsError:
-    """Exit 5, naming the operator's way out: `onward`, or what of the log is nearest to it and not decided."""
+    """The error of exit code 5. It names the way out: `onward`, or the nearest undecided offset in the log."""
     onward = min(max(onward, log.start, _decided(log)), log.end)
     if log.committed is not None and _is_spent(log, onward):
         onward = log.committed
@@ -106,13 +106,12 @@ def contradiction(log: LogState, what: str, onward: int) -> CqrsError:
 
 
 def _nothing_lost(log: LogState, at: int) -> bool:
-    """Whether the committed offset, if an owner committed it, says that what lay before the log's start held no more
-    commands."""
+    """Whether an owner's committed offset proves that no undecided command was deleted from the log's start."""
     return _is_ours(log) and log.committed is not None and log.committed >= log.start and at <= log.committed
 
 
 def _is_ours(log: LogState) -> bool:
-    """Whether an owner committed the offset that stands, while it decided this log."""
+    """Whether an owner committed the offset, while it decided this very log."""
     return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
 
 
@@ -122,7 +121,7 @@ def _is_another(log: LogState) -> bool:
 
 
 def _accepted(log: LogState) -> Accepted | None:
-    """What an operator accepted as lost of this very log."""
+    """The loss that an operator accepted of this very log."""
     if log.claim is None or log.claim.topic_id != log.topic_id:
         return None
     return log.claim.accepted
@@ -135,7 +134,7 @@ def _is_spent(log: LogState, word: int) -> bool:
 
 
 def _decided(log: LogState) -> int:
-    """Below which offset of this very log everything is decided or accepted as lost, as far as anything shows."""
+    """The offset of this very log below which every command is known to be decided or accepted as lost."""
     if _is_another(log):
         return 0
     traces = ((log.last_outcome, log.last_outcome_matches), (log.last_event, log.last_event_matches))
@@ -148,7 +147,7 @@ def _decided(log: LogState) -> int:
 
 
 def _made_again(log: LogState) -> str | None:
-    """Which of the other topics is not the one that the last owner wrote to."""
+    """The other topic that was made again since the last owner wrote to it."""
     before = UNKNOWN_OTHERS if log.claim is None else log.claim.other_ids
     for name, was, now in zip(("events", "outcomes"), before, log.other_ids, strict=True):
         if was not in (UNKNOWN_TOPIC, now):

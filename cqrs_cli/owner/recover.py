@@ -142,7 +142,7 @@ def parse_outcome(log: PartitionLog, record: Record) -> OutcomeEnvelope:
         return read_outcome(record.value)
     except ValueError as error:
         raise ContradictionError(
-            f"{log.place('outcomes')} offset {record.offset} is no outcome: {error}",
+            f"{log.place('outcomes')} offset {record.offset} is not an outcome: {error}",
             f"only cqrs may write there: cqrs tail {log.topics.aggregate} outcomes --partition {log.partition} "
             f"--from {record.offset} -n 1",
         ) from error

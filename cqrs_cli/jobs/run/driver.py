@@ -1,6 +1,6 @@
 """The driver of `cqrs run`: one Spark job over all partitions, submitted again when a task is lost, and watched.
 
-Progress does not come through Spark, whose accumulators arrive when a task ends: it rides in the claims.
+Progress comes with the claims, not through Spark, whose accumulators arrive only when a task ends.
 """
 
 import threading
@@ -36,10 +36,10 @@ def run_owners(
     watch: Callable[[Snapshot], None],
     note: Callable[[str], None],
 ) -> Snapshot:
-    """Own every partition of the plan until `--once` is done, or for ever; what was decided is returned.
+    """Own every partition of the plan until `--once` is done, or for ever; return what was decided.
 
-    Raises what ended the run: an owner's ending, or `UnavailableError` for partitions that nobody owns. However it
-    ends, every partition that is still this run's has been fenced.
+    Raises the error that ended the run: an owner's, or `UnavailableError` for partitions that nobody owns. After any
+    ending the partitions that are still this run's have been fenced.
     """
     timing = plan.timing
     backoff, futile = timing.first_backoff, 0
@@ -80,7 +80,7 @@ def run_owners(
 
 
 class _Job(threading.Thread):
-    """One submission, running beside the driver's watch."""
+    """One submission of the job, in a thread beside the driver's watch."""
 
     def __init__(self, context: "SparkContext", plan: Plan, tasks: int) -> None:
         super().__init__(name=f"submission {plan.submission}", daemon=True)
@@ -107,7 +107,7 @@ class _Job(threading.Thread):
         return any(stage.numCompletedTasks > 0 for stage in self._stages())
 
     def waits_for_a_slot(self) -> bool:
-        """Whether a task runs nowhere: since a worker was lost there are fewer slots than tasks, which never end."""
+        """Whether a task waits for a slot: a lost worker leaves fewer slots than tasks, which never end."""
         return any(
             stage.numActiveTasks + stage.numCompletedTasks < stage.numTasks for stage in self._stages()
         )
@@ -123,7 +123,7 @@ class _Job(threading.Thread):
 
 
 def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[OwnerResult]:
-    """What Spark runs on a worker."""
+    """The function that Spark runs on a worker."""
     from pyspark import TaskContext
 
     from cqrs_cli.jobs.run.task import own
@@ -136,7 +136,7 @@ def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Own
 def _watch(
     job: _Job, plan: Plan, progress: Progress, watch: Callable[[Snapshot], None], note: Callable[[str], None]
 ) -> None:
-    """Until the job ends: show progress, end it all when a part has ended, miss those that nobody owns."""
+    """Watch until the job ends: show progress, end the run when a task has ended or a partition has no owner."""
     patience = plan.timing.claim_deadline
     slotless = time.monotonic()
     deadline = slotless + patience
@@ -171,7 +171,7 @@ def _watch(
 def _settled(
     plan: Plan, endings: list[OwnerResult], progress: Progress, note: Callable[[str], None]
 ) -> Snapshot:
-    """The end of a run whose tasks all came back: the gravest ending is raised."""
+    """End a run whose tasks all came back: raise the gravest error, or return what was decided."""
     for ending in endings:
         for text in ending.notes:
             note(text)
@@ -183,7 +183,7 @@ def _settled(
 
 
 def _taken_over(plan: Plan, error: TakenOverError) -> TakenOverError:
-    """The same error; if a later run took only some of the aggregates, which, and how to go on for the others."""
+    """The same error; if a later run took only some aggregates, it names them and the way on for the others."""
     deadline = time.monotonic() + plan.timing.all_claimed
     taken = _taken(plan)
     while len(taken) < len(plan.topics) and time.monotonic() < deadline:
@@ -199,7 +199,7 @@ def _taken_over(plan: Plan, error: TakenOverError) -> TakenOverError:
 
 
 def _taken(plan: Plan) -> dict[str, str]:
-    """The aggregates that a later run has claimed something of, and that run."""
+    """The aggregates of which a later run has claimed a partition, and that run."""
     taken = {}
     for name, found in sorted(plan.topics.items()):
         try:
@@ -213,7 +213,7 @@ def _taken(plan: Plan) -> dict[str, str]:
 
 
 def _stop(context: "SparkContext", plan: Plan) -> None:
-    """Fence first, so that owners return by themselves and close their shards cleanly; then cancel what is left."""
+    """Fence first, so that owners return by themselves and close their shards cleanly; then cancel the other tasks."""
     retire(plan)
     deadline = time.monotonic() + plan.timing.quiet_end
     tracker = context.statusTracker()

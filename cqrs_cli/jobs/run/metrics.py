@@ -29,11 +29,11 @@ class Metrics:
             ) from error
 
     def update(self, snapshot: "Snapshot") -> None:
-        """Offer this from now on."""
+        """Serve these counters from now on."""
         self._snapshot = snapshot
 
     def collect(self) -> "Iterator[Metric]":
-        """What prometheus-client asks a collector for."""
+        """The counters now; prometheus-client calls this."""
         from cqrs_cli.core.messages.reasons import STATUSES
 
         snapshot = self._snapshot

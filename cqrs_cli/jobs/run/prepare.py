@@ -1,4 +1,4 @@
-"""From settings to a plan: what a run has to know before it asks Spark for anything."""
+"""Making the plan of a run from the settings, before Spark starts."""
 
 import time
 import uuid
@@ -32,7 +32,7 @@ def prepare(
     fail: Iterable[str] = (),
 ) -> Plan:
     """The plan of a new run. Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly,
-    `UsageError` for a place (`AGG:P@OFFSET`) that is none of the run's, `UnavailableError` without a broker.
+    `UsageError` for a place (`AGG:P@OFFSET`) that is not in the run, `UnavailableError` without a broker.
     """
     losses = dict(_places(accept_loss, aggregates))
     refused: dict[Partition, frozenset[int]] = {}
@@ -91,8 +91,8 @@ def _check_offsets(
     refused: Mapping[Partition, frozenset[int]],
     seen: Mapping[Partition, Claim | None],
 ) -> None:
-    """Before anybody is fenced: a slip must not end the run that works. A loss accepted before is none, even where the
-    offset is deleted now.
+    """Check the operator's offsets before anybody is fenced: a slip must not end the run that works. A place that was
+    accepted before passes, even if its offset is deleted now.
     """
     for partition in sorted({*losses, *refused}):
         topic, number = topics[partition.aggregate].topics.commands, partition.number
@@ -126,7 +126,7 @@ def _places(texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Partit
         partition, _, offset = place.partition("@")
         if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
             raise UsageError(
-                f"{text!r} is no place in a topic", "write AGGREGATE:PARTITION@OFFSET, e.g. order:3@250"
+                f"{text!r} is not a place in a topic", "write AGGREGATE:PARTITION@OFFSET, e.g. order:3@250"
             )
         if name not in known:
             raise UsageError(

@@ -1,4 +1,4 @@
-"""How far a run is, read from the claims."""
+"""The progress of a run, read from the claims."""
 
 import time
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a run has decided so far; `lag` counts commands below the last stable offset and not decided."""
+    """The decisions of a run so far; `lag` counts commands below the last stable offset and not decided."""
 
     at: float  # monotonic seconds
     counts: dict[Partition, Counts] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Progress:
             client.close()
 
     def look(self) -> Snapshot:
-        """How far the run is now; raises `UnavailableError` if the broker does not answer."""
+        """Read the progress now; raises `UnavailableError` if the broker does not answer."""
         lag = 0
         try:
             for name, found in self._plan.topics.items():
@@ -87,7 +87,7 @@ class Progress:
                     lag += max(0, end - max(start, place.offset or 0))
         except (KafkaException, MissingError) as error:
             # Never patched in place: a client that once met a broker cut off from the others said "unknown partition"
-            # for minutes after all of them were back. Whether one is really missing the owners find out.
+            # for minutes after all of them were back. The owners find out whether one is really missing.
             self._disconnect()
             self._connect()
             why = error.message if isinstance(error, MissingError) else error
@@ -104,7 +104,7 @@ class Progress:
         return any(claim.submission >= submission for claim in self._claims.values())
 
     def unclaimed(self, submission: int) -> list[Partition]:
-        """The partitions that nobody of this submission has claimed."""
+        """The partitions that this submission has not claimed."""
         return [
             partition
             for partition in self._plan.partitions()
@@ -112,7 +112,7 @@ class Progress:
         ]
 
     def final(self, endings: list[OwnerResult]) -> Snapshot:
-        """What the owners say they decided, once all have come back."""
+        """The final counts, from the owners' own results."""
         try:
             lag = self.look().lag
         except UnavailableError:

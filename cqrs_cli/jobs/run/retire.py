@@ -20,7 +20,7 @@ WORKERS = 8
 
 
 def retire(plan: Plan) -> None:
-    """Retire every partition of the plan; what cannot be reached is left to the transaction timeout."""
+    """Retire every partition of the plan; the transaction timeout ends those that cannot be reached."""
     partitions: SimpleQueue[Partition] = SimpleQueue()
     for partition in plan.partitions():
         partitions.put(partition)

@@ -1,4 +1,4 @@
-"""What a Spark task of `cqrs run` does: the owners of its partitions, a thread each, and an eye on all of them."""
+"""A Spark task of `cqrs run`: it starts a supervisor for each of its partitions, a thread each, and watches them."""
 
 import gc
 import os
@@ -19,8 +19,7 @@ GARBAGE = 300_000
 def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[OwnerResult]:
     """Own this task's share of the partitions until all of them have ended; yields how each did.
 
-    An orphan, whose parent is gone, ends without a word: its endings are nobody's, and what still waits for them must
-    take the task for lost.
+    An orphan, whose parent is gone, ends without a result: a driver that still waits must take the task for lost.
     """
     failpoints.arm()
     parent, orphaned, began = os.getppid(), 0.0, time.process_time()

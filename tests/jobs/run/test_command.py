@@ -123,7 +123,7 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
     [
         (["run", "counter"], 3, "cqrs init counter"),
         (["run", "countr"], 2, "did you mean counter?"),
-        (["run", "counter", "--fail", "counter:0"], 2, "is no place in a topic"),
+        (["run", "counter", "--fail", "counter:0"], 2, "is not a place in a topic"),
         (["run", "-b", "127.0.0.1:1", "counter"], 4, "127.0.0.1:1"),
         (["run", "counter", "--state-dir", "/proc/nowhere"], 3, ""),
     ],

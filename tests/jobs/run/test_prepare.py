@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
     ["", "counter", "counter:0", "counter@0", "counter:x@0", "counter:0@-1", "counter:0@1.5", "counter:0@٣"],
 )
 def test_malformed_place_is_refused(counters: TopicHarness, text: str) -> None:
-    with pytest.raises(UsageError, match="no place in a topic"):
+    with pytest.raises(UsageError, match="not a place in a topic"):
         counters.plan(accept_loss=[text])
 
 
