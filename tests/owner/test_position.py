@@ -1,43 +1,11 @@
 """Every way a partition's log can look when an owner begins."""
 
-from typing import Any
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
-from cqrs_cli.owner.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
+from cqrs_cli.owner.claim import UNKNOWN_TOPIC, Accepted, Claim
 from cqrs_cli.owner.position import LogState, gap, position
-
-
-def claim(**members: Any) -> Claim:
-    return replace(Claim(1, "r", 0, 0, 1, "id", 4, other_ids=("e", "o")), **members)
-
-
-def log(last: int | None = 9, committed: int | None = 10, **members: Any) -> LogState:
-    """A log of commands 0 to 19, of which 0 to 9 are decided and committed, unless told otherwise."""
-    usual = LogState(
-        aggregate="bank",
-        topic="t.bank.commands",
-        partition=3,
-        topic_id="id",
-        other_ids=("e", "o"),
-        partitions=4,
-        start=0,
-        end=20,
-        last_outcome=last,
-        last_outcome_matches=last is not None,
-        outcomes_start=0,
-        has_events=last is not None,
-        last_event=last,
-        last_event_matches=False,
-        is_new=False,
-        committed=committed,
-        claim=claim(),
-    )
-    return usual._replace(**members)
+from tests.owner.log_states import claim, log
 
 
 def test_position_follows_last_outcome() -> None:
@@ -206,68 +174,3 @@ def test_place_outside_log_is_refused(offset: int) -> None:
     with pytest.raises(CqrsError, match="12 to 20") as raised:
         position(log(start=12), accept_loss=offset)
     assert raised.value.exit_code == 2
-
-
-LOST = claim(accepted=Accepted(4, (0, 3), 3))
-
-offsets = st.integers(0, 7)
-logs = st.builds(
-    LogState,
-    aggregate=st.just("bank"),
-    topic=st.just("t.bank.commands"),
-    partition=st.just(0),
-    topic_id=st.sampled_from(["id", "other"]),
-    other_ids=st.sampled_from([("e", "o"), ("other", "o"), ("e", "other")]),
-    partitions=st.just(4),
-    start=offsets,
-    end=offsets,
-    last_outcome=st.none() | offsets,
-    last_outcome_matches=st.booleans(),
-    outcomes_start=st.sampled_from([0, 5]),
-    has_events=st.booleans(),
-    last_event=st.none() | offsets,
-    committed=st.none() | offsets,
-    claim=st.sampled_from([None, claim(), claim(topic_id=UNKNOWN_TOPIC, other_ids=UNKNOWN_OTHERS), LOST]),
-).filter(lambda given: given.start <= given.end)
-
-
-@pytest.mark.pins("one-outcome")
-@given(logs)
-def test_position_neither_repeats_nor_skips(given: LogState) -> None:
-    try:
-        at = position(given)
-    except CqrsError as error:
-        assert error.exit_code == 5
-        return
-    begin = 4 if given.claim == LOST and given.outcomes_start <= 3 else 0
-    decided = begin if given.last_outcome is None else given.last_outcome + 1
-    assert given.start <= at <= given.end
-    assert at >= decided
-    assert at == decided or (given.claim in (claim(), LOST) and at <= (given.committed or 0))
-
-
-@pytest.mark.pins("one-outcome")
-@given(logs, offsets)
-def test_accepted_place_never_repeats_decisions(given: LogState, word: int) -> None:
-    try:
-        at = position(given, accept_loss=word)
-    except CqrsError as error:
-        assert error.exit_code in (2, 5)
-        return
-    same = given.topic_id == "id" or given.claim is None or given.claim.topic_id == UNKNOWN_TOPIC
-    if (
-        given.last_outcome_matches
-        and same
-        and given.last_outcome is not None
-        and given.last_outcome < given.end
-    ):
-        assert at > given.last_outcome
-
-
-@given(logs)
-def test_offered_place_is_in_the_log(given: LogState) -> None:
-    try:
-        position(given)
-    except ContradictionError as error:
-        onward = int(error.hint.rpartition("@")[2])
-        assert position(given, accept_loss=onward) == onward
