@@ -39,9 +39,12 @@ def is_name(name: str) -> bool:
 
 
 def masked(properties: dict[str, str]) -> dict[str, str]:
-    """The same properties with the values hidden of secrets, and of what might be a misspelt one."""
+    """The same properties with the values of secrets hidden, and of names that may be misspelt ones.
+
+    A value with a secret's name in it is hidden, too: where a line end is missing it holds the next entry.
+    """
     return {
-        name: value if _OPEN.fullmatch(name) and not is_secret(name) else MASK
+        name: value if _OPEN.fullmatch(name) and not is_secret(name) and not is_secret(value) else MASK
         for name, value in properties.items()
     }
 

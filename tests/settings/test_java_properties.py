@@ -73,3 +73,10 @@ def test_secrets_are_recognised(name: str) -> None:
 @pytest.mark.parametrize("name", OPEN.split())
 def test_open_values_are_shown(name: str) -> None:
     assert masked({name: "open"}) == {name: "open"}
+
+
+def test_secret_after_lost_line_end_is_masked() -> None:
+    entries = parse_properties(
+        "ssl.truststore.certificates=-----END CERTIFICATE-----ssl.key.password=hunter2"
+    )
+    assert masked(entries) == {"ssl.truststore.certificates": MASK}
