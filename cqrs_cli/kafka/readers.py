@@ -5,13 +5,12 @@ not at a certain record.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import methodcaller
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.clients import (
     REQUEST_TIMEOUT,
@@ -26,6 +25,7 @@ from cqrs_cli.kafka.clients import (
     kafka_error,
 )
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 #: The broker that was asked does not know the partition.
@@ -45,12 +45,6 @@ _T = TypeVar("_T")
 #: Milliseconds that the broker may hold back a fetch at the end. A stretch mostly ends in a control record, which is an
 #: empty fetch: with 100 ms each reading would end that much later.
 _AT_END = 10
-
-#: For a name that is not UTF-8, confluent-kafka (2.16) returns a broken list and leaves an exception behind. Python
-#: does not check for one after a frequent call; a `methodcaller` always does, and raises it.
-_headers: Callable[[Any], Headers | None] = methodcaller("headers")
-
-_record: Callable[..., Record] = Record
 
 
 class StalledError(UnavailableError):
@@ -188,27 +182,6 @@ def _poll(reader: Consumer, most: int) -> list[Any]:
     if first is None:
         return []
     return [first, *reader.consume(most - 1, 0)]
-
-
-def records_of(
-    messages: Sequence[Any],
-) -> list[Record]:  # the stubs allow None where a delivered message has none
-    """The records as values of ours. Asked column by column they cost half of asking message by message."""
-    timestamps = [timestamp for _, timestamp in map(Message.timestamp, messages)]
-    columns = (
-        map(Message.offset, messages),
-        timestamps,
-        map(Message.key, messages),
-        map(Message.value, messages),
-    )
-    return list(map(_record, *columns, map(_readable_headers, messages)))
-
-
-def _readable_headers(message: Any) -> Headers | None:
-    try:
-        return _headers(message)
-    except (SystemError, UnicodeDecodeError):  # asked once: what a second call gives is not what was sent
-        return UNREADABLE
 
 
 def read_failure(connection: Connection, topic: str, partition: int, error: KafkaError) -> Exception:

@@ -12,6 +12,7 @@ from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 
 #: A record and the partition it was in.
@@ -150,7 +151,7 @@ def following(
             for message in [first, *reader.consume(10_000, 0)] if first else []:
                 error, partition = message.error(), message.partition() or 0
                 if error is None:
-                    record = readers.records_of([message])[0]
+                    record = records_of([message])[0]
                     silent = False
                     if keep(record):
                         batch.append((partition, record))

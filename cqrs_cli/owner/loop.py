@@ -13,7 +13,7 @@ from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, is_denied
-from cqrs_cli.kafka.readers import records_of
+from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import partition_function
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, TopicMadeAgainError
 from cqrs_cli.owner.claim import Judgement, parse_claim
