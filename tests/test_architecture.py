@@ -3,9 +3,12 @@
 import ast
 import importlib
 import pkgutil
+import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -102,6 +105,85 @@ def test_imports_point_in_one_direction(part: str) -> None:
         str(path.relative_to(ROOT)): parts(path) - MAY_IMPORT[part] - LEAVES - {part} for path in files(part)
     }
     assert {path: names for path, names in wrong.items() if names} == {}
+
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in PACKAGE.rglob("*.py")
+}
+
+
+def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """The first circle of a graph of imports, or none."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def imports(path: Path) -> set[str]:
+    """The modules of this package that a file imports; a package only if none of its modules is meant."""
+    known = set(imported(path)) & MODULES.keys()
+    return {name for name in known if not any(other.startswith(f"{name}.") for other in known)}
+
+
+def test_no_files_import_in_a_circle() -> None:
+    assert circle({name: imports(path) - {name} for name, path in MODULES.items()}) == []
+
+
+def test_no_folders_import_in_a_circle() -> None:
+    graph: dict[str, set[str]] = defaultdict(set)
+    for path in MODULES.values():
+        folders = {MODULES[name].parent for name in imports(path)} - {path.parent, PACKAGE}
+        if path.parent != PACKAGE:
+            graph[str(path.parent.relative_to(ROOT))] |= {str(one.relative_to(ROOT)) for one in folders}
+    assert circle(graph) == []
+
+
+def public_names(path: Path) -> Iterator[str]:
+    """The names that a module defines for others."""
+    for node in ast.parse(path.read_text()).body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names = [name]
+            case ast.Assign(targets=targets):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names = [name]
+            case _:
+                names = []
+        yield from (name for name in names if not name.startswith("_"))
+
+
+def test_a_public_name_has_one_home() -> None:
+    homes: dict[str, list[str]] = defaultdict(list)
+    for module, path in MODULES.items():
+        for name in public_names(path):
+            homes[name].append(module)
+    assert {name: modules for name, modules in homes.items() if len(modules) > 1} == {}
+
+
+def test_files_and_folders_stay_small() -> None:
+    lines = {path: len(path.read_text().splitlines()) for path in MODULES.values()}
+    assert {str(path): count for path, count in lines.items() if count > 250} == {}
+    assert statistics.median(lines.values()) <= 100
+    folders = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
+    assert {
+        str(path): count for path, count in folders.items() if count > 15 and path.name != "commands"
+    } == {}
+
+
+def test_functions_stay_small() -> None:
+    """But for the commands, whose options are their parameters."""
+    long = {
+        f"{path}:{node.name}": node.end_lineno - node.lineno + 1
+        for path in MODULES.values()
+        if path.parent.name != "commands"
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.end_lineno and node.end_lineno - node.lineno >= 50
+    }
+    assert long == {}
 
 
 @pytest.mark.parametrize("module", PURE)
