@@ -16,10 +16,10 @@ from cqrs_cli.kafka.clients import is_denied
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.owner.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.owner.explain import explain_denial, explain_takeover, explain_undecidable
-from cqrs_cli.owner.lasting import Lasting
 from cqrs_cli.owner.owner import Owner
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
+from cqrs_cli.owner.timing import Lasting
 from cqrs_cli.owner.warm_up import warm
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.shard import open_shard

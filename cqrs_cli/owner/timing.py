@@ -1,5 +1,6 @@
 """How long an owner and the driver of a run wait, and how much an owner does at once."""
 
+import time
 from dataclasses import dataclass, field
 
 from cqrs_cli.kafka.writer import PRODUCE_TIMEOUT, TRANSACTION_TIMEOUT
@@ -79,3 +80,19 @@ class Timing:
 
     # Retiring a run takes at most this long: without brokers a call may never return (`FencedWriter.waiting`).
     retire_deadline: float = 2 * TRANSACTION_TIMEOUT
+
+
+class Lasting:
+    """When an error was first seen, and when last. `forgotten`: seconds after which it begins from the start."""
+
+    def __init__(self, forgotten: float) -> None:
+        self._forgotten = forgotten
+        self._first = self._last = -forgotten
+
+    def lasts(self, seconds: float) -> bool:
+        """Note that the error is seen now; true once it has been seen for this long."""
+        now = time.monotonic()
+        if now - self._last >= self._forgotten:
+            self._first = now
+        self._last = now
+        return now - self._first >= seconds
