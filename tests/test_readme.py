@@ -15,7 +15,7 @@ from cqrs_cli import registry
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context
+from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.outcome import read_outcome
@@ -143,7 +143,7 @@ def decided(connection: "Connection", topics: Topics, account: str) -> str:
     opened = Folded(1, aggregate.decider.initial, 0, 0)
     ((_, end),) = readers.bounds(connection, topics.commands, [partition]).values()
     (records,) = readers.read(connection, topics.commands, partition, 0, end)
-    context = Context(
+    context = BatchContext(
         partition,
         lambda _: opened,
         lambda *_: None,

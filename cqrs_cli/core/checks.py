@@ -9,7 +9,7 @@ from datetime import datetime
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.invalid import raised
-from cqrs_cli.core.context import Context
+from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import Expected, parse_expected
 from cqrs_cli.core.messages.nesting import check_nesting
@@ -42,7 +42,7 @@ def check_key(key: bytes, subject: str) -> None:
         raise Refused(Reason.KEY_MISMATCH, "the record's key is not the subject")
 
 
-def check_partition(key: bytes, context: Context) -> None:
+def check_partition(key: bytes, context: BatchContext) -> None:
     """Check 4."""
     partition_of = context.partition_of
     if partition_of is not None and (home := partition_of(key)) != context.partition:

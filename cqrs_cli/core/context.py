@@ -1,4 +1,4 @@
-"""The two sides of deciding: `Context` is what it may ask, `Decisions` is what it gives."""
+"""The two sides of deciding: `BatchContext` is what it may ask, `Decisions` is what it gives."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ OutputRecord = tuple[bytes, bytes | None, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class BatchContext:
     """The partition as it stands before the batch, and the limits. All functions answer for this partition."""
 
     partition: int

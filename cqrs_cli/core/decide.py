@@ -21,7 +21,7 @@ from cqrs_cli.core.checks import (
     require_key,
     without_bytes,
 )
-from cqrs_cli.core.context import Context, Decisions, OutputRecord
+from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.handle import handle
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
@@ -35,7 +35,7 @@ from cqrs_cli.core.stored import DedupEntry
 _GIVEN_UP = "its dead letter would be too large, or an operator gave it up: run --fail"
 
 
-def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: Context) -> Decisions:
+def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: BatchContext) -> Decisions:
     """Decide every record: exactly one outcome each. Raises nothing that a record could cause."""
     batch = _Batch(aggregate, context)
     for record in records:
@@ -46,7 +46,7 @@ def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: Conte
 class _Batch:
     """One batch under way: an overlay of what it changed over what the context answers."""
 
-    def __init__(self, aggregate: Aggregate, context: Context) -> None:
+    def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         self.aggregate = aggregate
         self.context = context
         self.done = Decisions(context.clock)

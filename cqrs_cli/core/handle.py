@@ -7,7 +7,7 @@ from msgspec import Raw
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Rejected
 from cqrs_cli.core.aggregate.invalid import raised
-from cqrs_cli.core.context import MAX_BYTES, MAX_EVENTS, Context, OutputRecord
+from cqrs_cli.core.context import MAX_BYTES, MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.event import WrittenEvent
@@ -22,7 +22,7 @@ RECORD_OVERHEAD = 512
 
 def handle(
     aggregate: Aggregate,
-    context: Context,
+    context: BatchContext,
     record: Record,
     envelope: CommandEnvelope,
     command: Command,
@@ -81,7 +81,7 @@ def _business_rule(rejected: Rejected) -> Refused:
 
 def _write(
     source: str,
-    context: Context,
+    context: BatchContext,
     record: Record,
     envelope: CommandEnvelope,
     datas: list[tuple[str, bytes]],

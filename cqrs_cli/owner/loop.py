@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
@@ -127,10 +127,10 @@ class Loop:
             raise BatchTooLarge(records[0].offset, len(records), str(error), late, undecidable) from error
         self.cache.stage(decisions, end, written.events, written.outcomes)
 
-    def _context(self) -> Context:
+    def _context(self) -> BatchContext:
         session, cache = self.session, self.cache
         partitioner, partitions = session.plan.partitioner, session.described.partitions
-        return Context(
+        return BatchContext(
             session.partition.number,
             cache.state,
             cache.remembered,

@@ -7,7 +7,7 @@ from typing import Any
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context, Decisions, OutputRecord
+from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS
@@ -121,7 +121,7 @@ class Partition:
         self.dead_letters: list[Any] = []
 
     def feed(self, *records: Record) -> Decisions:
-        context = Context(
+        context = BatchContext(
             3,
             self.states.get,
             lambda subject, id: self.remembered.get((subject, id)),

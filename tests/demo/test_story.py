@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
@@ -26,7 +26,7 @@ def decided(aggregate: Aggregate, story: list[Step]) -> Decisions:
         Record(offset, 1000, step.key.encode(), step.value, list(headers))
         for offset, step in enumerate(story)
     ]
-    return decide_batch(aggregate, records, Context(0, lambda _: None, lambda *_: None, lambda: 2000))
+    return decide_batch(aggregate, records, BatchContext(0, lambda _: None, lambda *_: None, lambda: 2000))
 
 
 def played(aggregate: Aggregate, story: list[Step]) -> Iterator[StepOutcome]:

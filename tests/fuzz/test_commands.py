@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from aggregates import bank_account
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import Folded, fold_event
 from cqrs_cli.core.messages.event import read_event
@@ -64,7 +64,7 @@ records = st.builds(
 
 
 def decided(*records: Record, state: Folded | None = None) -> Decisions:
-    context = Context(
+    context = BatchContext(
         3,
         lambda _: state,
         lambda *_: None,

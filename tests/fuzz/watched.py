@@ -9,7 +9,7 @@ from aggregates import counter
 from cqrs_cli.cli.output import json_line
 from cqrs_cli.cli.render.record import record_document, record_line
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context
+from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
@@ -44,7 +44,9 @@ def read_records(bomb: bytes) -> None:
         Record(4, 0, b"a", good, [("content-type", bomb)]),
         Record(5, 0, b"1.0", bomb, [*attributes]),
     ]
-    counts = decide_batch(COUNTER, records, Context(0, lambda _: None, lambda *_: None, lambda: 0)).counts
+    counts = decide_batch(
+        COUNTER, records, BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
+    ).counts
     assert (counts["accepted"], counts["failed"]) == (1, 5), counts
     for record in records:
         record_line(0, record)

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from aggregates.counter import decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context
+from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS, read_event
@@ -65,7 +65,7 @@ def decide(commands: Commands, start: int, end: int, state: StoredState | None, 
     """Decide the commands from `start` to `end` on this state."""
     before = unpacked(state)
     known = dict(memory)
-    context = Context(0, lambda _: before, lambda *ids: known.get(ids), lambda: 0)
+    context = BatchContext(0, lambda _: before, lambda *ids: known.get(ids), lambda: 0)
     done = decide_batch(COUNTER, commands[start:end], context)
     after = done.states.get(SUBJECT)
     return Decided(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context, OutputRecord
+from cqrs_cli.core.context import BatchContext, OutputRecord
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
@@ -91,7 +91,7 @@ class History:
 
     def decide(self, refused: frozenset[int] = frozenset(), window: int = WINDOW) -> None:
         """Write what the commands come to, from nothing."""
-        context = Context(
+        context = BatchContext(
             PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, window, refused=refused
         )
         decided = decide_batch(AGGREGATE, self.commands, context)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS
@@ -32,7 +32,7 @@ class Owner:
         ).items():
             start, self.positions[partition] = self.positions[partition], end
             for records in readers.read(self.connection, self.topics.commands, partition, start, end):
-                context = Context(
+                context = BatchContext(
                     partition,
                     self.states.get,
                     lambda subject, id: self.remembered.get((subject, id)),

@@ -19,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # they are it
 from cqrs_cli import registry
 from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
@@ -158,7 +158,7 @@ class TopicHarness:
 
     def decided_in_one_go(self, partition: int = 0) -> Decisions:
         """The decisions on all commands of a partition, without batches, crashes and brokers."""
-        context = Context(
+        context = BatchContext(
             partition,
             lambda _: None,
             lambda *_: None,

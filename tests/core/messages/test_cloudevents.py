@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context, Decisions
+from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import HEADERS
@@ -115,7 +115,7 @@ def decided(data: dict[str, Any], **attributes: Any) -> Decisions:
     )
     record = Record(7, 1_763_686_923_456, "süb".encode(), value.encode(), list(HEADERS))
     return decide_batch(
-        AGGREGATE, [record], Context(3, lambda _: None, lambda *_: None, lambda: 2_000_000_000_000)
+        AGGREGATE, [record], BatchContext(3, lambda _: None, lambda *_: None, lambda: 2_000_000_000_000)
     )
 
 

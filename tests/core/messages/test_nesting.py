@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import cqrs_cli as cqrs
 from aggregates import bank_account, counter, order, sensor
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import Context
+from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import fold_event
 from cqrs_cli.core.messages.command import read_command
@@ -59,7 +59,7 @@ def noted(levels: int, boxes: int = 0) -> tuple[Verdict, list[bytes]]:
     data = b'{"body":%b,"boxes":%d}' % (nested(levels), boxes)
     value = json.dumps(document("notes.Note", "a", "1", 0)).encode().replace(b'"data": 0', b'"data":' + data)
     record = Record(0, 0, b"a", value, STRUCTURED)
-    done = decide_batch(NOTES, [record], Context(0, lambda _: None, lambda *_: None, lambda: 0))
+    done = decide_batch(NOTES, [record], BatchContext(0, lambda _: None, lambda *_: None, lambda: 0))
     return read_outcome(done.outcomes[0][0]).data, [event[0] for event in done.events]
 
 
