@@ -17,7 +17,9 @@ class Stretch:
     def __init__(self, connection: Connection, topic: str) -> None:
         self.connection, self.topic = connection, topic
         with Admin(connection) as admin:
-            admin.create(topic, 1, 1, {})
+            admin.create(
+                topic, 1, 1, {"retention.ms": "-1"}
+            )  # records of 1970 must outlive the broker's check
 
     def write(self, values: Iterable[bytes], timestamp: int = 0) -> None:
         """Records outside of any transaction."""
