@@ -35,6 +35,10 @@ class BatchLateError(BatchRefusedError):
     """The batch was not written in the transaction's time: a smaller one may pass, unless the broker is gone."""
 
 
+class BatchTimeError(BatchRefusedError):
+    """A topic does not take the time of a record, which is the command's: no outcome of it can be written."""
+
+
 class TopicMadeAgainError(Exception):
     """The log of this topic that was written to is not the one that was read: nothing of the batch is committed."""
 
@@ -43,6 +47,8 @@ def refused_batch(error: KafkaError) -> BatchRefusedError | None:
     """The error to raise if the batch itself caused this one; None if it did not."""
     if error.code() == KafkaError._MSG_TIMED_OUT:
         return BatchLateError(error.str())
+    if error.code() == KafkaError.INVALID_TIMESTAMP:
+        return BatchTimeError(error.str())
     return BatchRefusedError(error.str()) if blames_the_batch(error) else None
 
 

@@ -20,6 +20,7 @@ A `Supervisor` has one partition. It warms the shard, then lets one `Owner` afte
 | `NotOwnerError`: somebody else has written the shard | begins again |
 | `BatchTooLarge`: a batch that its own records keep from being committed | begins again with half the batch |
 | … of one record, whose dead letter is too large | begins again; the dead letter goes without the record's bytes |
+| … of one record, whose time a topic refuses | ends the run, and names the topic's setting |
 | … of one record, in every other case | ends the run, and names `--fail` |
 | `ContradictionError` while another's claim is committed | begins again: that owner was at work |
 | `ContradictionError` in steps 3 and 4 | begins again; ends the run once it lasts `Timing.contradicted` |

@@ -5,6 +5,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.write_errors import BatchTimeError
 from cqrs_cli.owner.claim import Claim
 from cqrs_cli.owner.signals import BatchTooLarge
 
@@ -51,6 +52,11 @@ def explain_takeover(later: Claim) -> CqrsError:
 
 def explain_undecidable(log: PartitionLog, error: BatchTooLarge) -> CqrsError:
     """The error that ends a run which can write no outcome for a single record."""
+    if isinstance(error.__cause__, BatchTimeError):
+        return ConfigurationError(
+            f"{log.place('commands')} offset {error.offset} cannot be decided: a topic refuses its time ({error})",
+            "cqrs doctor names the topic and how to set its message.timestamp.after.max.ms",
+        )
     return CqrsError(
         f"{log.place('commands')} offset {error.offset} cannot be decided: {error}",
         "give that record a failed outcome and go on: "

@@ -15,7 +15,7 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, is_denied
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import partition_function
-from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, TopicMadeAgainError
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicMadeAgainError
 from cqrs_cli.owner.claim import Judgement, parse_claim
 from cqrs_cli.owner.session import OwnerSession
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost
@@ -123,7 +123,8 @@ class Loop:
                 f"cqrs run --accept-loss {name}:{number}@{records[0].offset}",
             ) from error
         except BatchRefusedError as error:
-            late, undecidable = isinstance(error, BatchLateError), decisions.counts["failed"] == len(records)
+            late, untimely = isinstance(error, BatchLateError), isinstance(error, BatchTimeError)
+            undecidable = decisions.counts["failed"] == len(records) and not untimely
             raise BatchTooLarge(records[0].offset, len(records), str(error), late, undecidable) from error
         self.cache.stage(decisions, end, written.events, written.outcomes)
 

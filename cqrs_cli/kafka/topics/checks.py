@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.kafka.topics.topics import ENVELOPE_ROOM, KINDS, AggregateTopics, Kind, TopicPlan, Topics
+from cqrs_cli.kafka.topics.topics import (
+    ANY_DIFFERENCE,
+    ENVELOPE_ROOM,
+    KINDS,
+    TIMESTAMP_LIMITS,
+    AggregateTopics,
+    Kind,
+    TopicPlan,
+    Topics,
+)
 from cqrs_cli.settings.durations import milliseconds, show_duration
 
 UNLIMITED = -1
@@ -100,6 +109,12 @@ def _timestamps(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Con
         why = "clients' clocks would decide" if kind == "commands" else "its records carry the command's time"
         if (stamped := info.configs.get("message.timestamp.type", "CreateTime")) != wanted:
             yield _wrong(topics.name(kind), "message.timestamp.type", stamped, wanted, why)
+        if kind == "commands":
+            continue  # the broker stamps them, and never refuses its own time
+        for name in TIMESTAMP_LIMITS:
+            if (limit := info.number(name, ANY_DIFFERENCE)) != ANY_DIFFERENCE:
+                why = "a command's outcome would be refused for ever once the broker's clock leapt by more"
+                yield _wrong(topics.name(kind), name, str(limit), str(ANY_DIFFERENCE), why)
 
 
 def _outcomes_retention(
@@ -142,5 +157,5 @@ def _wrong(topic: str, name: str, value: str, wanted: str, why: str) -> Configur
     setting = wanted.removeprefix("at least ")
     return ConfigurationError(
         f"topic {topic} has {name}={value}, needs {wanted}: {why}",
-        f"set it: kafka-configs.sh --alter --topic {topic} --add-config {name}={setting}",
+        f"set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic {topic} --add-config {name}={setting}",
     )

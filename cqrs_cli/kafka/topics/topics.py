@@ -13,6 +13,13 @@ KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters")
 #: Room beyond the command itself for headers, reason and envelope in outcomes and dead letters.
 ENVELOPE_ROOM = 64 * 1024
 
+#: Milliseconds between a record's time and the broker's clock that Kafka can allow at most.
+ANY_DIFFERENCE = 2**63 - 1
+
+#: How far a record's time may lie behind the broker's clock and ahead of it. Events, outcomes and dead letters carry
+#: the command's time: once the clock leapt by more than the hour that Kafka allows, a command could never be decided.
+TIMESTAMP_LIMITS = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+
 #: `max.message.bytes` of commands and events, unless the commands' topic exists with another: Kafka's own default,
 #: written out.
 MAX_MESSAGE_BYTES = 1_048_588
@@ -40,6 +47,7 @@ class TopicPlan:
         stamped_by_broker = kind == "commands"
         room = ENVELOPE_ROOM if kind in ("outcomes", "dead-letters") else 0
         return {
+            **({} if stamped_by_broker else dict.fromkeys(TIMESTAMP_LIMITS, str(ANY_DIFFERENCE))),
             "cleanup.policy": "delete",
             "retention.ms": "-1" if retention is None else str(milliseconds(retention)),
             "retention.bytes": "-1",

@@ -17,7 +17,15 @@ from cqrs_cli.kafka.admin import topics as making
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.checks import TopicInfo
-from cqrs_cli.kafka.topics.topics import ENVELOPE_ROOM, KINDS, MAX_MESSAGE_BYTES, Kind, TopicPlan, Topics
+from cqrs_cli.kafka.topics.topics import (
+    ENVELOPE_ROOM,
+    KINDS,
+    MAX_MESSAGE_BYTES,
+    TIMESTAMP_LIMITS,
+    Kind,
+    TopicPlan,
+    Topics,
+)
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -84,6 +92,8 @@ def test_commands_get_broker_time(admin: Admin, topics: Topics) -> None:
     assert found[topics.commands].configs["retention.ms"] == str(7 * 86_400_000)
     assert found[topics.events].configs["retention.ms"] == "-1"
     assert found[topics.events].replication == 1
+    for limit in TIMESTAMP_LIMITS:
+        assert found[topics.events].configs[limit] == str(2**63 - 1)
 
 
 def test_missing_topics_follow_existing_ones(admin: Admin, topics: Topics) -> None:

@@ -62,6 +62,10 @@ def test_no_topic_may_be_compacted(kind: Kind, policy: str) -> None:
         ("commands", "message.timestamp.type", "CreateTime"),
         ("events", "message.timestamp.type", "LogAppendTime"),
         ("outcomes", "message.timestamp.type", "LogAppendTime"),
+        ("events", "message.timestamp.after.max.ms", "3600000"),
+        ("outcomes", "message.timestamp.after.max.ms", "3600000"),
+        ("dead-letters", "message.timestamp.after.max.ms", "3600000"),
+        ("events", "message.timestamp.before.max.ms", "3600000"),
         ("events", "retention.ms", str(3650 * DAY)),
         ("events", "retention.bytes", "1000000"),
         ("outcomes", "retention.bytes", "1000000"),
@@ -74,8 +78,13 @@ def test_wrong_configuration_names_its_fix(kind: Kind, name: str, value: str) ->
     (error,) = mistakes(TOPICS, changed(kind, **{name.replace(".", "_"): value}), TopicPlan())
     assert error.message.startswith(f"topic p.bank.{kind} has {name}={value}, needs ")
     assert error.hint.startswith(
-        f"set it: kafka-configs.sh --alter --topic p.bank.{kind} --add-config {name}="
+        f"set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter --topic p.bank.{kind} --add-config {name}="
     )
+
+
+def test_commands_time_limits_are_free() -> None:
+    """The broker stamps them itself."""
+    assert said(changed("commands", message_timestamp_after_max_ms="3600000")) == []
 
 
 def test_commands_may_be_limited_in_size() -> None:

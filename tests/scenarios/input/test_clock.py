@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.topics.topics import ANY_DIFFERENCE, Kind
 from cqrs_cli.owner.plan import Partition, Plan
 from tests.support.commands import Sent, command
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import owned, quietly
 
 pytestmark = pytest.mark.kafka
 
@@ -74,3 +76,40 @@ def test_a_repeated_id_repeats_its_answer(counters: TopicHarness, plan: Plan, ho
     assert [outcome.data.status for outcome in counters.outcomes()] == [status for *_, status in STEPS]
     counters.configure("commands", "message.timestamp.type", "LogAppendTime")
     counters.check()
+
+
+def plant(counters: TopicHarness, ahead: int) -> Plan:
+    """A plan, and a command stamped `ahead` ms after now: the broker's clock leapt, and was set right again."""
+    plan = counters.plan()
+    counters.configure("commands", "message.timestamp.type", "CreateTime")
+    counters.configure("commands", "message.timestamp.after.max.ms", str(ANY_DIFFERENCE))
+    client, sent = producer(counters.connection), increment("x")
+    at = time.time_ns() // 1_000_000 + ahead
+    client.produce(counters.topics.commands, sent.value, sent.key, 0, timestamp=at, headers=[*HEADERS])
+    assert client.flush(10) == 0
+    counters.configure("commands", "message.timestamp.type", "LogAppendTime")
+    return replace(plan, targets={Partition("counter", 0): counters.end("commands")})
+
+
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize("hours", [2, 24 * 365 * 10])
+def test_leapt_clock_leaves_command_decidable(counters: TopicHarness, hours: int) -> None:
+    quietly(plant(counters, hours * HOUR))
+    assert [outcome.data.status for outcome in counters.outcomes()] == ["accepted"]
+    counters.check()
+
+
+@pytest.mark.parametrize("kind", ["events", "outcomes"])
+def test_refused_time_names_its_setting(counters: TopicHarness, kind: Kind) -> None:
+    """A topic that was changed while a run is at work; `--fail` would fail as well."""
+    plan = plant(counters, 2 * HOUR)
+    counters.configure(kind, "message.timestamp.after.max.ms", str(HOUR))
+    error = owned(plan)
+    assert isinstance(error, ConfigurationError)
+    assert "offset 0 cannot be decided" in error.message
+    assert error.hint == "cqrs doctor names the topic and how to set its message.timestamp.after.max.ms"
+    with pytest.raises(ConfigurationError, match=f"{kind} has message.timestamp.after.max.ms=3600000"):
+        counters.plan(fail=["counter:0@0"])
+    counters.configure(kind, "message.timestamp.after.max.ms", str(ANY_DIFFERENCE))
+    quietly(counters.plan())
+    assert [outcome.data.status for outcome in counters.outcomes()] == ["accepted"]
