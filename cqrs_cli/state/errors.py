@@ -1,13 +1,14 @@
 """The folder of a shard: its requirements, and the system's errors about it as errors of ours."""
 
 import errno
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import lmdb
 
-from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.errors import ConfigurationError, UnavailableError
 
 _NETWORK = ("nfs", "cifs", "smb", "9p", "fuse.", "ceph", "glusterfs", "lustre", "afs")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -29,7 +30,9 @@ class CorruptError(ConfigurationError):
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn the system's errors about the folder into `ConfigurationError`; MapFull and MapResized pass."""
+    """Turn the system's errors about the folder into `ConfigurationError`, those of a full reader table into
+    `UnavailableError`; MapFull and MapResized pass through.
+    """
     try:
         yield
     except (lmdb.MapFullError, lmdb.MapResizedError):
@@ -38,6 +41,16 @@ def translated(path: Path) -> Iterator[None]:
         raise CorruptError(f"the state in {path} is damaged ({error})", REBUILD) from error
     except OSError as error:
         raise _complaint(path, error.errno or 0, error.strerror or str(error)) from error
+    except lmdb.LockError as error:  # LMDB locks a byte for its own process id: it is locked
+        raise ConfigurationError(
+            f"the state in {path} is open in another process with this one's id, {os.getpid()}, so in another "
+            f"container ({error})",
+            f"run both in one PID namespace, or {_ELSEWHERE}",
+        ) from error
+    except lmdb.ReadersFullError as error:
+        raise UnavailableError(
+            f"too many processes look at the state in {path} ({error})", "end some, then try again"
+        ) from error
     except lmdb.Error as error:
         raise _complaint(path, error.code, str(error)) from error
 

@@ -11,21 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from operator import itemgetter
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import lmdb
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state import encoding
-from cqrs_cli.state.errors import REBUILD, CorruptError, translated
+from cqrs_cli.state.environment import MAP_SIZE, begin, open_environment
+from cqrs_cli.state.errors import translated
 from cqrs_cli.state.lmdb_view import Database, LmdbView, Transaction
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
-
-DATA_FILE: Final = "data.mdb"
-
-#: Address space, not disk: the file grows as it is written. Doubled when full.
-_MAP_SIZE = 16 << 30
 
 _HEAD, _IDENTITY, _CODE = b"head", b"identity", b"code"
 _EMPTY_HEAD = encoding.encode_head(Positions(), "")
@@ -49,28 +45,15 @@ class LmdbStore:
         window_ms: int,
         *,
         readonly: bool = False,
-        map_size: int = _MAP_SIZE,
+        map_size: int = MAP_SIZE,
     ) -> None:
         self._path = path
         self._window_ms = window_ms
         self._open = True
         self._asked: float | None = None
         with translated(path):
-            # readahead: an owner looks up here and there (cold, a third faster without), a reader lists everything
-            # (cold, four times as fast with)
-            self._env = lmdb.open(
-                str(path),
-                map_size=map_size,
-                max_dbs=4,
-                readonly=readonly,
-                create=not readonly,
-                sync=False,
-                metasync=False,
-                readahead=readonly,
-                max_spare_txns=2,
-            )
+            self._env = open_environment(path, map_size, readonly)
             try:
-                self._check_length()
                 # The write transaction that `open_db` begins by itself waits with the interpreter's lock in hand.
                 with nullcontext() if readonly else self._env.begin(write=True) as txn:
                     self._meta = self._env.open_db(b"meta", txn, create=not readonly)
@@ -215,10 +198,7 @@ class LmdbStore:
     def _begin(self, write: bool = False) -> Transaction:
         self._asked = time.monotonic()
         try:
-            return self._env.begin(write=write)
-        except lmdb.MapResizedError:  # another process has grown the map
-            self._env.set_mapsize(0)
-            return self._env.begin(write=write)
+            return begin(self._env, write)
         finally:
             self._asked = None
 
@@ -232,13 +212,6 @@ class LmdbStore:
                 return
             except lmdb.MapFullError:
                 self._env.set_mapsize(2 * self._env.info()["map_size"])
-
-    def _check_length(self) -> None:
-        """Refuse a file that was cut short, before a page is touched: beyond its end waits SIGBUS."""
-        needed = (self._env.info()["last_pgno"] + 1) * self._env.stat()["psize"]
-        found = (self._path / DATA_FILE).stat().st_size
-        if found < needed:
-            raise CorruptError(f"{self._path / DATA_FILE} has {found} of {needed} bytes", REBUILD)
 
 
 def _put(txn: Transaction, db: Database, entries: Entries) -> None:

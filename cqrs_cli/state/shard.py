@@ -28,8 +28,9 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.encoding import CODEC
+from cqrs_cli.state.environment import DATA_FILE
 from cqrs_cli.state.errors import CorruptError, refuse_network, translated
-from cqrs_cli.state.lmdb_store import DATA_FILE, LmdbStore
+from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import distrust, write_marker
 from cqrs_cli.system.lock import try_lock, wait_for_lock
 

@@ -21,7 +21,7 @@ from typing import Literal
 
 import msgspec
 
-from cqrs_cli.state.lmdb_store import DATA_FILE
+from cqrs_cli.state.environment import DATA_FILE
 
 MARKER_FILE = "mark.json"
 

@@ -1,5 +1,6 @@
 """Several processes in one store: a killed one, a paused one, a reader."""
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -8,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.state import environment
+from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Positions
 from tests.state.shards import Python
-from tests.state.values import OpenStore, decision, look_up, recall, saved, write
+from tests.state.values import WINDOW, OpenStore, decision, look_up, recall, saved, write
 
 
 @pytest.fixture
@@ -139,3 +143,68 @@ def test_killed_reader_frees_its_pages(open_store: OpenStore, python: Python, tm
         if n == 4:
             settled = (tmp_path / "0" / "data.mdb").stat().st_size
     assert (tmp_path / "0" / "data.mdb").stat().st_size == settled
+
+
+def killed_readers(python: Python, count: int) -> None:
+    """Processes that were killed while they looked into the store."""
+    parent = python(f"""
+        for _ in range({count}):
+            if (child := os.fork()) == 0:
+                with LmdbStore(path, WINDOW, readonly=True).view():
+                    os.kill(os.getpid(), signal.SIGKILL)
+            assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    """)
+    assert parent.wait(60) == 0
+
+
+def test_killed_readers_leave_room(open_store: OpenStore, python: Python) -> None:
+    """LMDB's own table was full after 125 of them: no look at the shard worked any more, its owner's included."""
+    store = open_store()
+    write(store, states={"a": saved(1)})
+    killed_readers(python, 130)
+    assert look_up(store, "a") == saved(1)
+
+
+def test_full_reader_table_is_cleared(
+    tmp_path: Path, python: Python, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the living that look, too: readers that opened the store before did not find the dead."""
+    monkeypatch.setattr(environment, "MAX_READERS", 3)
+    (tmp_path / "0").mkdir()
+    store = LmdbStore(tmp_path / "0", WINDOW)
+    write(store, states={"a": saved(1)})
+    waiting = [
+        python("""
+            store = LmdbStore(path, WINDOW, readonly=True)
+            print("open", flush=True)
+            input()
+            with store.view():
+                os.kill(os.getpid(), signal.SIGKILL)
+        """)
+        for _ in range(3)
+    ]
+    for reader in waiting:
+        assert reader.stdout and reader.stdout.readline() == "open\n"
+    for reader in waiting:
+        print(file=reader.stdin, flush=True)
+        assert reader.wait(30) == -9
+    assert look_up(store, "a") == saved(1)
+    store.close()
+
+
+def test_same_process_id_elsewhere_is_named(open_store: OpenStore, python: Python) -> None:
+    """As in two containers on one state folder. LMDB locks the byte of its process id in the lock file."""
+    open_store().close()
+    other = python(f"""
+        import fcntl
+        file = open(path / "lock.mdb", "r+b")
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, {os.getpid()})
+        print("locked", flush=True)
+        input()
+    """)
+    assert other.stdout and other.stdout.readline() == "locked\n"
+    with pytest.raises(
+        ConfigurationError, match=f"with this one's id, {os.getpid()}, so in another"
+    ) as raised:
+        open_store().count()
+    assert "PID namespace" in raised.value.hint
