@@ -5,8 +5,9 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
 
 import typer
@@ -39,7 +40,11 @@ SIGNAL = 128  # a process ended by signal n has exit status 128 + n, by conventi
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, raised where Ctrl-C would be, so that one `except KeyboardInterrupt` cleans up after both."""
+    """SIGTERM or SIGHUP, raised where Ctrl-C would be, so that one `except KeyboardInterrupt` cleans up after all."""
+
+    def __init__(self, number: int = signal.SIGTERM) -> None:
+        super().__init__()
+        self.number = number
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,8 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough: `cqrs tail … | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SIGNAL + signal.SIGPIPE
-    except Terminated:
-        return SIGNAL + signal.SIGTERM
+    except Terminated as ending:
+        return SIGNAL + ending.number
     except KeyboardInterrupt:
         return SIGNAL + signal.SIGINT
     except CqrsError as error:
@@ -106,20 +111,23 @@ def _wants_json(arguments: Sequence[str]) -> bool:
 
 @contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Within the block SIGTERM raises `Terminated`. Only the main thread can set this; elsewhere nothing changes."""
+    """Within the block SIGTERM and SIGHUP raise `Terminated`, except SIGHUP that is ignored, as `nohup` has it.
+
+    Only the main thread can set this; elsewhere nothing changes.
+    """
+    terminals = [number for number in (1, 2) if os.isatty(number)]
 
     def terminate(number: int, frame: FrameType | None) -> None:
-        raise Terminated
+        for lost in (one for one in terminals if not os.isatty(one)):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), lost)  # what is said while cleaning up must not fail
+        raise Terminated(number)
 
-    try:
-        before = signal.signal(signal.SIGTERM, terminate)
-    except ValueError:
+    with ExitStack() as undo:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+                    undo.callback(signal.signal, number, signal.signal(number, terminate))
         yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
 import json
+import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
+import pexpect
 import pytest
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.main import Terminated
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, TakenOverError, UnavailableError
 from tests.cli.conftest import Cqrs
+from tests.support import AGGREGATES
 
 
 @pytest.fixture
@@ -73,9 +77,55 @@ def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) ->
     assert broken(error) == (status, "", "")
 
 
-def test_sigterm_is_like_ctrl_c(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
-    monkeypatch.setattr(Cli, "connection", lambda cli: signal.raise_signal(signal.SIGTERM))
-    assert cqrs("status", "counter").status == 143
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_other_signals_are_like_ctrl_c(
+    monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs, number: int, status: int
+) -> None:
+    monkeypatch.setattr(Cli, "connection", lambda cli: signal.raise_signal(number))
+    before = signal.getsignal(number)
+    assert cqrs("status", "counter") == (status, "", "")
+    assert signal.getsignal(number) == before
+
+
+def test_ignored_hangup_stays_ignored(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
+    """As `nohup` starts a program."""
+
+    def connection(cli: Cli) -> None:
+        signal.raise_signal(signal.SIGHUP)
+        raise UnavailableError("no broker")
+
+    monkeypatch.setattr(Cli, "connection", connection)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert cqrs("status", "counter").status == 4
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_lost_terminal_ends_quietly(tmp_path: Path) -> None:
+    """Its output goes nowhere: what is said while cleaning up does not fail."""
+    code = """
+import os, signal
+from cqrs_cli.cli import main
+from cqrs_cli.cli.context import Cli
+def wait(cli):
+    cli.note("waiting")
+    try:
+        signal.pause()
+    except KeyboardInterrupt:
+        cli.note("stopped")
+        raise
+Cli.connection = wait
+status = main.main(["status", "counter"])
+open("status", "w").write(str(status))
+"""
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").symlink_to(AGGREGATES)
+    child = pexpect.spawn(sys.executable, ["-c", code], cwd=str(tmp_path), timeout=60)
+    child.expect("waiting")
+    os.close(child.child_fd)
+    os.waitpid(child.pid, 0)
+    assert (tmp_path / "status").read_text() == "129"
 
 
 @pytest.mark.parametrize(

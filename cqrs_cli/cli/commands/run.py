@@ -60,7 +60,7 @@ def run(
 
     Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6,
     also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. The first
-    Ctrl-C (or SIGTERM) stops cleanly; everything committed is whole.
+    Ctrl-C (or SIGTERM, SIGHUP) stops cleanly; everything committed is whole.
     """
     from cqrs_cli.cli.render.progress import Display, run_text
     from cqrs_cli.jobs.engine.session import project_session, slots
