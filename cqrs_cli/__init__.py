@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from cqrs_cli.core.aggregate.decider import Command, Decider, Event, Rejected, State
+from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
 from cqrs_cli.version import __version__
 
-__all__ = ["Command", "Decider", "Event", "Rejected", "State", "__version__", "replace"]
+__all__ = ["Command", "Context", "Decider", "Event", "Rejected", "State", "__version__", "replace"]

@@ -209,7 +209,10 @@ def test_no_file_is_called_after_nothing_in_particular() -> None:
 @pytest.mark.parametrize(
     ("module", "names"),
     [
-        ("cqrs_cli", ["Command", "Decider", "Event", "Rejected", "State", "__version__", "replace"]),
+        (
+            "cqrs_cli",
+            ["Command", "Context", "Decider", "Event", "Rejected", "State", "__version__", "replace"],
+        ),
         ("cqrs_cli.testing", ["BrokenLaw", "Outcome", "Spec", "check_laws", "laws", "spec"]),
     ],
 )

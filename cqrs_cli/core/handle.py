@@ -1,11 +1,12 @@
 """Deciding one command: the only place that calls an aggregate's `decide`."""
 
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from msgspec import Raw
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Command, Rejected
+from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected
 from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.context import MAX_BYTES, MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.fold import Folded
@@ -15,6 +16,7 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import cut
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import utc
 
 #: What a record's headers, batch and field overhead take of the broker's limit, in bytes (Kafka's record format v2).
 RECORD_OVERHEAD = 512
@@ -35,14 +37,16 @@ def handle(
     then decoded. Raises `Refused` if `decide` raises `Rejected` (BUSINESS_RULE), and for HANDLER_ERROR and TOO_LARGE:
     then all of the events are dropped.
     """
-    decide, evolve = aggregate.decider.decide, aggregate.decider.evolve
-    if before is None:
-        version, state = 0, aggregate.decider.initial
-    else:
-        version, state = before.version, before.state
+    decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
+    evolve = aggregate.decider.evolve
+    version, state = (before.version, before.state) if before else (0, aggregate.decider.initial)
     try:
         # a generator decides late and may never end: all of it is needed before anything is folded
-        decided = tuple(islice(decide(command, state), MAX_EVENTS + 1))
+        if aggregate.decide_with_context:
+            deciding = decide(command, state, _circumstances(record, envelope, version))
+        else:
+            deciding = decide(command, state)
+        decided = tuple(islice(deciding, MAX_EVENTS + 1))
     except KeyboardInterrupt:
         raise
     except Rejected as rejected:
@@ -67,8 +71,13 @@ def handle(
     except BaseException as error:  # a `Rejected` too: `evolve` may not refuse
         raise Refused(Reason.HANDLER_ERROR, raised(error)) from error
     events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
-    count = len(datas)
-    return events, Folded(version + count, state, record.offset, count - 1, time)
+    return events, Folded(version + len(datas), state, record.offset, len(datas) - 1, time)
+
+
+def _circumstances(record: Record, envelope: CommandEnvelope, version: int) -> Context:
+    """What `decide` may know besides: nothing that another owner, deciding the same record, would not know."""
+    correlation = envelope.correlationid or envelope.id
+    return Context(envelope.subject, version, utc(record.timestamp), envelope.id, correlation)
 
 
 def _business_rule(rejected: Rejected) -> Refused:

@@ -8,40 +8,43 @@ from collections.abc import Sequence
 from types import ModuleType
 
 import msgspec
+from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Command, State
+from cqrs_cli.core.aggregate.decider import Context, State
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.testing.round_trip import BrokenLaw, aggregate_of, decided, evolved
+from cqrs_cli.testing.round_trip import BrokenLaw, TimedCommand, aggregate_of, decided, evolved
 
-#: A history on its way to the other process: (type, data) of each command.
-Messages = list[list[tuple[str, msgspec.Raw]]]
+#: A history on its way to the other process: (type, data, circumstances) of each command.
+Messages = list[list[tuple[str, msgspec.Raw, Context]]]
 
 _PROGRAM = "from cqrs_cli.testing import hash_seed; hash_seed.transcribe_stdin()"
 
 
-def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[Command]]) -> None:
+def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[TimedCommand]]) -> None:
     """Raise `BrokenLaw` if a process with another hash seed comes to other outcomes or states."""
     aggregate = aggregate_of(module.decider)
     types = {cls: name for name, cls in aggregate.commands.items()}
-    messages = [[(types[type(c)], msgspec.Raw(encode_json(c))) for c in history] for history in histories]
+    messages = [[(types[type(c)], msgspec.Raw(encode_json(c)), at) for c, at in h] for h in histories]
     found = _run(module.__name__, encode_json(messages))
     for history, other in zip(histories, found, strict=True):
         mine = transcript(aggregate, history)
         if mine != other:
             step = next(i for i, (one, two) in enumerate(zip(mine, other, strict=True)) if one != two)
             raise BrokenLaw(
-                f"{history[step]!r} after {list(history[:step])!r} depends on the order of a set:"
+                f"{history[step].command!r} after {[c for c, _ in history[:step]]!r} depends on the order of a set:"
                 f" {mine[step]}, but {other[step]} in another process"
             )
 
 
-def transcript(aggregate: Aggregate, history: Sequence[Command]) -> list[list[str]]:
+def transcript(aggregate: Aggregate, history: Sequence[TimedCommand]) -> list[list[str]]:
     """Per command: its outcome in words and the state after it."""
     state: State = aggregate.decider.initial
+    version = 0
     lines = []
-    for command in history:
-        outcome = decided(aggregate, state, command)
+    for command, at in history:
+        outcome = decided(aggregate, state, command, replace(at, version=version))
+        version += len(outcome.events)
         for event in outcome.events:
             state = evolved(aggregate, state, event)
         lines.append([*outcome.spelled(), encode_json(state).decode()])
@@ -66,5 +69,8 @@ def transcribe_stdin() -> None:
     """Histories of the module named on the command line come in on stdin, their transcripts go out."""
     aggregate = aggregate_of(importlib.import_module(sys.argv[1]).decider)
     histories = msgspec.json.decode(sys.stdin.buffer.read(), type=Messages)
-    found = [transcript(aggregate, [aggregate.decode_command[t](d) for t, d in h]) for h in histories]
+    found = [
+        transcript(aggregate, [TimedCommand(aggregate.decode_command[t](d), at) for t, d, at in h])
+        for h in histories
+    ]
     sys.stdout.buffer.write(encode_json(found))

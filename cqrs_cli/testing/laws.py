@@ -4,15 +4,25 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
+from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
 from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.hash_seed import check_hash_seed
-from cqrs_cli.testing.round_trip import BrokenLaw, Decision, aggregate_of, decided, evolved, round_trip
+from cqrs_cli.testing.round_trip import (
+    BrokenLaw,
+    Decision,
+    TimedCommand,
+    aggregate_of,
+    decided,
+    evolved,
+    round_trip,
+)
 
 _Value = TypeVar("_Value")
-History = list[Command]
+History = list[TimedCommand]
 
 
 def check_laws(module: ModuleType, *, examples: int = 200) -> None:
@@ -72,19 +82,23 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
     return tried
 
 
-def _walk(aggregate: Aggregate, commands: Iterable[Command]) -> None:
+def _walk(aggregate: Aggregate, commands: Iterable[TimedCommand]) -> None:
     state: State = aggregate.decider.initial
-    for command in commands:
-        for event in _decide(aggregate, state, command).events:
+    version = 0
+    for command, at in commands:
+        for event in _decide(aggregate, state, command, replace(at, version=version)).events:
             state = _evolve(aggregate, state, event)
+            version += 1
 
 
-def _decide(aggregate: Aggregate, state: State, command: Command) -> Decision:
-    def run(at: State) -> tuple[Decision, str]:
-        outcome = decided(aggregate, at, command)
+def _decide(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
+    def run(given: State) -> tuple[Decision, str]:
+        outcome = decided(aggregate, given, command, at)
         return outcome, ", ".join(outcome.spelled())
 
-    return _same_each_time(f"decide({command!r}, {state!r})", run, aggregate, state, command)
+    asked = (command, state, at) if aggregate.decide_with_context else (command, state)
+    call = f"decide({', '.join(map(repr, asked))})"
+    return _same_each_time(call, run, aggregate, state, command)
 
 
 def _evolve(aggregate: Aggregate, state: State, event: Event) -> State:

@@ -1,16 +1,25 @@
 """Deciding and folding as the engine does it: every event and state goes over the wire and comes back."""
 
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Command, Decider, Event, Rejected, State
+from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
 from cqrs_cli.core.context import MAX_EVENTS
 from cqrs_cli.core.messages.json import encode_json
 
 
 class BrokenLaw(AssertionError):
     """The aggregate breaks a law of the engine: it could not be run, or not be replayed to the same state."""
+
+
+class TimedCommand(NamedTuple):
+    """A command of a random history. The version of `at` is known only when it is decided."""
+
+    command: Command
+    at: Context
 
 
 class Decision(NamedTuple):
@@ -33,10 +42,20 @@ def aggregate_of(decider: Decider[Any, Any, Any]) -> Aggregate:
     return Aggregate.of(decider.decide.__module__.rpartition(".")[2], decider)
 
 
-def decided(aggregate: Aggregate, state: State, command: Command) -> Decision:
-    """Decide; raises `BrokenLaw` for a value that is not an event. Errors of `decide` but `Rejected` pass through."""
+def context_of(version: int, time: datetime = datetime(2000, 1, 1, tzinfo=UTC), number: int = 1) -> Context:
+    """The circumstances of a command that a test says nothing about; `number` makes its id."""
+    return Context("id-1", version, time, f"command-{number}", f"command-{number}")
+
+
+def decided(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
+    """Decide, with `at` if the aggregate asks for it; raises `BrokenLaw` for a value that is not an event.
+
+    Errors of `decide` but `Rejected` pass through.
+    """
+    decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
+    asked = (command, state, at) if aggregate.decide_with_context else (command, state)
     try:
-        events = tuple(islice(aggregate.decider.decide(command, state), MAX_EVENTS + 1))
+        events = tuple(islice(decide(*asked), MAX_EVENTS + 1))
     except Rejected as rejected:
         return Decision(rejected=rejected)
     if len(events) > MAX_EVENTS:

@@ -1,14 +1,15 @@
 """Given these events, when this command, then this outcome: as one expression that explains itself when it fails."""
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import reduce
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
-from cqrs_cli.testing.round_trip import Decision, aggregate_of, decided, evolved, read_back
+from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
+from cqrs_cli.testing.round_trip import Decision, aggregate_of, context_of, decided, evolved, read_back
 
 _C = TypeVar("_C", bound=Command)
 _S = TypeVar("_S", bound=State)
@@ -27,17 +28,31 @@ class Spec(Generic[_C, _S, _E]):
 
     aggregate: Aggregate
     state: _S
+    version: int = 0
 
     def given(self, *events: _E) -> "Spec[_C, _S, _E]":
         """After these events, on top of those given before."""
-        return Spec(self.aggregate, reduce(self._evolve, events, self.state))
+        return Spec(self.aggregate, reduce(self._evolve, events, self.state), self.version + len(events))
 
-    def when(self, command: _C) -> "Outcome[_C, _S, _E]":
-        """Decide a command. Raises `TypeError` for one that `decide` does not take."""
+    def when(self, command: _C, at: Context | datetime | None = None) -> "Outcome[_C, _S, _E]":
+        """Decide a command, where `decide` asks for it in these circumstances, or at this time.
+
+        The rest is made up: the time 2000-01-01T00:00:00Z, the version the number of events before. Raises `TypeError`
+        for a command that `decide` does not take, `ValueError` for a time without its zone.
+        """
         if type(command) not in self.aggregate.commands.values():
             known = ", ".join(cls.__name__ for cls in self.aggregate.commands.values())
             raise TypeError(f"{command!r} is not a command of this aggregate: decide takes {known}")
-        return Outcome(self, command, decided(self.aggregate, self.state, command))
+        return Outcome(self, command, decided(self.aggregate, self.state, command, self._at(at)))
+
+    def _at(self, at: Context | datetime | None) -> Context:
+        if isinstance(at, Context):
+            return at
+        if at is None:
+            return context_of(self.version)
+        if at.tzinfo is None:
+            raise ValueError(f"{at!r} has no time zone: write datetime(…, tzinfo=UTC)")
+        return context_of(self.version, at.astimezone(UTC))
 
     def _evolve(self, state: _S, event: Event) -> Any:
         return evolved(self.aggregate, state, read_back(self.aggregate, event))
@@ -91,9 +106,9 @@ class Outcome(Generic[_C, _S, _E]):
             )
         return self
 
-    def when(self, command: _C) -> "Outcome[_C, _S, _E]":
+    def when(self, command: _C, at: Context | datetime | None = None) -> "Outcome[_C, _S, _E]":
         """The next command, decided in the state after this one."""
-        return self._after().when(command)
+        return self._after().when(command, at)
 
     def _after(self) -> Spec[_C, _S, _E]:
         return self.before.given(*self.decided.events)  # type: ignore[arg-type]

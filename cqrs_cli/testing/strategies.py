@@ -2,7 +2,8 @@
 
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.testing.round_trip import TimedCommand, context_of
 
 #: Mostly few and small values, so that one command meets what another has done; now and then anything.
 _LEAVES: dict[Any, st.SearchStrategy[Any]] = {
@@ -21,11 +23,24 @@ _LEAVES: dict[Any, st.SearchStrategy[Any]] = {
 }
 _MAX_COMMANDS = 15
 _MAX_ITEMS = 5
+#: From one command to the next: from none to years, as rules about time are about hours as well as months.
+_PAUSES = [timedelta(seconds=n) for n in (0, 0.001, 1, 60, 3600, 86_400, 30 * 86_400, 3 * 365 * 86_400)]
 
 
-def histories(aggregate: Aggregate) -> st.SearchStrategy[list[Command]]:
-    """Lists of commands as they come in over the wire."""
-    return st.lists(commands(aggregate), min_size=1, max_size=_MAX_COMMANDS)
+def histories(aggregate: Aggregate) -> st.SearchStrategy[list[TimedCommand]]:
+    """Commands as they come in over the wire, each at its time."""
+    pauses = st.sampled_from(_PAUSES) if aggregate.decide_with_context else st.just(_PAUSES[0])
+    drawn = st.lists(st.tuples(commands(aggregate), pauses), min_size=1, max_size=_MAX_COMMANDS)
+    return drawn.map(_one_after_another)
+
+
+def _one_after_another(drawn: Iterable[tuple[Command, timedelta]]) -> list[TimedCommand]:
+    steps = []
+    time = context_of(0).time
+    for number, (command, pause) in enumerate(drawn, start=1):
+        time += pause
+        steps.append(TimedCommand(command, context_of(0, time, number)))
+    return steps
 
 
 def commands(aggregate: Aggregate) -> st.SearchStrategy[Command]:

@@ -162,3 +162,36 @@ def test_laws_name_the_missing_package(bag: MakeBag, monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(ImportError, match="pip install hypothesis"):
         laws(bag().decider)
+
+
+@pytest.fixture
+def timed_bag(bag: MakeBag, monkeypatch: pytest.MonkeyPatch) -> MakeBag:
+    """As `bag`, of aggregates whose `decide` asks for the context."""
+    source = SOURCE.replace("(command: Add, bag: Bag)", "(command: Add, bag: Bag, at: cqrs.Context)")
+    monkeypatch.setattr(f"{__name__}.SOURCE", source)
+    return bag
+
+
+def test_rule_about_time_keeps_the_laws(timed_bag: MakeBag) -> None:
+    check_laws(
+        timed_bag(
+            decide="if at.time.timestamp() >= bag.weight + 3600: yield Added(command.tag, at.time.timestamp())",
+            evolve="return Bag(bag.tags, event.weight)",
+        )
+    )
+
+
+def test_laws_let_time_and_versions_pass(timed_bag: MakeBag) -> None:
+    """A rule that fails only days later, at a version above 1, is found with its circumstances."""
+    started = "at.version > 1 and at.time.timestamp() > bag.weight + 86_000"
+    module = timed_bag(
+        decide=f"assert not ({started}); yield Added(command.tag, at.time.timestamp())",
+        evolve="return Bag(bag.tags, event.weight)",
+    )
+    with pytest.raises(BrokenLaw, match=r"Context\(aggregate_id='id-1', version=2.* raised AssertionError"):
+        laws(module.decider)
+
+
+def test_set_order_is_caught_with_a_context(timed_bag: MakeBag) -> None:
+    with pytest.raises(BrokenLaw, match="depends on the order of a set"):
+        check_laws(timed_bag(**SETS["in decide"]))

@@ -1,3 +1,5 @@
+from datetime import UTC, datetime, timedelta, timezone
+
 import pytest
 
 import cqrs_cli as cqrs
@@ -92,3 +94,51 @@ def test_foreign_event_is_refused() -> None:
 def test_wrong_type_breaks_the_wire() -> None:
     with pytest.raises(BrokenLaw, match=r"does not survive the wire: Expected `str`, got `int`"):
         spec(decider).when(Open(7))  # type: ignore[arg-type]
+
+
+class Renew(cqrs.Command):
+    pass
+
+
+class Renewed(cqrs.Event):
+    until: datetime
+
+
+class Pass(cqrs.State):
+    until: datetime | None = None
+
+
+def decide(command: Renew, ticket: Pass, at: cqrs.Context) -> list[Renewed]:
+    if ticket.until is not None and at.time < ticket.until:
+        raise cqrs.Rejected(f"{at.aggregate_id} at version {at.version} is valid", code="VALID")
+    return [Renewed(at.time + timedelta(days=30))]
+
+
+def evolve(ticket: Pass, event: Renewed) -> Pass:
+    return Pass(event.until)
+
+
+renewals = cqrs.Decider(decide, evolve, initial=Pass())
+MAY = datetime(2026, 5, 1, tzinfo=UTC)
+renewed = spec(renewals).given(Renewed(MAY))
+
+
+def test_command_is_decided_at_a_time() -> None:
+    summer = timezone(timedelta(hours=2))
+    renewed.when(Renew(), at=MAY).then(Renewed(datetime(2026, 5, 31, tzinfo=UTC)))
+    renewed.when(Renew(), at=MAY.astimezone(summer)).when(Renew(), at=MAY).rejected("VALID")
+
+
+def test_command_is_decided_in_a_context() -> None:
+    at = cqrs.Context("ann", 7, MAY - timedelta(days=1), "c-1", "o-1")
+    renewed.when(Renew(), at=at).rejected(message="ann at version 7 is valid")
+
+
+def test_untold_context_counts_the_events() -> None:
+    renewed.given(Renewed(MAY)).when(Renew()).rejected(message="id-1 at version 2 is valid")
+    spec(renewals).when(Renew()).when(Renew()).rejected(message="id-1 at version 1 is valid")
+
+
+def test_a_time_needs_its_zone() -> None:
+    with pytest.raises(ValueError, match="has no time zone"):
+        renewed.when(Renew(), at=datetime(2026, 5, 1))

@@ -32,6 +32,7 @@ class Aggregate:
     event_types: dict[type, str]
     may_hold_floats: bool
     may_nest: bool
+    decide_with_context: bool  # its third parameter
     ce_source: str  # the CloudEvents source of its events and outcomes
 
     @classmethod
@@ -57,6 +58,7 @@ class Aggregate:
             event_types={e: t for t, e in events.items()},
             may_hold_floats=schema.may_hold_floats([*types.events, types.state]),
             may_nest=schema.may_nest([*types.commands, *types.events, types.state]),
+            decide_with_context=types.decide_with_context,
             ce_source=f"/cqrs/{name}",
         )
 

@@ -6,8 +6,10 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
+from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 class Types(typing.NamedTuple):
@@ -16,28 +18,45 @@ class Types(typing.NamedTuple):
     commands: list[type[Command]]
     events: list[type[Event]]
     state: type[State]
+    decide_with_context: bool
 
 
 def types_of(decider: Decider[Any, Any, Any]) -> Types:
     """The classes that `decide` and `evolve` say they take; raises `InvalidAggregate` saying what to write."""
-    command, decide_state = _parameters(decider.decide, "decide(command, state)")
+    command, decide_state, *at = _parameters(decider.decide, "decide(command, state)", most=3)
     evolve_state, event = _parameters(decider.evolve, "evolve(state, event)")
     commands = _messages(decider.decide, command, Command)
     events = _messages(decider.evolve, event, Event)
     state = _state(decider)
     for function, parameter in ((decider.decide, decide_state), (decider.evolve, evolve_state)):
         _require_state(function, parameter, state)
-    return Types(commands, events, state)
+    if at:
+        _require_context(decider.decide, at[0])
+    return Types(commands, events, state, bool(at))
 
 
-def _parameters(function: Callable[..., Any], form: str) -> tuple[str, str]:
+def _parameters(function: Callable[..., Any], form: str, most: int = 2) -> list[str]:
     try:
         names = list(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         names = []
-    if len(names) != 2:
+    if not 2 <= len(names) <= most:
         raise InvalidAggregate(f"{_name(function)} must be a function {form}", function)
-    return names[0], names[1]
+    return names
+
+
+def _require_context(decide: Callable[..., Any], parameter: str) -> None:
+    annotation = _annotation(decide, parameter)
+    if annotation is not Context:
+        raise InvalidAggregate(
+            f"{_name(decide)}: annotate its third parameter, {parameter!r}, with cqrs.Context,"
+            f" found {_spell(annotation)}",
+            decide,
+        )
+    if inspect.signature(decide).parameters[parameter].kind not in _POSITIONAL:
+        raise InvalidAggregate(
+            f"{_name(decide)} must be a function decide(command, state, {parameter}: cqrs.Context)", decide
+        )
 
 
 def _annotation(function: Callable[..., Any], parameter: str) -> Any:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, TypeVar, dataclass_transform
 
 from msgspec import Struct, field
@@ -34,6 +35,19 @@ class Rejected(Exception):
         self.code = code
 
 
+class Context(Struct, frozen=True, gc=False):
+    """The circumstances of a command, for a `decide` that asks for them: the same whenever the command is decided.
+
+    `time` is aware, in UTC: when the broker took the command, and the `time` of its events.
+    """
+
+    aggregate_id: str
+    version: int  # before the command; 0: the aggregate does not exist
+    time: datetime
+    command_id: str
+    correlation_id: str  # the command's id if it was sent without one
+
+
 _C = TypeVar("_C")
 _S = TypeVar("_S")
 _E = TypeVar("_E")
@@ -44,11 +58,12 @@ class Decider(Generic[_C, _S, _E]):
     """An aggregate as a value.
 
     `decide(command, state)` gives the events, or raises `Rejected`; `evolve(state, event)` gives the next state.
-    Both are pure: no clock, no randomness, no I/O. `initial` is the state at version 0. Raise `revision` whenever
-    the meaning of `evolve` changes: shards of another revision are rebuilt from the events.
+    Both are pure: no clock, no randomness, no I/O. A `decide` with a third parameter, `at: Context`, is told when.
+    `initial` is the state at version 0. Raise `revision` whenever the meaning of `evolve` changes: shards of another
+    revision are rebuilt from the events.
     """
 
-    decide: Callable[[_C, _S], Iterable[_E]]
+    decide: Callable[[_C, _S], Iterable[_E]] | Callable[[_C, _S, Context], Iterable[_E]]
     evolve: Callable[[_S, _E], _S]
     initial: _S
     revision: int = 1

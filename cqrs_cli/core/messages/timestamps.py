@@ -18,12 +18,13 @@ def parse_timestamp(text: str) -> int:
 
 
 def rfc3339(milliseconds: int) -> str:
-    """`2026-11-21T01:02:03.456Z`: texts of one length, so that they sort as the timestamps do.
+    """`2026-11-21T01:02:03.456Z`: texts of one length, so that they sort as the timestamps do."""
+    return utc(milliseconds).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
-    A timestamp beyond the calendar becomes the epoch's.
-    """
+
+def utc(milliseconds: int) -> datetime:
+    """The timestamp as an aware datetime in UTC. One beyond the calendar becomes the epoch."""
     try:
-        moment = _EPOCH + timedelta(milliseconds=milliseconds)
+        return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
-        moment = _EPOCH
-    return moment.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+        return _EPOCH

@@ -109,10 +109,43 @@ def test_wrong_annotation_is_explained(arguments: dict[str, Any], complaint: str
         aggregate(**arguments)
 
 
-@pytest.mark.parametrize("function", [lambda command: (), lambda a, b, c: (), 7])
+@pytest.mark.parametrize("function", [lambda command: (), lambda a, b, c, d: (), 7])
 def test_decide_takes_two_parameters(function: Callable[..., Any]) -> None:
     with pytest.raises(InvalidAggregate, match=r"must be a function decide\(command, state\)"):
         Aggregate.of("car", cqrs.Decider(function, lambda state, event: state, initial=Car()))
+
+
+def decide_at(command: Go, car: Car, at: cqrs.Context) -> list[Gone]:
+    return []
+
+
+def evolve(car: Car, event: Gone) -> Car:
+    return car
+
+
+def test_third_parameter_asks_for_the_context() -> None:
+    assert Aggregate.of("car", cqrs.Decider(decide_at, evolve, initial=Car())).decide_with_context
+    assert not aggregate().decide_with_context
+
+
+def unannotated(command: Go, car: Car, at) -> list[Gone]:  # type: ignore[no-untyped-def]
+    return []
+
+
+def by_name(command: Go, car: Car, *, at: cqrs.Context) -> list[Gone]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("function", "complaint"),
+    [
+        (unannotated, "unannotated: annotate its third parameter, 'at', with cqrs.Context, found no annot"),
+        (by_name, r"by_name must be a function decide\(command, state, at: cqrs.Context\)"),
+    ],
+)
+def test_other_third_parameter_is_refused(function: Callable[..., Any], complaint: str) -> None:
+    with pytest.raises(InvalidAggregate, match=complaint):
+        Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
 
 
 def test_the_class_to_mend_is_named() -> None:

@@ -1,0 +1,65 @@
+"""Deciding with the circumstances of the command: `decide` reads no clock, and need not."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.context import BatchContext
+from cqrs_cli.core.decide import decide_batch
+from tests.core.tally import command, record
+
+
+class Note(cqrs.Command):
+    pass
+
+
+class Noted(cqrs.Event):
+    at: tuple[str, int, datetime, str, str]
+
+
+class Notes(cqrs.State):
+    last: datetime | None = None
+
+
+def decide(command: Note, notes: Notes, at: cqrs.Context) -> list[Noted]:
+    return [Noted((at.aggregate_id, at.version, at.time, at.command_id, at.correlation_id))]
+
+
+def evolve(notes: Notes, event: Noted) -> Notes:
+    return Notes(event.at[2])
+
+
+AGGREGATE = Aggregate.of("tally", cqrs.Decider(decide, evolve, initial=Notes()))
+TIME = datetime(2025, 11, 21, 1, 2, 3, 456_000, tzinfo=UTC)
+MILLISECONDS = 1763686923456
+
+
+def noted(*values: bytes, timestamp: int = MILLISECONDS) -> list[dict[str, Any]]:
+    """The events of these commands."""
+    records = [record(offset, value, timestamp=timestamp) for offset, value in enumerate(values)]
+    context = BatchContext(3, lambda _: None, lambda *_: None, lambda: 9_000_000_000_000)
+    return [json.loads(value) for value, _, _ in decide_batch(AGGREGATE, records, context).events]
+
+
+def test_context_tells_the_circumstances() -> None:
+    first, second = noted(command("Note", {}), command("Note", {}, id="2", correlationid="order-9"))
+    assert first["data"]["at"] == ["a", 0, "2025-11-21T01:02:03.456000Z", "1", "1"]
+    assert second["data"]["at"] == ["a", 1, "2025-11-21T01:02:03.456000Z", "2", "order-9"]
+
+
+@pytest.mark.parametrize("timestamp", [MILLISECONDS, -1, 2**62])
+def test_time_is_the_events_time(timestamp: int) -> None:
+    """The record's, not the owner's clock; one beyond the calendar is the epoch for both."""
+    (event,) = noted(command("Note", {}), timestamp=timestamp)
+    told = datetime.fromisoformat(event["data"]["at"][2])
+    assert told == datetime.fromisoformat(event["time"]) and told.utcoffset() == timedelta(0)
+
+
+def test_the_context_cannot_be_changed() -> None:
+    at = cqrs.Context("a", 0, TIME, "1", "1")
+    with pytest.raises(AttributeError, match="immutable"):
+        at.version = 7  # type: ignore[misc]
