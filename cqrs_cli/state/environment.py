@@ -10,6 +10,9 @@ from cqrs_cli.state.lmdb_view import Transaction
 
 DATA_FILE: Final = "data.mdb"
 
+#: Mode of a shard's folder: its states are for the user who runs the owner. Its files are 0600.
+OWNER_ONLY: Final = 0o700
+
 #: Address space, not disk: the file grows as it is written. Doubled when full.
 MAP_SIZE: Final = 16 << 30
 
@@ -33,6 +36,7 @@ def open_environment(path: Path, map_size: int, readonly: bool) -> lmdb.Environm
         max_readers=MAX_READERS,
         readonly=readonly,
         create=not readonly,
+        mode=0o600,
         sync=False,
         metasync=False,
         readahead=readonly,

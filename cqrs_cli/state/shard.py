@@ -28,7 +28,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.encoding import CODEC
-from cqrs_cli.state.environment import DATA_FILE
+from cqrs_cli.state.environment import DATA_FILE, OWNER_ONLY
 from cqrs_cli.state.errors import CorruptError, refuse_network, translated
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import distrust, write_marker
@@ -90,7 +90,7 @@ def open_shard(
     """
     refuse_network(path)
     with translated(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         with _judging(path, limits):
             reason = ""
             if (path / DATA_FILE).exists():
@@ -104,8 +104,9 @@ def open_shard(
 
 def open_readonly(path: Path) -> LmdbStore | None:
     """The shard in `path`, readable while its owner works in another process; None if it cannot be trusted."""
-    if not (path / DATA_FILE).exists():
-        return None
+    with translated(path):
+        if not (path / DATA_FILE).exists():
+            return None
     with translated(path), _judging(path, Limits()):
         if distrust(path):
             return None
@@ -195,7 +196,7 @@ def _reopen(path: Path, identity: Identity, limits: Limits) -> Shard | str:
 
 def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
     with ExitStack() as undo:
-        path.mkdir(exist_ok=True)
+        path.mkdir(mode=OWNER_ONLY, exist_ok=True)
         folder = _hold(path, undo, limits)
         store = Shard(path, identity.window_ms, folder)
         undo.callback(store.abandon)
@@ -234,6 +235,7 @@ def _hold(path: Path, undo: ExitStack, limits: Limits) -> int:
     """A descriptor of the shard's folder, locked as one that is open; waits for one who is just closing it."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     undo.callback(os.close, folder)
+    os.fchmod(folder, OWNER_ONLY)  # one that was made before this rule, too
     _lock(folder, path, limits.lock, shared=True)
     return folder
 

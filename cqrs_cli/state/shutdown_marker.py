@@ -45,7 +45,7 @@ def write_marker(folder: int, state: ShutdownState) -> None:
     data = os.stat(DATA_FILE, dir_fd=folder)
     marker = ShutdownMarker(state, boot_id(), data.st_dev, data.st_ino, data.st_size, data.st_mtime_ns)
     draft = f"{MARKER_FILE}.{os.getpid()}"
-    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644, dir_fd=folder)
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600, dir_fd=folder)
     try:
         os.write(file, msgspec.json.encode(marker))
         os.fsync(file)

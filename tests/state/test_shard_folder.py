@@ -1,5 +1,6 @@
 """The folder of a shard must be writable and local."""
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,14 @@ def test_local_mount_inside_network_is_accepted(tmp_path: Path) -> None:
 
 def test_missing_mount_table_refuses_nothing(tmp_path: Path) -> None:
     refuse_network(tmp_path, tmp_path / "missing")
+
+
+def test_shard_is_its_owners_only(opening: Opening, path: Path) -> None:
+    """States hold what was sent; also where a folder was made before this rule."""
+    opening().store.close()
+    path.chmod(0o755)
+    store = opening().store
+    assert stat.S_IMODE(path.stat().st_mode) == stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    store.close()
+    files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()}
+    assert files == {"data.mdb": 0o600, "lock.mdb": 0o600, "mark.json": 0o600}

@@ -115,6 +115,7 @@ def _alone(home: Path, note: Note) -> Iterator[None]:
     limit = broker_process.START_PATIENCE + STOP_GRACE
     try:
         home.mkdir(parents=True, exist_ok=True)
+        home.chmod(0o700)  # data and log hold what was sent
         with lock.file_lock(
             home / files.LOCK_FILE,
             lambda: note("another command is starting or stopping Kafka; waiting"),

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import socket
+import stat
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -73,6 +74,15 @@ def test_second_start_finds_running_broker(root: Path) -> None:
     assert second == first
     assert not second.started
     assert embedded.start_broker(root).bootstrap_server == first.bootstrap_server
+
+
+def test_broker_folder_is_its_owners_only(root: Path) -> None:
+    """Log and data hold what was sent; also where the folder was made before this rule."""
+    home = files.broker_folder(root)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    home.chmod(0o755)
+    embedded.stop_broker(root)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
 
 
 def test_topics_survive_killed_broker(root: Path) -> None:
