@@ -5,6 +5,7 @@ no difference: the same records give the same bytes.
 """
 
 from collections.abc import Iterable
+from math import inf
 
 from msgspec import UNSET, UnsetType
 
@@ -37,29 +38,41 @@ _GIVEN_UP = "its dead letter would be too large, or an operator gave it up: run 
 
 def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: BatchContext) -> Decisions:
     """Decide every record: exactly one outcome each. Raises nothing that a record could cause."""
-    batch = _Batch(aggregate, context)
-    for record in records:
-        batch.decide(record)
-    return batch.finish()
+    return Batch(aggregate, context).decide_piece(records)
 
 
-class _Batch:
-    """One batch under way: an overlay of what it changed over what the context answers."""
+class Batch:
+    """One batch under way: an overlay of what it changed over what the context answers.
+
+    It may be decided piece by piece, and the cuts between pieces make no difference, either. The few records of a piece
+    and what they come to stay in the processor's cache: 5,000 commands are 15 MB of Python objects.
+    """
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         self.aggregate = aggregate
         self.context = context
         self.done = Decisions(context.clock)
         self.states, self.remembered = self.done.states, self.done.remembered
-        self.counts = dict.fromkeys(STATUSES, 0)
+        self.counts = self.done.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
+        self.event_bytes = 0
         self.timestamp: int | None = None
         self.time = ""  # the text of `timestamp`
 
-    def finish(self) -> Decisions:
-        self.done.counts = {**self.counts, "events": len(self.done.events)}
-        return self.done
+    def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
+        """The decisions of the batch so far; events, outcomes and dead letters are those of these records alone.
 
-    def decide(self, record: Record) -> None:
+        It ends after the record with which the batch's events have more than `most_bytes`.
+        """
+        done = self.done
+        done.events, done.outcomes, done.dead_letters = [], [], []
+        for record in records:
+            self._decide(record)
+            if self.event_bytes > most_bytes:
+                break
+        self.counts["events"] += len(done.events)
+        return done
+
+    def _decide(self, record: Record) -> None:
         """Check in the order of docs/messages.md, under its numbers: the first check that refuses gives the reason."""
         aggregate, context, clock = self.aggregate, self.context, self._clock(record)
         envelope: CommandEnvelope | None = None
@@ -125,6 +138,8 @@ class _Batch:
         verdict.version = after.version
         verdict.events = len(events)
         self.done.events += events
+        for value, _, _ in events:
+            self.event_bytes += len(value)
         self.states[subject] = after
 
     def _refuse(self, record: Record, verdict: Verdict, refused: Refused) -> None:

@@ -1,9 +1,12 @@
 """Failures of a write: which of them the batch itself caused, as errors of ours."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
+
+_P = TypeVar("_P")
 
 #: The record itself is at fault: trying the same batch again would end the same way.
 _REFUSED = {
@@ -63,4 +66,13 @@ def unwrapped() -> Iterator[None]:
     except SystemError as error:
         if isinstance(error.__cause__, KafkaException):
             raise error.__cause__ from None
+        raise
+
+
+def aborting(pieces: Iterable[_P], abort: Callable[[], None]) -> Iterator[_P]:
+    """Call `abort` if an error comes out of `pieces`: else readers wait for the transaction until its time is up."""
+    try:
+        yield from pieces
+    except Exception:
+        abort()
         raise

@@ -1,7 +1,8 @@
 """Step 5 of the owner protocol: poll, decide, commit to Kafka, then apply to the shard."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from msgspec.structs import replace
@@ -9,7 +10,8 @@ from msgspec.structs import replace
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions
-from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.decide import Batch
+from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, is_denied
@@ -39,9 +41,13 @@ class Loop:
         self.at = at  # the offset of the next command
         self.refused = refused  # offsets that get a failed outcome unread
         self.next_batch_at = 0.0  # monotonic
+        self.left: list[Record] = []  # polled, but not in the batch that was cut
+        self.log_end = at  # where the consumer has met the log's end
+        self.stopping: Callable[[], bool] = lambda: False
 
     def run(self, stopping: Callable[[], bool]) -> None:
         """Decide until the target is reached or `stopping()` says so."""
+        self.stopping = stopping
         session, cache, timing = self.session, self.cache, self.session.timing
         topic, targets = session.log.topics.commands, session.plan.targets
         # Without it this client, which has talked to the group only, finds the partition's leader a second later.
@@ -52,8 +58,8 @@ class Loop:
         while not stopping() and (target is None or self.at < target):
             records = self.poll()
             if records:
-                self.decide_and_commit(records)
-                if cache.pending >= timing.apply_every or len(records) < session.batch_limit // 10:
+                decided = self.decide_and_commit(records)
+                if cache.pending >= timing.apply_every or decided < session.batch_limit // 10:
                     cache.flush()
                 checked = time.monotonic()
                 continue
@@ -68,6 +74,8 @@ class Loop:
     def poll(self) -> list[Record]:
         """A batch of commands, empty when none came in a moment; moves `at` past control records."""
         consumer, limit = self.session.consumer, self.session.batch_limit
+        if self.left:
+            return self.left[:limit]
         first = consumer.poll(0.2)
         if first is None:
             return []
@@ -83,38 +91,56 @@ class Loop:
             if error is None:
                 continue
             if error.code() == KafkaError._PARTITION_EOF:
-                self.at = max(self.at, int(message.offset() or 0))
+                self.log_end = int(message.offset() or 0)
             elif is_denied(error):
                 raise KafkaException(error)  # the supervisor finds out which ACL it was
             else:  # also where the records are gone: step 3 of the next owner says what was lost
                 raise self.session.log.failure("commands", error)
-        return records_of([message for message in messages if message.error() is None])
+        records = records_of([message for message in messages if message.error() is None])
+        if not records:
+            self.at = max(self.at, self.log_end)
+        return records
 
-    def decide_and_commit(self, records: list[Record]) -> None:
-        """Decide a batch and commit what it comes to; raises `BatchTooLarge` if its own records prevent that."""
+    def decide_and_commit(self, records: list[Record]) -> int:
+        """Decide a batch and commit what it comes to: as many of the records as one transaction should have.
+
+        Returns how many; raises `BatchTooLarge` if the batch's own records prevent the commit.
+        """
         session, timing = self.session, self.session.timing
         failpoints.reached("decide.before")
         began = _now()
-        with self.cache.reading():
-            decisions = decide_batch(self.aggregate, records, self._context())
-        end = records[-1].offset + 1
-        failpoints.reached("decide.after")
-        counts = session.counts.add(decisions.counts, began, _now())
-        self._commit(decisions, records, end, replace(session.mine, counts=counts).metadata())
+        batch = Batch(self.aggregate, self._context())
+        decided = self._commit(batch, records, began)
+        end = records[decided - 1].offset + 1
         session.batch_limit = min(session.batch_limit * 2, timing.batch_limit)
         session.useful = True
-        session.counts = counts
         session.offset = end
-        self.at = max(self.at, end)
-        waits = 1 < len(records) < timing.backlog
+        self.left = (self.left or records)[decided:]
+        self.at = end if self.left else max(end, self.log_end)
+        waits = 1 < len(records) < timing.backlog and not self.left
         self.next_batch_at = time.monotonic() + (timing.batch_spacing if waits else 0.0)
+        return decided
 
-    def _commit(self, decisions: Decisions, records: list[Record], end: int, metadata: str) -> None:
-        session = self.session
+    def _commit(self, batch: Batch, records: list[Record], began: int) -> int:
+        session, decisions = self.session, batch.done
+        counts, decided = session.counts, 0
+
+        def pieces() -> Generator[Decisions, None, None]:
+            nonlocal decided
+            with self.cache.reading():
+                for piece in self._pieces(batch, records):
+                    yield piece
+                    decided += len(piece.outcomes)
+            failpoints.reached("decide.after")
+
+        def position() -> tuple[int, str]:
+            nonlocal counts
+            counts = counts.add(decisions.counts, began, _now())
+            return records[decided - 1].offset + 1, replace(session.mine, counts=counts).metadata()
+
         try:
-            written = session.writer.commit(
-                decisions.events, decisions.outcomes, decisions.dead_letters, session.consumer, end, metadata
-            )
+            with closing(pieces()) as deciding:  # so that the view ends, too, if producing fails
+                written = session.writer.commit(deciding, session.consumer, position)
         except TopicMadeAgainError as error:
             name, number = session.partition
             raise ContradictionError(
@@ -124,9 +150,23 @@ class Loop:
             ) from error
         except BatchRefusedError as error:
             late, untimely = isinstance(error, BatchLateError), isinstance(error, BatchTimeError)
-            undecidable = decisions.counts["failed"] == len(records) and not untimely
-            raise BatchTooLarge(records[0].offset, len(records), str(error), late, undecidable) from error
-        self.cache.stage(decisions, end, written.events, written.outcomes)
+            size = sum(decisions.counts[status] for status in STATUSES)
+            undecidable = decisions.counts["failed"] == size and not untimely
+            raise BatchTooLarge(records[0].offset, size, str(error), late, undecidable) from error
+        session.counts = counts
+        self.cache.stage(decisions, records[decided - 1].offset + 1, written.events, written.outcomes)
+        return decided
+
+    def _pieces(self, batch: Batch, records: list[Record]) -> Iterator[Decisions]:
+        """Decide piece by piece, the first ones small, until the batch has taken enough time or memory."""
+        timing, size, start = self.session.timing, 1, 0
+        until = time.monotonic() + timing.deciding
+        while start < len(records):
+            yield batch.decide_piece(records[start : start + size], timing.batch_bytes)
+            start += size
+            if time.monotonic() > until or batch.event_bytes > timing.batch_bytes or self.stopping():
+                return
+            size = min(4 * size, timing.piece)
 
     def _context(self) -> BatchContext:
         session, cache = self.session, self.cache

@@ -31,6 +31,12 @@ class Timing:
     # The most commands in one transaction.
     batch_limit: int = 5_000
 
+    # Commands that are decided and produced at a time inside it. A batch ends early after a piece if deciding has taken
+    # this long, or if the events have so many bytes: the transaction is open meanwhile, and events are in memory.
+    piece: int = 250
+    deciding: float = 0.3
+    batch_bytes: int = 16 * 1024 * 1024
+
     # Decisions that may wait to be applied to the shard.
     apply_every: int = APPLY_EVERY
 

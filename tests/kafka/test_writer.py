@@ -6,6 +6,7 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.kafka.clients import consumer
@@ -34,7 +35,8 @@ class Partition:
 
     def write(self, writer: FencedWriter, text: str, letters: list[DeadLetter] | None = None) -> Written:
         value = text.encode()
-        return writer.commit([(value, b"k", 7)] * 2, [(value, b"k", 7)], letters or [], self.group, 1, text)
+        piece = Decisions(0, [(value, b"k", 7)] * 2, [(value, b"k", 7)], letters or [])
+        return writer.commit([piece], self.group, lambda: (1, text))
 
     def values(self, topic: str) -> list[bytes | None]:
         start, end = bounds(self.connection, topic, [0], "read_uncommitted")[0]
@@ -73,7 +75,7 @@ def test_batch_and_position_commit_together(partition: Partition) -> None:
 def test_commit_reports_each_logs_end(partition: Partition) -> None:
     writer = partition.writer()
     partition.write(writer, "one")
-    written = writer.commit([], [(b"two", b"k", 7)], [], partition.group, 2, "two")
+    written = writer.commit([Decisions(0, [], [(b"two", b"k", 7)])], partition.group, lambda: (2, "two"))
     assert written.outcomes == 3  # behind a marker
     assert written.events in (None, 2)  # a report may come late: they are lower bounds
 
@@ -107,6 +109,26 @@ def test_slow_producing_blames_the_batch(partition: Partition) -> None:
     letters = [letter(bytes(60 * 1024 * 1024))] * 6  # more than the queue holds
     with pytest.raises(BatchRefusedError):
         partition.write(writer, "one", letters)
+
+
+def test_pieces_commit_together(partition: Partition) -> None:
+    pieces = [Decisions(0, [], [(b"%d" % number, b"k", 7)]) for number in range(3)]
+    partition.writer().commit(pieces, partition.group, lambda: (3, "three"))
+    assert partition.values(partition.topics.outcomes) == [b"0", b"1", b"2"]
+
+
+@pytest.mark.pins("all-or-none")
+def test_error_between_pieces_aborts(partition: Partition) -> None:
+    """At once: a reader does not wait for the transaction's time to be up."""
+
+    def pieces() -> Iterator[Decisions]:
+        yield Decisions(0, [], [(b"lost", b"k", 7)])
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        partition.writer().commit(pieces(), partition.group, lambda: (1, "one"))
+    partition.write(partition.writer(), "two")
+    assert partition.values(partition.topics.outcomes) == [b"two"]
 
 
 @pytest.mark.pins("no-lost-update")

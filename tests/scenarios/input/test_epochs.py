@@ -5,6 +5,7 @@ import signal
 import pytest
 from confluent_kafka import KafkaException
 
+from cqrs_cli.core.context import Decisions
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -41,7 +42,7 @@ def test_fences_survive_an_epoch_rollover(
     assert (last.epoch, first.epoch) == (32_766, 0)
     group = consumer(counters.connection, group=counters.topics.group)
     with pytest.raises(KafkaException):
-        old.commit([(b"late", b"k", 7)], [], [], group, 99, "late")
+        old.commit([Decisions(0, [(b"late", b"k", 7)])], group, lambda: (99, "late"))
     group.close()
     owner.signal(signal.SIGCONT)
     counters.send(*increments(5, first=5))
