@@ -8,7 +8,7 @@ from typing import Any
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord
-from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
@@ -120,7 +120,8 @@ class Partition:
         self.outcomes: list[OutputRecord] = []
         self.dead_letters: list[Any] = []
 
-    def feed(self, *records: Record) -> Decisions:
+    def batch(self) -> Batch:
+        """The next batch, to be decided piece by piece."""
         context = BatchContext(
             3,
             self.states.get,
@@ -131,7 +132,10 @@ class Partition:
             topic="tally.commands",
             **self.context,
         )
-        done = decide_batch(AGGREGATE, records, context)
+        return Batch(AGGREGATE, context)
+
+    def feed(self, *records: Record) -> Decisions:
+        done = self.batch().decide_piece(records)
         self.states |= done.states
         self.remembered |= done.remembered
         self.clock = done.clock

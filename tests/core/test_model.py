@@ -2,12 +2,14 @@
 
 import json
 from itertools import pairwise
+from math import inf
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
 from tests.core.tally import WINDOW, Partition, record
 
@@ -102,3 +104,23 @@ def test_events_are_numbered_without_gap(stream: list[Any]) -> None:
     for subject in "ab":
         events = [e for e in map(json.loads, (v for v, _, _ in partition.events)) if e["subject"] == subject]
         assert [e["aggregateversion"] for e in events] == list(range(1, len(events) + 1))
+
+
+@pytest.mark.pins("no-lost-update")
+@given(streams, st.integers(1, 5), st.none() | st.integers(0, 2000))
+def test_pieces_make_no_difference(stream: list[Any], size: int, most_bytes: int | None) -> None:
+    """Of the same batch; one that ends early has decided its first records as the whole has."""
+    whole, batch = Partition(), Partition().batch()
+    records = records_of(stream)
+    whole.feed(*records)
+    events, outcomes = [], []
+    for start in range(0, len(records), size):
+        done = batch.decide_piece(records[start : start + size], inf if most_bytes is None else most_bytes)
+        events += done.events
+        outcomes += done.outcomes
+        if most_bytes is not None and batch.event_bytes > most_bytes:
+            break
+    assert (events, outcomes) == (whole.events[: len(events)], whole.outcomes[: len(outcomes)])
+    assert sum(batch.done.counts[status] for status in STATUSES) == len(outcomes)
+    if most_bytes is None:
+        assert (events, outcomes, batch.done.states) == (whole.events, whole.outcomes, whole.states)

@@ -35,9 +35,9 @@ def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     seen: list[int] = []
     original = Loop.decide_and_commit
 
-    def noted(loop: Loop, records: list[Any]) -> None:
+    def noted(loop: Loop, records: list[Any]) -> int:
         seen.append(len(records))
-        original(loop, records)
+        return original(loop, records)
 
     monkeypatch.setattr(Loop, "decide_and_commit", noted)
     return seen
@@ -56,6 +56,14 @@ def test_overfull_batch_is_halved_until_fitting(
     quietly(single_bank.plan(timing=replace(IMPATIENT, produce_timeout=-1.0)))
     assert min(sizes) < 600 < max(sizes)
     assert len(sizes) < 100
+    single_bank.check()
+
+
+@pytest.mark.parametrize("bound", [{"deciding": 0.0}, {"batch_bytes": 1}, {"piece": 3}], ids=str)
+def test_cut_batches_decide_everything(single_bank: TopicHarness, bound: dict[str, Any]) -> None:
+    """A batch ends early when it has taken its time or its memory; the rest is decided in the next ones."""
+    single_bank.send(*mixture(50))
+    quietly(single_bank.plan(timing=replace(IMPATIENT, **bound)))
     single_bank.check()
 
 
