@@ -2,6 +2,8 @@
 
 import re
 
+from javaproperties import InvalidUEscapeError, KeyValue, parse
+
 MASK = "********"
 
 _SECRET = re.compile(
@@ -22,10 +24,7 @@ _OPEN = re.compile(
     r"|max|message|metadata|partition|queue|queued|queuing|receive|reconnect|request|retry|security|send|session"
     r"|socket|statistics|sticky|topic|transaction)\.[a-z.]+|acks|debug|retries"
 )
-_ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
-_ESCAPED = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _LINE_END = re.compile(r"\r\n|\r|\n")  # Java's; str.splitlines knows more, which may stand in a password
-_ENTRY = re.compile(r"(?P<name>(?:[^\\:=\s]|\\.)+)\s*[:=]?\s*(?P<value>.*)", re.DOTALL)
 
 
 def is_secret(name: str) -> bool:
@@ -50,49 +49,40 @@ def masked(properties: dict[str, str]) -> dict[str, str]:
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The entries of a Java properties file; raises `ValueError` with the line number for one without a value.
+    """The entries of a Java properties file; raises `ValueError`, which names the line and quotes nothing of it.
 
-    Comments begin with `#` or `!`; `=`, `:` or blanks separate; a backslash continues a line or escapes.
+    An entry without a separator is refused, though Java takes it for a name with an empty value: it may be a piece of a
+    secret.
     """
     entries: dict[str, str] = {}
-    for number, line in _logical_lines(text):
-        entry = _ENTRY.fullmatch(line)
-        if entry is None or len(entry["name"]) == len(line):
-            raise ValueError(f"line {number} is not key=value")
+    number = 1
+    elements = parse(text)
+    while True:
         try:
-            entries[_unescape(entry["name"])] = _unescape(entry["value"])
-        except ValueError as error:
-            raise ValueError(f"line {number} holds {error}") from None
-    return entries
+            element = next(elements, None)
+        except InvalidUEscapeError:
+            raise ValueError(f"line {number} holds \\u without four hexadecimal digits") from None
+        if element is None:
+            return entries
+        if isinstance(element, KeyValue):
+            if not _has_separator(element):
+                raise ValueError(f"line {number} is not key=value")
+            if _is_halved(element.key + element.value):
+                raise ValueError(f"line {number} holds half a surrogate pair")
+            entries[element.key] = element.value
+        number += len(_LINE_END.findall(element.source))
 
 
-def _logical_lines(text: str) -> list[tuple[int, str]]:
-    """Lines with their continuations joined, without comments and blank ones, numbered by where they begin."""
-    lines: list[tuple[int, str]] = []
-    continued = False
-    for number, raw in enumerate(_LINE_END.split(text), 1):
-        line = raw.lstrip()
-        if continued:
-            start, before = lines.pop()
-            lines.append((start, before + line))
-        elif line and line[0] not in "#!":
-            lines.append((number, line))
-        else:
-            continue
-        start, joined = lines[-1]
-        continued = (len(joined) - len(joined.rstrip("\\"))) % 2 == 1
-        if continued:
-            lines[-1] = (start, joined[:-1])
-    return lines
+def _has_separator(entry: KeyValue) -> bool:
+    """True if more text at the end of the entry would not belong to its name."""
+    (longer,) = parse(entry.source_stripped + "x")
+    return isinstance(longer, KeyValue) and longer.key == entry.key
 
 
-def _unescape(text: str) -> str:
-    def character(match: re.Match[str]) -> str:
-        code = match[1]
-        return chr(int(code[1:], 16)) if len(code) == 5 else _ESCAPED.get(code, code)
-
+def _is_halved(text: str) -> bool:
+    """True if the text holds half a surrogate pair, which no encoding can write."""
     try:
-        # Java's escapes are UTF-16: two of them may make one character, and half a one is none.
-        return _ESCAPE.sub(character, text).encode("utf-16", "surrogatepass").decode("utf-16")
-    except UnicodeDecodeError:
-        raise ValueError("half a surrogate pair") from None
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
