@@ -81,6 +81,7 @@ def test_a_recreated_topic_has_another_id(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan())
     before = check_topics(admin, topics).ids["commands"]
     admin._client.delete_topics([topics.commands])
+    eventually(lambda: topics.commands not in admin.describe([topics.commands]))
     ensure_topics(admin, topics, TopicPlan())
     assert check_topics(admin, topics).ids["commands"] != before
 
