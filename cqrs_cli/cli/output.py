@@ -4,6 +4,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -27,6 +28,7 @@ class Printer:
     def __init__(self, output: Literal["text", "json"] = "text", quiet: bool = False) -> None:
         self.output = output
         self.quiet = quiet
+        self.timestamped = False  # notes begin with the time: for what runs for days, with stderr in a file
 
     def result(self, document: "Document", text: "Text") -> None:
         """The result of a one-shot command: the document as JSON, or the text (a string as it is).
@@ -60,7 +62,8 @@ class Printer:
     def note(self, text: str) -> None:
         """A line on stderr: worth knowing, but not data."""
         if not self.quiet:
-            print(text, file=sys.stderr, flush=True)
+            when = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} " if self.timestamped else ""
+            print(f"{when}{text}", file=sys.stderr, flush=True)
 
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:

@@ -1,5 +1,6 @@
 """`cqrs run`: own the topics' partitions and decide."""
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -67,6 +68,7 @@ def run(
     from cqrs_cli.jobs.run.driver import run_owners
     from cqrs_cli.jobs.run.prepare import prepare
 
+    cli.timestamped = not sys.stderr.isatty()
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
     spark = spark_properties(conf or ())

@@ -1,7 +1,6 @@
 """Shows a run while it goes, as one live line on a terminal and a plain line now and then elsewhere; sums it up."""
 
 import sys
-import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from cqrs_cli.cli.output import counted
 if TYPE_CHECKING:
     from cqrs_cli.jobs.run.progress import Snapshot
 
-#: Seconds between two lines off a terminal; a line is written only when something was decided.
+#: Seconds between two lines off a terminal; a line is written only if it differs from the one before.
 PLAIN_EVERY = 10.0
 
 
@@ -24,7 +23,8 @@ class Display:
         self._stack = ExitStack()
         self._port = metrics_port
         self.last: Snapshot | None = None  # what was shown last
-        self._shown = 0.0
+        self._shown_at = float("-inf")
+        self._shown = (0, 0)  # commands decided and lag, as the last plain line said
         self._rate = 0.0
 
     def __enter__(self) -> "Display":
@@ -64,7 +64,7 @@ class Display:
             self._live(progress_line(snapshot, self._rate))
         elif self._is_due(snapshot):
             self._cli.note(progress_line(snapshot, self._rate))
-            self._shown = time.monotonic()
+            self._shown_at, self._shown = snapshot.at, _facts(snapshot)
         self.last = snapshot
 
     def _speed(self, now: "Snapshot") -> float:
@@ -75,9 +75,13 @@ class Display:
         return speed if self._rate == 0.0 else 0.6 * self._rate + 0.4 * max(0.0, speed)
 
     def _is_due(self, now: "Snapshot") -> bool:
-        decided = now.total("commands")
-        moved = self.last is None or decided != self.last.total("commands")
-        return decided > 0 and moved and time.monotonic() - self._shown >= PLAIN_EVERY
+        """True if the last line is old and not true any more; nothing is said before the first decision."""
+        changed = now.total("commands") > 0 and _facts(now) != self._shown
+        return changed and now.at - self._shown_at >= PLAIN_EVERY
+
+
+def _facts(snapshot: "Snapshot") -> tuple[int, int]:
+    return snapshot.total("commands"), snapshot.lag
 
 
 def progress_line(snapshot: "Snapshot", rate: float) -> str:
