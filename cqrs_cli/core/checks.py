@@ -78,13 +78,13 @@ def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
     return decode
 
 
-def read_data(decode: Callable[[bytes], Command], envelope: CommandEnvelope, may_nest: bool) -> Command:
+def read_data(aggregate: Aggregate, decode: Callable[[bytes], Command], envelope: CommandEnvelope) -> Command:
     """Check 7: the command, as its class."""
     data = bytes(envelope.data)
     try:
         if not data.isascii():
             data.decode()
-        if may_nest:
+        if aggregate.may_nest:
             check_nesting(data)
         return decode(data)
     except RecursionError:
@@ -94,7 +94,7 @@ def read_data(decode: Callable[[bytes], Command], envelope: CommandEnvelope, may
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # of the command's own `__post_init__`
-        raise Refused(Reason.HANDLER_ERROR, raised(error)) from error
+        raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
 
 
 def read_expected(text: str | None) -> Expected | None:

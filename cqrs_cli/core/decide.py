@@ -97,7 +97,7 @@ class Batch:
                 verdict.status, verdict.original = "duplicate", original
                 return self._put_outcome(record, envelope, verdict)
             decode = decoder_of(aggregate, envelope.type)  # 6
-            command = read_data(decode, envelope, aggregate.may_nest)  # 7
+            command = read_data(aggregate, decode, envelope)  # 7
             wanted = read_expected(expected)  # 8
             check_expiry(envelope.expirytime, record.timestamp, context.now)  # 9
             check_version(wanted, verdict.version)  # 10

@@ -50,9 +50,9 @@ def handle(
     except KeyboardInterrupt:
         raise
     except Rejected as rejected:
-        raise _business_rule(rejected) from None
+        raise _business_rule(rejected, aggregate.package) from None
     except BaseException as error:  # the aggregate's own code: anything may come
-        raise Refused(Reason.HANDLER_ERROR, raised(error)) from error
+        raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
     if not decided:
         return [], None
     if len(decided) > MAX_EVENTS:
@@ -69,7 +69,7 @@ def handle(
     except (Refused, KeyboardInterrupt):
         raise
     except BaseException as error:  # a `Rejected` too: `evolve` may not refuse
-        raise Refused(Reason.HANDLER_ERROR, raised(error)) from error
+        raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
     events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
     return events, Folded(version + len(datas), state, record.offset, len(datas) - 1, time)
 
@@ -80,12 +80,12 @@ def _circumstances(record: Record, envelope: CommandEnvelope, version: int) -> C
     return Context(envelope.subject, version, utc(record.timestamp), envelope.id, correlation)
 
 
-def _business_rule(rejected: Rejected) -> Refused:
+def _business_rule(rejected: Rejected, package: str) -> Refused:
     """The rejection in words that can be written, whatever it was raised with."""
     try:
         return Refused(Reason.BUSINESS_RULE, str(rejected.message), code=cut(str(rejected.code)))
     except Exception as error:
-        return Refused(Reason.HANDLER_ERROR, raised(error))
+        return Refused(Reason.HANDLER_ERROR, raised(error, package))
 
 
 def _write(

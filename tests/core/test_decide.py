@@ -1,7 +1,11 @@
 """Deciding a batch: outcomes, dead letters and what is remembered."""
 
 import json
+from pathlib import Path
 
+import pytest
+
+from tests.core import tally
 from tests.core.tally import WINDOW, Partition, command, record
 
 
@@ -73,3 +77,27 @@ def test_event_and_outcome_are_as_documented() -> None:
     }
     assert partition.last()["id"] == "3/18274"
     assert partition.last()["type"] == "tally.Add.accepted"
+
+
+def line(code: str) -> int:
+    """The one line of the aggregate's file that is this code."""
+    lines = [one.strip() for one in Path(tally.__file__).read_text().splitlines()]
+    assert lines.count(code) == 1
+    return lines.index(code) + 1
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "words"),
+    [
+        ("raise", 'raise RuntimeError("boom")', "RuntimeError: boom"),
+        ("mute", "raise Mute", "Mute"),
+        ("fold", 'raise cqrs.Rejected("too late to refuse")', "Rejected: too late to refuse"),
+        ("undone", "raise LookupError(self.how)", "LookupError: undone"),
+    ],
+)
+def test_handler_error_names_its_line(how: str, code: str, words: str) -> None:
+    partition = Partition()
+    verdict = partition.verdict(record(0, command("Crash", {"how": how})))
+    assert verdict["message"] == f"tally.py:{line(code)}: {words}"
+    (letter,) = partition.dead_letters
+    assert dict(letter.headers)["cqrs.message"] == verdict["message"].encode()

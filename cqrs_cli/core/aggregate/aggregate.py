@@ -33,6 +33,7 @@ class Aggregate:
     may_hold_floats: bool
     may_nest: bool
     decide_with_context: bool  # its third parameter
+    package: str  # where its code is, for the place of an error; its module where it is in no package
     ce_source: str  # the CloudEvents source of its events and outcomes
 
     @classmethod
@@ -58,6 +59,7 @@ class Aggregate:
             event_types={e: t for t, e in events.items()},
             may_hold_floats=schema.may_hold_floats([*types.events, types.state]),
             may_nest=schema.may_nest([*types.commands, *types.events, types.state]),
+            package=decider.decide.__module__.rpartition(".")[0] or decider.decide.__module__,
             decide_with_context=types.decide_with_context,
             ce_source=f"/cqrs/{name}",
         )
