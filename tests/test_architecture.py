@@ -211,7 +211,17 @@ def test_no_file_is_called_after_nothing_in_particular() -> None:
     [
         (
             "cqrs_cli",
-            ["Command", "Context", "Decider", "Event", "Rejected", "State", "__version__", "replace"],
+            [
+                "Command",
+                "Context",
+                "Decider",
+                "Event",
+                "Rejected",
+                "State",
+                "__version__",
+                "field",
+                "replace",
+            ],
         ),
         ("cqrs_cli.testing", ["BrokenLaw", "Outcome", "Spec", "check_laws", "laws", "spec"]),
     ],

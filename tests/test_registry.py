@@ -100,6 +100,11 @@ def test_a_folder_without_aggregates_is_answered_with_how_to_make_some(tmp_path:
     ("source", "complaint"),
     [
         ("x = 1\ndef f(:\n", "aggregates/door.py:2: SyntaxError: invalid syntax"),
+        (
+            "import cqrs_cli as cqrs\nclass Door(cqrs.State):\n    keys: list[int] = [1]\n",
+            "aggregates/door.py:2: TypeError: Using a non-empty mutable collection ([1]) as a default value is"
+            " unsafe. Write `cqrs.field(default_factory=…)`, so that each",
+        ),
         ("x = 1\n1/0\n", "aggregates/door.py:2: ZeroDivisionError: division by zero"),
         (
             "import no_such_module\n",

@@ -3,6 +3,9 @@
 from pathlib import Path
 from types import TracebackType
 
+_UNSAFE = "Instead configure a `default_factory` for this field."
+_FACTORY = "Write `cqrs.field(default_factory=…)`, so that each message or state gets its own."
+
 
 class InvalidAggregate(TypeError):
     """A decider cannot be put on the wire as it is written; `where` is the function or class to correct."""
@@ -39,4 +42,5 @@ def _words(error: BaseException) -> str:
         said = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
         return name
+    said = said.replace(_UNSAFE, _FACTORY)
     return f"{name}: {said}" if said else name
