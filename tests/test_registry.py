@@ -123,7 +123,7 @@ def test_a_folder_without_aggregates_is_answered_with_how_to_make_some(tmp_path:
         ),
         (
             DOOR.replace(": bool = False", ": bool"),
-            "aggregates/door.py:15: TypeError: Missing required argument",
+            "aggregates/door.py:15: TypeError: the field 'open' has no default and was not given",
         ),
     ],
 )

@@ -1,8 +1,10 @@
 """Errors in the code of an aggregate."""
 
+import re
 from pathlib import Path
 from types import TracebackType
 
+_MISSING = re.compile(r"^Missing required argument ('\w+')$")
 _UNSAFE = "Instead configure a `default_factory` for this field."
 _FACTORY = "Write `cqrs.field(default_factory=…)`, so that each message or state gets its own."
 
@@ -42,5 +44,5 @@ def _words(error: BaseException) -> str:
         said = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
         return name
-    said = said.replace(_UNSAFE, _FACTORY)
+    said = _MISSING.sub(r"the field \1 has no default and was not given", said.replace(_UNSAFE, _FACTORY))
     return f"{name}: {said}" if said else name
