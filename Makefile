@@ -72,7 +72,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PIP) --build-constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-# A virtual environment whose Python has gone is made anew.
+# A virtual environment whose Python is gone is made again.
 ifeq ($(wildcard $(BIN)/python),)
 .PHONY: $(READY)
 endif

@@ -2,7 +2,7 @@
 
     CqrsError                1   failed for a reason not below
     ├── UsageError           2   wrong usage; an aggregate, command or field that does not exist
-    ├── ConfigurationError   3   settings, topics or folders are not as they must be: mend them, then try again
+    ├── ConfigurationError   3   settings, topics or folders are wrong: correct them, then try again
     ├── UnavailableError     4   broker or Java not reachable: trying again may help
     ├── ContradictionError   5   data contradicts itself or would be lost: nothing was written; needs an operator
     ├── TakenOverError       6   another instance took over these topics: do not restart automatically
@@ -46,7 +46,7 @@ class UsageError(CqrsError):
 
 
 class ConfigurationError(CqrsError):
-    """A setting, topic or folder is wrong. Trying again helps once it is mended."""
+    """A setting, topic or folder is wrong. Trying again helps once it is corrected."""
 
     exit_code = 3
     code = "CONFIGURATION"

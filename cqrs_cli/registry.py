@@ -60,7 +60,9 @@ def load(name: str, package: str, root: Path) -> Aggregate:
         return Aggregate.of(name, decider)
     except TypeError as error:
         where = error.where if isinstance(error, InvalidAggregate) else decider.decide
-        raise ConfigurationError(f"{_place(where, module, root)}: {error}", "mend the aggregate") from error
+        raise ConfigurationError(
+            f"{_place(where, module, root)}: {error}", "correct the aggregate"
+        ) from error
 
 
 def source_archive(package: str, root: Path, target: Path) -> Path:
@@ -79,7 +81,7 @@ def source_archive(package: str, root: Path, target: Path) -> Path:
 
 
 def _package(package: str, root: Path) -> ModuleType | None:
-    """The package below `root`, and only there: one of the same name elsewhere on `sys.path` is none of ours."""
+    """The package below `root`, and only there: one of the same name elsewhere on `sys.path` does not count."""
     importlib.invalidate_caches()  # a file may be younger than the finder's look at its folder
     path, module = [str(root.resolve())], None
     for name in accumulate(package.split("."), "{}.{}".format):
@@ -116,7 +118,7 @@ def _executed(run: Callable[[], ModuleType], name: str, root: Path) -> ModuleTyp
     except BaseException as error:
         place = _raised_at(error, root) or name
         raise ConfigurationError(
-            f"{place}: {' '.join(raised(error).split())}", "mend the aggregate"
+            f"{place}: {' '.join(raised(error).split())}", "correct the aggregate"
         ) from error
 
 

@@ -26,8 +26,8 @@ Written by `python docs/generate_settings.py`; do not edit.
 
 A setting comes from the first of these that has it: its flag, its environment variable, `cqrs.toml`, `[tool.cqrs]` in
 `pyproject.toml`, its default. The files are those of the project's root, the nearest folder upwards that has one of
-them, else the current folder. In a file `dedup-window` is `dedup_window`; a name that is no setting is an error, so is
-a value that does not fit. An empty variable counts as none. Client properties are merged one by one, those of
+them, else the current folder. In a file `dedup-window` is `dedup_window`; a name that is not a setting is an error,
+and so is a value that does not fit. An empty variable counts as none. Client properties are merged one by one, those of
 `command_config` the lowest. Relative paths start from the file that has them, in flags and variables from the current
 folder. `cqrs doctor` shows each setting in force and where it came from.
 
@@ -37,7 +37,7 @@ number of partitions never.
 """
 
 ENDING = """\
-Two variables are no settings: `CQRS_CACHE_DIR` is where the embedded Kafka is kept, for all projects of a user, and
+Two variables are not settings: `CQRS_CACHE_DIR` is where the embedded Kafka is kept, for all projects of a user, and
 `CQRS_IVY_SETTINGS` names the Ivy settings of who downloads it through a mirror.
 """
 

@@ -123,7 +123,7 @@ def circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def imports(path: Path) -> set[str]:
-    """The modules of this package that a file imports; a package only if none of its modules is meant."""
+    """The modules of this package that a file imports; a package only if no module of it is meant."""
     known = set(imported(path)) & MODULES.keys()
     return {name for name in known if not any(other.startswith(f"{name}.") for other in known)}
 

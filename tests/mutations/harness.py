@@ -47,7 +47,7 @@ def broken(mutation: Mutation) -> str:
     """The file, broken. Fails where the code has changed, so that no mutation outlives what it breaks."""
     text = (ROOT / mutation.file).read_text(encoding="utf-8")
     for old, new in mutation.edits:
-        assert text.count(old) == 1, f"{mutation.file} has {text.count(old)} of {old!r}: mend the mutation"
+        assert text.count(old) == 1, f"{mutation.file} has {text.count(old)} of {old!r}: correct the mutation"
         text = text.replace(old, new)
     compile(text, mutation.file, "exec")
     return text

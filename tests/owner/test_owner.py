@@ -1,4 +1,4 @@
-"""The owner protocol on a real broker: whoever comes, goes or is lost, each command is decided once."""
+"""The owner protocol on a real broker: owners come, go and are lost, and each command is decided once."""
 
 from collections.abc import Callable
 from dataclasses import replace

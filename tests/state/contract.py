@@ -114,7 +114,9 @@ class StoreContract:
     @pytest.mark.parametrize(("first", "second"), [(1500, 1600), (1500, 2500), (1999, 2000)])
     def test_later_decision_answers_for_id(self, store: Store, first: int, second: int) -> None:
         write(store, clock=2500, remembered={("a", "1"): decision(first, offset=900)})
-        later = decision(second, offset=2, status="rejected")  # offsets begin anew with a topic made again
+        later = decision(
+            second, offset=2, status="rejected"
+        )  # offsets begin at 0 again with a topic made again
         write(store, remembered={("a", "1"): later})
         assert recall(store, "a", "1") == later
 

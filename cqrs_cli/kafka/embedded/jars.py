@@ -81,7 +81,7 @@ def _replace(folder: Path, wanted: Mapping[str, str], fetch: Fetch, report: "_Re
         wrong = wrong_jars(fresh, wanted)
         if wrong:
             what = f"{len(wrong)} of {len(wanted)} fetched jars of Kafka are not the right ones: {wrong[0]}"
-            raise UnavailableError(what, "try again, or mend the mirror that served them")
+            raise UnavailableError(what, "try again, or repair the mirror that served them")
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)
     finally:

@@ -9,7 +9,7 @@ from cqrs_cli.kafka.connection import probe
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[int]:
-    """Somebody on a loopback port who says this to whoever comes, whatever is asked."""
+    """A server on a loopback port that says this to every client, whatever is asked."""
 
     def serve() -> None:
         connection, _ = listener.accept()
