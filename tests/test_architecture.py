@@ -186,6 +186,17 @@ def test_functions_stay_small() -> None:
     assert long == {}
 
 
+def test_tests_have_short_names() -> None:
+    """At most seven words: the docstring may say more."""
+    names = {
+        node.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+    assert {name for name in names if name.count("_") > 7} == set()
+
+
 @pytest.mark.parametrize("module", PURE)
 def test_what_is_pure_loads_no_engine(module: str) -> None:
     program = f"import sys, {module}; print(*sys.modules)"
@@ -193,7 +204,7 @@ def test_what_is_pure_loads_no_engine(module: str) -> None:
     assert set(done.stdout.split()) & HEAVY == set()
 
 
-def test_an_aggregate_imports_only_the_vocabulary_and_the_standard_library() -> None:
+def test_aggregates_import_only_the_vocabulary() -> None:
     allowed = {"cqrs_cli", *sys.stdlib_module_names}
     for path in (ROOT / "aggregates").glob("*.py"):
         names = set(imported(path))
@@ -201,7 +212,7 @@ def test_an_aggregate_imports_only_the_vocabulary_and_the_standard_library() -> 
         assert not any(name.startswith("cqrs_cli.") for name in names), path
 
 
-def test_no_file_is_called_after_nothing_in_particular() -> None:
+def test_no_file_has_a_vague_name() -> None:
     vague = {"utils", "util", "common", "helpers", "helper", "base", "misc"}
     assert [path for path in PACKAGE.rglob("*") if path.stem in vague] == []
 

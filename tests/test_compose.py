@@ -15,7 +15,7 @@ COMPOSE = (ROOT / "compose/compose.yaml").read_text(encoding="utf-8")
 LINES = commands(TEXT.split("```console\n")[1].split("```")[0])
 
 
-def test_its_addresses_are_those_that_the_brokers_are_published_at() -> None:
+def test_addresses_are_the_published_ones() -> None:
     published = re.findall(r'ports: \["127\.0\.0\.1:\$\{KAFKA_PORT_\d:-(\d+)\}:', COMPOSE)
     servers = ",".join(f"127.0.0.1:{port}" for port in published)
     assert f"export CQRS_BOOTSTRAP_SERVER={servers}" in LINES

@@ -47,7 +47,7 @@ def test_a_name_in_a_document_exists(name: str) -> None:
 
 
 @pytest.mark.parametrize(("file", "test"), sorted(NAMED))
-def test_a_test_named_in_a_document_exists(file: str, test: str) -> None:
+def test_tests_named_in_documents_exist(file: str, test: str) -> None:
     assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8")
 
 
@@ -108,7 +108,7 @@ def test_step_numbers_its_checks_alike() -> None:
 @pytest.mark.parametrize(
     "name", sorted({*STATUSES, *(field for kind in MESSAGE_TYPES for field in kind.__struct_fields__)})
 )
-def test_every_status_and_field_of_a_message_is_named(name: str) -> None:
+def test_statuses_and_fields_are_documented(name: str) -> None:
     assert f"`{name}`" in MESSAGES
 
 

@@ -38,29 +38,29 @@ def passing(text: str, *points: str) -> int:
     return subprocess.run([sys.executable, "-c", program], env=environment).returncode
 
 
-def test_every_point_lies_in_the_code_and_every_one_there_has_a_meaning() -> None:
+def test_points_and_code_agree() -> None:
     code = "".join(path.read_text() for path in PACKAGE.rglob("*.py") if path.name != "failpoints.py")
     placed = re.findall(r"failpoints\.(?:reached|during)\(\s*\"([^\"]+)\"", code)
     assert set(placed) == set(failpoints.POINTS)
 
 
-def test_the_document_lists_every_point_with_its_meaning_in_order() -> None:
+def test_document_lists_every_point() -> None:
     rows = re.findall(r"^\| `([a-z.]+)` \| (.+?) \|$", DOCUMENT.read_text(), re.MULTILINE)
     assert rows == list(failpoints.POINTS.items())
 
 
-def test_unset_nothing_happens_and_no_worker_is_told() -> None:
+def test_unset_variable_changes_nothing() -> None:
     assert failpoints.environment() == {}
     for point in failpoints.POINTS:
         failpoints.reached(point)
 
 
-def test_only_the_named_point_counts_and_only_at_its_nth_time() -> None:
+def test_named_point_acts_once() -> None:
     assert passing("fence.after:2:kill", "fence.after", "claim.after") == 0
     assert passing("fence.after:2:kill", "fence.after", "claim.after", "fence.after") == -signal.SIGKILL
 
 
-def test_with_a_file_only_the_first_process_acts_and_says_which_it_is(tmp_path: Path) -> None:
+def test_first_process_acts_and_signs(tmp_path: Path) -> None:
     fault = f"fence.after:1:kill@{tmp_path / 'struck'}"
     assert passing(fault, "fence.after") == -signal.SIGKILL
     assert int((tmp_path / "struck").read_text()) > 0
@@ -68,9 +68,7 @@ def test_with_a_file_only_the_first_process_acts_and_says_which_it_is(tmp_path: 
     assert [path.name for path in tmp_path.iterdir()] == ["struck"]
 
 
-def test_what_was_done_is_made_visible_only_where_an_owner_acts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_flush_needs_an_armed_point(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen: list[str] = []
     (tmp_path / "gone").write_text("another process was here")
     arm(monkeypatch, f"produce.first:2:kill@{tmp_path / 'gone'}")
@@ -93,6 +91,6 @@ def test_what_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch, text: s
             read()
 
 
-def test_workers_are_told_what_the_driver_was(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_inherit_the_drivers_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(failpoints.VARIABLE, "commit.sent:5:kill")
     assert failpoints.environment() == {"CQRS_FAILPOINT": "commit.sent:5:kill"}

@@ -85,17 +85,17 @@ def test_its_kafka_is_the_tested_one() -> None:
     assert f"on {OLDEST.version}, too" in TEXT
 
 
-def test_the_table_has_every_command_in_the_order_of_the_help() -> None:
+def test_table_lists_every_command() -> None:
     assert [row.strip("`").split()[1] for row in rows("command")] == list(main.COMMANDS)
 
 
-def test_every_figure_has_a_benchmark_that_exists() -> None:
+def test_every_figure_has_a_benchmark() -> None:
     named = re.findall(r"`python -m benchmarks\.(\w+)", TEXT)
     assert named
     assert [name for name in named if not (ROOT / f"benchmarks/{name}.py").is_file()] == []
 
 
-def test_make_bench_runs_every_command_of_the_figures(tmp_path: Path) -> None:
+def test_make_bench_runs_every_figure(tmp_path: Path) -> None:
     (tmp_path / "python").write_text('#!/bin/sh\necho "$@"\n')
     (tmp_path / "python").chmod(0o755)
     make = ["make", "--old-file=java", "--silent", "bench", f"BIN={tmp_path}", "READY="]
@@ -110,7 +110,7 @@ def test_every_command_is_understood(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)
 
 
-def test_a_project_is_made_as_it_says(tmp_path: Path) -> None:
+def test_project_is_made_as_shown(tmp_path: Path) -> None:
     activate, new, enter = NEW
     assert activate == ". .venv/bin/activate"
     cqrs(new, tmp_path)
@@ -120,7 +120,7 @@ def test_a_project_is_made_as_it_says(tmp_path: Path) -> None:
 @pytest.mark.kafka
 @pytest.mark.spark
 @pytest.mark.slow
-def test_the_tour_of_that_project_can_be_walked(shop: Path, connection: "Connection", prefix: str) -> None:
+def test_project_tour_can_be_walked(shop: Path, connection: "Connection", prefix: str) -> None:
     environment = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
     for line in TOUR:
         cqrs(line, shop, **environment)

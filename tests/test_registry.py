@@ -45,26 +45,26 @@ def project(tmp_path: Path) -> Project:
     return write
 
 
-def test_the_name_of_a_module_is_the_name_of_its_aggregate(project: Project) -> None:
+def test_modules_name_their_aggregates(project: Project) -> None:
     root = project(door=DOOR)
     assert list(registry.load("door", "aggregates", root).commands) == ["door.Open"]
 
 
-def test_aggregates_are_listed_sorted_without_running_them(project: Project) -> None:
+def test_listing_runs_no_aggregate(project: Project) -> None:
     root = project(__init__="", _shared="", b="1/0", a="syntax error", __main__="")
     assert registry.names("aggregates", root) == ["a", "b"]
 
 
-def test_a_folder_without_init_is_a_package_too(project: Project) -> None:
+def test_folder_without_init_is_a_package(project: Project) -> None:
     root = project(door=DOOR, window="from aggregates.door import *")
     assert registry.load("window", "aggregates", root).name == "window"
 
 
-def test_our_own_modules_are_the_ones_that_are_imported() -> None:
+def test_our_own_modules_are_imported() -> None:
     assert registry.load("bank_account", "aggregates", ROOT).decider is bank_account.decider
 
 
-def test_the_package_of_another_project_is_not_taken_for_ours(project: Project) -> None:
+def test_another_projects_package_is_not_ours(project: Project) -> None:
     assert registry.names("aggregates", project("elsewhere")) == []
     root = project(door=DOOR)
     assert registry.load("door", "aggregates", root).name == "door"
@@ -78,20 +78,20 @@ def test_a_package_within_packages_is_found(project: Project) -> None:
     assert registry.load("door", "shop.domain", root).name == "door"
 
 
-def test_a_new_file_is_found_at_once(project: Project) -> None:
+def test_new_file_is_found_at_once(project: Project) -> None:
     root = project(door=DOOR)
     registry.names("aggregates", root)
     assert registry.names("aggregates", project(gate=DOOR)) == ["door", "gate"]
 
 
-def test_an_unknown_aggregate_is_answered_with_those_that_exist(project: Project) -> None:
+def test_unknown_aggregate_names_known_ones(project: Project) -> None:
     root = project(door=DOOR, gate=DOOR)
     with pytest.raises(UsageError) as failure:
         registry.load("doors", "aggregates", root)
     assert str(failure.value) == "no aggregate 'doors'; did you mean door? known: door, gate"
 
 
-def test_a_folder_without_aggregates_is_answered_with_how_to_make_some(tmp_path: Path) -> None:
+def test_empty_project_says_how_to_begin(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no package 'aggregates' .*cqrs new"):
         registry.load("door", "aggregates", tmp_path)
 
@@ -127,7 +127,7 @@ def test_a_folder_without_aggregates_is_answered_with_how_to_make_some(tmp_path:
         ),
     ],
 )
-def test_broken_code_is_one_line_naming_file_and_line(project: Project, source: str, complaint: str) -> None:
+def test_broken_code_names_its_line(project: Project, source: str, complaint: str) -> None:
     root = project(door=source)
     with pytest.raises(ConfigurationError) as failure:
         registry.load("door", "aggregates", root)
@@ -149,13 +149,13 @@ def test_a_broken_package_is_named_too(project: Project) -> None:
 
 
 @pytest.mark.parametrize("name", ["tür", "a b", "x" * 201])
-def test_names_that_topics_cannot_bear_are_refused(project: Project, name: str) -> None:
+def test_unfit_topic_names_are_refused(project: Project, name: str) -> None:
     root = project(**{name: DOOR})
     with pytest.raises(ConfigurationError, match="cannot be part of a topic's name"):
         registry.load(name, "aggregates", root)
 
 
-def test_an_archive_takes_the_place_of_the_folder(project: Project, tmp_path: Path) -> None:
+def test_archive_replaces_the_folder(project: Project, tmp_path: Path) -> None:
     root = project(door=DOOR, _shared="", notes="")
     (root / "aggregates" / "data.txt").write_text("not shipped")
     archive = registry.source_archive("aggregates", root, tmp_path / "code.zip")
@@ -165,13 +165,13 @@ def test_an_archive_takes_the_place_of_the_folder(project: Project, tmp_path: Pa
     assert here.code_digest
 
 
-def test_broken_code_in_an_archive_is_named_as_well(project: Project, tmp_path: Path) -> None:
+def test_broken_code_in_archive_is_named(project: Project, tmp_path: Path) -> None:
     archive = registry.source_archive("aggregates", project(door="x = 1\n1/0"), tmp_path / "code.zip")
     with pytest.raises(ConfigurationError, match=r"aggregates/door.py:2: ZeroDivisionError"):
         registry.load("door", "aggregates", archive)
 
 
-def test_the_same_sources_make_the_same_archive(project: Project, tmp_path: Path) -> None:
+def test_same_sources_make_same_archive(project: Project, tmp_path: Path) -> None:
     root = project("shop/domain", door=DOOR)
     one, two = (
         registry.source_archive("shop.domain", root, tmp_path / name) for name in ("one.zip", "two.zip")
@@ -180,7 +180,7 @@ def test_the_same_sources_make_the_same_archive(project: Project, tmp_path: Path
     assert registry.names("shop.domain", one) == ["door"]
 
 
-def test_a_worker_imports_from_an_archive_on_its_path(project: Project, tmp_path: Path) -> None:
+def test_worker_imports_from_an_archive(project: Project, tmp_path: Path) -> None:
     archive = registry.source_archive("shop.domain", project("shop/domain", door=DOOR), tmp_path / "code.zip")
     program = (
         f"import sys; sys.path.insert(1, {str(archive)!r}); import shop.domain.door as d; print(d.__file__)"

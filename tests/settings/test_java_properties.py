@@ -88,7 +88,7 @@ def test_open_values_are_shown(name: str) -> None:
     assert masked({name: "open"}) == {name: "open"}
 
 
-def test_secret_after_lost_line_end_is_masked() -> None:
+def test_secret_after_lost_newline_is_masked() -> None:
     entries = parse_properties(
         "ssl.truststore.certificates=-----END CERTIFICATE-----ssl.key.password=hunter2"
     )

@@ -192,6 +192,6 @@ def test_laws_let_time_and_versions_pass(timed_bag: MakeBag) -> None:
         laws(module.decider)
 
 
-def test_set_order_is_caught_with_a_context(timed_bag: MakeBag) -> None:
+def test_set_order_shows_with_context(timed_bag: MakeBag) -> None:
     with pytest.raises(BrokenLaw, match="depends on the order of a set"):
         check_laws(timed_bag(**SETS["in decide"]))

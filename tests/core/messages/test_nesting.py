@@ -64,7 +64,7 @@ def noted(levels: int, boxes: int = 0) -> tuple[Verdict, list[bytes]]:
 
 
 @pytest.mark.pins("bad-input")
-def test_events_are_read_deep_in_the_stack() -> None:
+def test_events_are_read_at_depth() -> None:
     verdict, (event,) = noted(MAX_NESTING - 1)
     assert verdict.status == "accepted"
 

@@ -43,7 +43,7 @@ def cache(tmp_path: Path) -> Path:
     return ensure(tmp_path / "kafka", Mirror())
 
 
-def test_all_jars_are_there_after_the_first_time(tmp_path: Path) -> None:
+def test_first_call_fetches_all_jars(tmp_path: Path) -> None:
     folder = ensure(tmp_path / "not" / "yet" / "kafka", Mirror())
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == CONTENT
 
@@ -73,7 +73,7 @@ def test_an_interrupted_download_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["kafka.lock"]
 
 
-def test_what_a_killed_download_left_is_not_taken(tmp_path: Path) -> None:
+def test_half_a_download_is_not_taken(tmp_path: Path) -> None:
     (tmp_path / "kafka.part").mkdir()
     (tmp_path / "kafka.part" / "stray.jar").write_bytes(b"half")
     folder = ensure(tmp_path / "kafka", Mirror())
@@ -81,14 +81,14 @@ def test_what_a_killed_download_left_is_not_taken(tmp_path: Path) -> None:
     assert not (tmp_path / "kafka.part").exists()
 
 
-def test_other_bytes_than_listed_are_refused_and_the_old_cache_stays(cache: Path) -> None:
+def test_other_bytes_are_refused(cache: Path) -> None:
     (cache / "c.jar").unlink()
     with pytest.raises(UnavailableError, match=r"1 of 3 .*: b\.jar"):
         ensure(cache, Mirror({**CONTENT, "b.jar": b"tampered"}))
     assert (cache / "a.jar").read_bytes() == CONTENT["a.jar"]
 
 
-def test_a_cache_that_cannot_be_written_is_a_matter_of_configuration(tmp_path: Path) -> None:
+def test_unwritable_cache_is_a_configuration_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match=r"cannot write the cache .*CQRS_CACHE_DIR"):
         ensure(tmp_path / "file" / "kafka", Mirror())
@@ -103,7 +103,7 @@ def _fetch_and_count(folder: Path, count: Path) -> None:
     ensure(folder, fetch)
 
 
-def test_commands_at_the_same_time_fetch_once(tmp_path: Path) -> None:
+def test_simultaneous_commands_fetch_once(tmp_path: Path) -> None:
     spawn = multiprocessing.get_context("spawn")
     arguments = (tmp_path / "kafka", tmp_path / "count")
     commands = [spawn.Process(target=_fetch_and_count, args=arguments) for _ in range(3)]
@@ -115,7 +115,7 @@ def test_commands_at_the_same_time_fetch_once(tmp_path: Path) -> None:
     assert (tmp_path / "count").read_text() == "asked\n"
 
 
-def test_without_a_terminal_the_progress_is_a_few_lines(tmp_path: Path) -> None:
+def test_progress_off_terminal_is_short(tmp_path: Path) -> None:
     notes: list[str] = []
     jars.ensure(Mirror(), notes.append, folder=tmp_path / "kafka", release=RELEASE)
     assert notes[0] == "fetching Apache Kafka 1.2.3, once: 3 jars, about 43 MB"
@@ -123,7 +123,7 @@ def test_without_a_terminal_the_progress_is_a_few_lines(tmp_path: Path) -> None:
     assert notes[-1] == "fetching Apache Kafka 1.2.3: 3 of 3 jars, 3 MB"
 
 
-def test_on_a_terminal_every_change_is_shown(tmp_path: Path) -> None:
+def test_terminal_shows_every_change(tmp_path: Path) -> None:
     shown: list[str] = []
     jars.ensure(Mirror(), lambda _: None, shown.append, tmp_path / "kafka", RELEASE)
     assert shown == [
@@ -150,7 +150,7 @@ def test_releases_name_broker_and_logging(release: Release) -> None:
         ({"HOME": "/home/ada"}, "/home/ada/.cache/cqrs/kafka-1.2.3"),
     ],
 )
-def test_the_cache_is_where_the_user_keeps_caches(
+def test_cache_is_the_users(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], folder: str
 ) -> None:
     for name in ("CQRS_CACHE_DIR", "XDG_CACHE_HOME"):
