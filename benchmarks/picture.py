@@ -60,13 +60,14 @@ def picture(documents: Sequence[dict[str, Any]]) -> str:
 
 
 def _bars(documents: Sequence[dict[str, Any]], panel: Panel) -> Iterator[tuple[str, float]]:
-    """What was measured, with its median; a single run counts as one."""
+    """Each thing that was measured, with its median; a single run is its own."""
+    found: dict[str, float] = {}
     for document in documents:
         if document["benchmark"] == panel.benchmark:
-            rows = [row for row in document["rows"] if panel.figure in row]
-            medians = [row for row in rows if ", median of " in row["what"]]
-            for row in medians or rows:
-                yield row["what"].partition(", median of ")[0], float(row[panel.figure])
+            for row in document["rows"]:  # the medians come last
+                if panel.figure in row:
+                    found[row["what"].partition(", median of ")[0]] = float(row[panel.figure])
+    yield from found.items()
 
 
 def _panel(panel: Panel, bars: list[tuple[str, float]], top: int) -> Iterator[str]:

@@ -1,0 +1,36 @@
+"""The figures as a picture: a bar for each thing measured, with its median."""
+
+from typing import Any
+from xml.etree import ElementTree
+
+from benchmarks.picture import picture
+from benchmarks.report import medians
+
+_SVG = "{http://www.w3.org/2000/svg}"
+
+
+def document(benchmark: str, figure: str, **values: list[float]) -> dict[str, Any]:
+    """What a benchmark prints: a row a run, and their medians."""
+    rows = [{"what": what, figure: value} for what, runs in values.items() for value in runs]
+    return {"benchmark": benchmark, "rows": [*rows, *medians(rows)]}
+
+
+def drawn(*documents: dict[str, Any]) -> list[str | None]:
+    """The texts of a picture, from top to bottom."""
+    return [text.text for text in ElementTree.fromstring(picture(documents)).iter(f"{_SVG}text")]
+
+
+def test_bars_show_medians() -> None:
+    texts = drawn(
+        document("replay", "events_per_s", ours=[100_000.0, 300_000.0, 200_000.0], theirs=[50_000.0])
+    )
+    assert texts[1:] == ["ours", "200,000 ", "theirs", "50,000 "]
+
+
+def test_panels_without_figures_are_missing() -> None:
+    texts = drawn(document("backlog", "commands_per_s", ours=[1.0]))
+    assert len(texts) == 3
+
+
+def test_texts_are_escaped() -> None:
+    assert "a < b & c" in drawn(document("replay", "events_per_s", **{"a < b & c": [1.0]}))
