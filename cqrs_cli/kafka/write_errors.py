@@ -1,7 +1,7 @@
 """Failures of a write: which of them the batch itself caused, as errors of ours."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from confluent_kafka import KafkaError, KafkaException
@@ -69,10 +69,11 @@ def unwrapped() -> Iterator[None]:
         raise
 
 
-def aborting(pieces: Iterable[_P], abort: Callable[[], None]) -> Iterator[_P]:
+def aborting(pieces: Iterable[_P], abort: Callable[[], object]) -> Iterator[_P]:
     """Call `abort` if an error comes out of `pieces`: else readers wait for the transaction until its time is up."""
     try:
         yield from pieces
     except Exception:
-        abort()
+        with suppress(KafkaException):
+            abort()
         raise

@@ -5,7 +5,6 @@ A record that could not be produced means no commit: librdkafka's `commit_transa
 
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -128,17 +127,21 @@ class FencedWriter:
     ) -> Written:
         """Write all pieces of a batch and the position, or nothing.
 
-        `pieces` are produced one by one as they come; then `position` gives the offset and the metadata. An error that
-        comes out of `pieces` aborts the transaction. Raises `BatchRefusedError` if the batch is at fault,
-        `TopicMadeAgainError`, and `KafkaException` for anything else. After a lost reply only the next `fence` shows if
-        the commit took place.
+        The transaction begins with the first piece; the pieces are produced as they come, and then `position` gives the
+        offset and the metadata. An error that comes out of `pieces` aborts it. Raises `BatchRefusedError` if the batch
+        is at fault, `TopicMadeAgainError`, and `KafkaException` for anything else. After a lost reply only the next
+        `fence` shows if the commit took place.
         """
-        self._producer.begin_transaction()
-        deadline = time.monotonic() + self._produce_timeout
-        self._unsent = 0
+        abort = partial(self._wait, self._producer.abort_transaction, self._timeout)
+        began = None
         try:
-            for piece in aborting(pieces, self._abort):
-                self._produce_piece(piece, deadline)
+            for piece in aborting(pieces, abort):
+                if began is None:
+                    self._producer.begin_transaction()
+                    self._unsent, began = 0, time.monotonic()
+                elif time.monotonic() - began > self._timeout / 2:
+                    raise BatchLateError("deciding took longer than half the transaction's time")
+                self._produce_piece(piece, began + self._produce_timeout)
             failpoints.reached("produce.after")
             self._finish(group, *position())
         except KafkaException as error:
@@ -146,10 +149,6 @@ class FencedWriter:
                 raise refused from error
             raise
         return Written(self._ends.get(self._topics.events), self._ends.get(self._topics.outcomes))
-
-    def _abort(self) -> None:
-        with suppress(KafkaException):
-            self._wait(self._producer.abort_transaction, self._timeout)
 
     def _finish(self, group: Consumer, offset: int, metadata: str) -> None:
         position = TopicPartition(self._topics.commands, self._partition, offset, metadata)

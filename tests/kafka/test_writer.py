@@ -1,6 +1,7 @@
 """All of a batch and its position, or nothing."""
 
 import os
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -15,7 +16,7 @@ from cqrs_cli.kafka.offsets import Committed, committed, committed_now
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, read
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
-from cqrs_cli.kafka.write_errors import BatchRefusedError, unwrapped
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, unwrapped
 from cqrs_cli.kafka.writer import FencedWriter, Written
 from tests.support.stretch import Stretch
 
@@ -115,6 +116,19 @@ def test_pieces_commit_together(partition: Partition) -> None:
     pieces = [Decisions(0, [], [(b"%d" % number, b"k", 7)]) for number in range(3)]
     partition.writer().commit(pieces, partition.group, lambda: (3, "three"))
     assert partition.values(partition.topics.outcomes) == [b"0", b"1", b"2"]
+
+
+def test_slow_deciding_blames_the_batch(partition: Partition) -> None:
+    """The first piece may take any time: the transaction begins with it."""
+    writer = partition.writer(timeout=2.0)
+
+    def pieces() -> Iterator[Decisions]:
+        yield Decisions(0, [], [(b"one", b"k", 7)])
+        threading.Event().wait(1.1)
+        yield Decisions(0, [], [(b"two", b"k", 7)])
+
+    with pytest.raises(BatchLateError):
+        writer.commit(pieces(), partition.group, lambda: (2, "two"))
 
 
 @pytest.mark.pins("all-or-none")
