@@ -65,7 +65,7 @@ def _ours(here: Arena, given: argparse.Namespace, prefix: str, warmth: str) -> d
 
 
 def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:
-    """Fill each shard with ids as deciding so many commands would have."""
+    """Fill each shard with the ids that deciding this many commands would leave."""
     settings = load_settings({"topic_prefix": prefix}, here.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
     plan = prepare(settings, here.connection, {"bank_account": aggregate})

@@ -1,4 +1,4 @@
-"""Memory: an owner's anonymous memory, at its greatest, with so many aggregates in its shards."""
+"""Memory: an owner's anonymous memory, at its greatest, with millions of aggregates in its shards."""
 
 import argparse
 import subprocess

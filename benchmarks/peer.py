@@ -23,7 +23,7 @@ _QUICK = ("producer.linger.ms=0", "producer.retry.backoff.ms=2", "producer.retry
 
 
 def name_of(dedup: str) -> str:
-    """What the tables call it."""
+    """Its name in the tables."""
     return "Kafka Streams with dedup" if dedup == "on" else "Kafka Streams"
 
 

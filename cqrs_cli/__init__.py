@@ -1,4 +1,4 @@
-"""What an aggregate imports; the README has one in ten lines. Loads no Spark, Kafka, LMDB or Typer."""
+"""The names that an aggregate imports; the README has one in ten lines. Loads no Spark, Kafka, LMDB or Typer."""
 
 from msgspec import field
 from msgspec.structs import replace

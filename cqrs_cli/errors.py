@@ -19,7 +19,7 @@ from typing import ClassVar
 class CqrsError(Exception):
     """Base of all: `message` says what happened, `hint` what to do about it. Both are one line.
 
-    `more` is what programs get beside them, as members of the JSON document.
+    `more` is what programs get with them, as members of the JSON document.
     """
 
     exit_code: ClassVar[int] = 1

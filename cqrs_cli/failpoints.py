@@ -76,19 +76,19 @@ _armed: _Armed | None = None
 
 
 def arm() -> None:
-    """What the environment says holds for the owners of this process; raises `ConfigurationError`."""
+    """Arm the owners of this process as the environment says; raises `ConfigurationError`."""
     global _armed
     _armed = _parse(os.environ.get(VARIABLE, ""))
 
 
 def environment() -> dict[str, str]:
-    """What a worker's environment needs for it: nothing when unset. Raises `ConfigurationError`."""
+    """The environment that a worker needs for it: empty when unset. Raises `ConfigurationError`."""
     text = os.environ.get(VARIABLE, "")
     return {VARIABLE: text} if _parse(text) else {}
 
 
 def armed(point: str) -> bool:
-    """Whether an owner of this process will act at this point."""
+    """True if an owner of this process will act at this point."""
     return _armed is not None and _armed.point == point
 
 
@@ -113,7 +113,7 @@ def during(point: str, call: Callable[[], object], begun: Callable[[], object]) 
 
 
 def _first(file: Path) -> bool:
-    """Whether this is the first process to act: it leaves its id, whole from the moment the file is there."""
+    """True if this is the first process to act: it leaves its id, whole from the moment the file is there."""
     draft = file.with_name(f"{file.name}.{os.getpid()}")
     draft.write_text(str(os.getpid()))
     try:

@@ -41,7 +41,7 @@ def reference() -> str:
 
 
 def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every command that is no group, with the words that call it."""
+    """Every command that is not a group, with the words that call it."""
     members = getattr(command, "commands", None)
     if members is None:
         yield path, command

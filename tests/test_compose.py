@@ -1,4 +1,4 @@
-"""What `compose/README.md` says is what `compose/` does."""
+"""`compose/` does as `compose/README.md` says."""
 
 import re
 import shlex

@@ -19,7 +19,7 @@ DOCUMENT = PACKAGE.parent / "docs" / "faults.md"
 
 @pytest.fixture(autouse=True)
 def disarmed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever a test arms."""
+    """Disarm the point that a test armed."""
     yield
     monkeypatch.delenv(failpoints.VARIABLE, raising=False)
     failpoints.arm()

@@ -10,7 +10,7 @@ _SVG = "{http://www.w3.org/2000/svg}"
 
 
 def document(benchmark: str, figure: str, **values: list[float]) -> dict[str, Any]:
-    """What a benchmark prints: a row a run, and their medians."""
+    """The output of a benchmark: a row for each run, and their medians."""
     rows = [{"what": what, figure: value} for what, runs in values.items() for value in runs]
     return {"benchmark": benchmark, "rows": [*rows, *medians(rows)]}
 

@@ -41,7 +41,7 @@ MAKE, NEW, TOUR, EXAMPLES = map(commands, blocks("console"))
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    """What `cqrs new shop` makes, with the README's aggregate in it."""
+    """The project that `cqrs new shop` makes, with the README's aggregate in it."""
     create(tmp_path / "shop")
     (tmp_path / "shop/aggregates/theatre.py").write_text(AGGREGATE)
     return tmp_path / "shop"
@@ -137,7 +137,7 @@ def bank(connection: "Connection", prefix: str) -> Topics:
 
 
 def decided(connection: "Connection", topics: Topics, account: str) -> str:
-    """What becomes of the commands on the account's partition, by the rules that the owner applies."""
+    """The outcomes of the commands on the account's partition, by the rules that the owner applies."""
     partition = partition_for("murmur2", account.encode(), 4) or 0
     aggregate: Aggregate = registry.load("bank_account", "aggregates", ROOT)
     opened = Folded(1, aggregate.decider.initial, 0, 0)

@@ -128,7 +128,7 @@ def send_one_and_wait(
 def _sending(
     producer: CommandProducer, commands: Iterable[Composed], send: Callable[[Composed], None]
 ) -> Iterator[int]:
-    """Send until the commands end, and wait until the log has them; yields how many, every so often."""
+    """Send until the commands end, and wait until the log has them; yields the number now and then."""
     try:
         for composed in commands:
             send(composed)

@@ -18,7 +18,7 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import utc
 
-#: What a record's headers, batch and field overhead take of the broker's limit, in bytes (Kafka's record format v2).
+#: Bytes of the broker's limit that a record's headers, batch and field overhead take (Kafka's record format v2).
 RECORD_OVERHEAD = 512
 
 
@@ -75,7 +75,7 @@ def handle(
 
 
 def _circumstances(record: Record, envelope: CommandEnvelope, version: int) -> Context:
-    """What `decide` may know besides: nothing that another owner, deciding the same record, would not know."""
+    """The context that `decide` may ask for: nothing that another owner, deciding the same record, would not know."""
     correlation = envelope.correlationid or envelope.id
     return Context(envelope.subject, version, utc(record.timestamp), envelope.id, correlation)
 

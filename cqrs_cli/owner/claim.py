@@ -94,7 +94,7 @@ class Judgement(Enum):
 
     @property
     def ends(self) -> bool:
-        """Whether the owner returns."""
+        """True if the owner returns."""
         return self in (Judgement.TAKEN_OVER, Judgement.STRAGGLER)
 
 
@@ -132,7 +132,7 @@ def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
 
 
 def may_warm(token: str, committed_claim: Claim | None) -> bool:
-    """Whether no owner works in a shard whose token was read before the committed claim: its owner's claim must be
+    """True if no owner works in a shard whose token was read before the committed claim: its owner's claim must be
     over. A living owner would find its shard at other positions, and have to begin again; the claim of one that has
     just begun may not be visible yet.
     """
@@ -140,8 +140,10 @@ def may_warm(token: str, committed_claim: Claim | None) -> bool:
 
 
 def believable(mine: Claim, claimed: bool, committed_claim: Claim | None) -> bool:
-    """Whether to believe a contradiction, asked after I saw it: only while the committed claim is mine, or while there
-    is no claim and I have not claimed yet. Otherwise another owner took over while I was reading.
+    """True if a contradiction is to be believed, asked after I saw it.
+
+    Only while the committed claim is mine, or while there is no claim and I have not claimed yet. Otherwise another
+    owner took over while I was reading.
     """
     if committed_claim is None:
         return not claimed

@@ -93,7 +93,7 @@ class _Commands(NamedTuple):
     end: int
 
     def hold(self, offset: int | None, of: Record | None) -> bool:
-        """Whether the command at `offset` is the one that an outcome or event is `of`: a topic made again holds others,
+        """True if the command at `offset` is the one that an outcome or event is `of`: a topic made again holds others,
         or no command there. The outcome of a command that was given up may lack its key.
         """
         if offset is None or of is None or not self.start <= offset < self.end:
@@ -102,6 +102,6 @@ class _Commands(NamedTuple):
         return there is not None and there.timestamp == of.timestamp and of.key in (there.key, None)
 
     def are_later_than(self, outcome: Record | None) -> bool:
-        """Whether the first command is later than this outcome: then no command here was ever decided."""
+        """True if the first command is later than this outcome: then no command here was ever decided."""
         first = self.log.first_record("commands", self.start, self.end)
         return first is not None and outcome is not None and first.timestamp > outcome.timestamp

@@ -106,17 +106,17 @@ def contradiction(log: LogState, what: str, onward: int) -> CqrsError:
 
 
 def _nothing_lost(log: LogState, at: int) -> bool:
-    """Whether an owner's committed offset proves that no undecided command was deleted from the log's start."""
+    """True if an owner's committed offset proves that no undecided command was deleted from the log's start."""
     return _is_ours(log) and log.committed is not None and log.committed >= log.start and at <= log.committed
 
 
 def _is_ours(log: LogState) -> bool:
-    """Whether an owner committed the offset, while it decided this very log."""
+    """True if an owner committed the offset, while it decided this very log."""
     return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
 
 
 def _is_another(log: LogState) -> bool:
-    """Whether the claim was made when another topic had this name."""
+    """True if the claim was made when another topic had this name."""
     return log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id)
 
 
@@ -128,7 +128,7 @@ def _accepted(log: LogState) -> Accepted | None:
 
 
 def _is_spent(log: LogState, word: int) -> bool:
-    """Whether this very word was obeyed: the position in the log has moved on since."""
+    """True if this very word was obeyed: the position in the log has moved on since."""
     accepted = _accepted(log)
     return accepted is not None and word == accepted.at < (log.committed or 0) <= log.end
 

@@ -132,7 +132,7 @@ def _check_events(
 
 
 def falls_short(state: Folded | None, outcome: OutcomeEnvelope) -> bool:
-    """Whether events were lost: those that are there do not lead to where the command left its aggregate."""
+    """True if events were lost: those that are there do not lead to where the command left its aggregate."""
     return (state.version if state else 0) < outcome.data.version
 
 

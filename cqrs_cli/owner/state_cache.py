@@ -13,7 +13,7 @@ from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
-#: Commands that may wait to be applied. Larger changes with random ids dirty so many pages that LMDB keeps
+#: Commands that may wait to be applied. Larger changes with random ids dirty many pages, and LMDB then keeps
 #: hundreds of MB of anonymous memory (measured: 100,000 cost 200 MB a shard and 5 % less time an id).
 APPLY_EVERY = 5_000
 

@@ -90,7 +90,7 @@ class Supervisor:
 
     @property
     def failed(self) -> bool:
-        """Whether its ending ends the run."""
+        """True if its ending ends the run."""
         return self.ending.error is not None
 
     def run(self) -> None:
@@ -212,7 +212,7 @@ class Supervisor:
             raise Superseded(judgement, claim)
 
     def _is_believable(self, owner: Owner) -> bool:
-        """Whether a contradiction is real, and not a successor at work."""
+        """True if a contradiction is real, and not a successor at work."""
         try:
             return believable(owner.session.mine, owner.session.claimed, owner.session.claim_now())
         except KafkaException:

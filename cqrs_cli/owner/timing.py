@@ -24,7 +24,7 @@ class Timing:
 
     # After a batch of more than one command and fewer than `backlog`, the next batch begins this much later: commands
     # arrive faster than commits return, and a transaction costs the broker the same whatever is in it. At 1,000
-    # commands/s on two cores with the broker beside, p90 fell from 40 to 20 ms; below that rate nothing waits.
+    # commands/s on two cores that the broker shared, p90 fell from 40 to 20 ms; below that rate nothing waits.
     batch_spacing: float = 0.008
     backlog: int = 1000
 
@@ -32,7 +32,7 @@ class Timing:
     batch_limit: int = 5_000
 
     # Commands that are decided and produced at a time inside it. A batch ends early after a piece if deciding has taken
-    # this long, or if the events have so many bytes: the transaction is open meanwhile, and events are in memory.
+    # this long, or if the events have this many bytes: the transaction is open meanwhile, and events are in memory.
     piece: int = 250
     deciding: float = 0.3
     batch_bytes: int = 16 * 1024 * 1024

@@ -17,7 +17,7 @@ AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
 
 
 def given_up(outcome: OutcomeTrace) -> bool:
-    """Whether an operator gave the command up (`run --fail`): it was not read, and its bytes are not kept."""
+    """True if an operator gave the command up (`run --fail`): it was not read, and its bytes are not kept."""
     return outcome.reason == "TOO_LARGE" and outcome.subject is None
 
 

@@ -81,7 +81,7 @@ class Events:
         known.reach = index + 1
 
     def _separates(self, before: int, at: int) -> bool:
-        """Whether the accepted loss lies between two offsets: then their events are not of one command."""
+        """True if the accepted loss lies between two offsets: then their events are not of one command."""
         return self._is_after_loss(at) and not self._is_after_loss(before)
 
     def _is_after_loss(self, at: int) -> bool:

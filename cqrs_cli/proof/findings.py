@@ -13,7 +13,7 @@ MAX_NAMED = 100
 
 
 class Violation(NamedTuple):
-    """What is wrong with the record at `offset` of a topic; reads on from `topic partition offset`."""
+    """The fault of the record at `offset` of a topic; reads on from `topic partition offset`."""
 
     kind: LogName
     offset: int
@@ -70,7 +70,7 @@ class Losses:
             self._findings.add(kind, at, what)
 
     def follow(self, command: int, before: int | None) -> bool:
-        """Whether `command` is an aggregate's first after an accepted loss, so that its version need not follow the
+        """True if `command` is an aggregate's first after an accepted loss, so that its version need not follow the
         known one, to which the command `before` led.
         """
         loss = self._accepted

@@ -44,7 +44,7 @@ class Outcomes:
                 self._traces.keep(command, record.offset, _trace(record, outcome), after_loss=again)
 
     def _begins_again(self, command: int, at: int) -> bool:
-        """Whether this is the first outcome after an accepted loss in a commands topic that was created again.
+        """True if this is the first outcome after an accepted loss in a commands topic that was created again.
 
         It is if the record at the offset of an earlier outcome is another one now, or deleted. Else one command was
         decided twice.

@@ -1,4 +1,4 @@
-"""What tests of the command line share: a project in a folder of its own, and `cqrs` called in process."""
+"""For tests of the command line: a project in a folder of its own, and `cqrs` called in process."""
 
 import json
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.support import AGGREGATES
 
 
 class Said(NamedTuple):
-    """What a call came to."""
+    """The result of a call."""
 
     status: int
     out: str

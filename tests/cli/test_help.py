@@ -84,7 +84,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 
 def completed(words: str, folder: Path) -> str:
-    """What bash would offer for the last word."""
+    """The words that bash would offer for the last one."""
     typed = words.split(" ")
     environment = {"COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1), "_CQRS_COMPLETE": "complete_bash"}
     ended = subprocess.run(

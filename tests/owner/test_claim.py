@@ -1,4 +1,4 @@
-"""Who may go on: judged by run and attempt alone."""
+"""Claims say who may go on, by run and attempt alone."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What waits above the shard, and when it comes to rest."""
+"""Decisions wait above the shard until they are flushed."""
 
 import pytest
 

@@ -105,8 +105,10 @@ class History:
     def prove(
         self, seen: tuple[int | None, int | None] | None = None, on_disk: bool = False, **scope: Any
     ) -> Report:
-        """What the proof says. `seen`: the offsets committed before and after the logs were read. `on_disk`: what it
-        remembers goes to the store of a real proof, every few commands.
+        """The findings of the proof.
+
+        `seen`: the offsets committed before and after the logs were read. `on_disk`: what it remembers goes to the
+        store of a real proof, every few commands.
         """
         before, after = seen or (self.committed, self.committed)
         starts = {"events": 0, "outcomes": 0, "dead-letters": 0} | scope.pop("starts", {})

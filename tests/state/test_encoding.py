@@ -49,7 +49,7 @@ def test_many_keys_are_as_single_ones(pairs: list[tuple[str, str]]) -> None:
 
 @given(st.lists(st.lists(st.tuples(texts, uuids | texts), min_size=1, max_size=4), max_size=2), uuids | texts)
 def test_greater_ids_are_not_remembered(segments: list[list[tuple[str, str]]], command_id: str) -> None:
-    """Whatever the subject: an id greater than the greatest is in no segment."""
+    """An id greater than the greatest is in no segment, under any subject."""
     keys = [
         sorted(encoding.dedup_entry(encoding.dedup_key(*one), DECISION)[0] for one in pairs)
         for pairs in segments

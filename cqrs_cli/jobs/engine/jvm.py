@@ -58,7 +58,7 @@ def started(conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["Cli
 
 
 def is_gone(context: "SparkContext", within: float = 0.0) -> bool:
-    """Whether the context's JVM has ended, or does so within some seconds: its connections break first."""
+    """True if the context's JVM has ended, or does so within some seconds: its connections break first."""
     assert context._gateway is not None
     try:
         context._gateway.proc.wait(within)

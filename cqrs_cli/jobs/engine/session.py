@@ -220,7 +220,7 @@ def _forget() -> None:
 
 
 def _is_local(master: str) -> bool:
-    """Whether driver and executors are on this machine alone."""
+    """True if driver and executors are on this machine alone."""
     host = _MASTER_HOST.match(master)
     return master.startswith("local") or (host is not None and host[1] in _LOOPBACK)
 

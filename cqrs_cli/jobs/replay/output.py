@@ -43,7 +43,7 @@ class Target(NamedTuple):
 
 @contextmanager
 def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
-    """Write beside the target and put it in place at the end; after an error the target is as it was.
+    """Write next to the target and put it in place at the end; after an error the target is as it was.
 
     Raises `UsageError` when the target is not empty, `ConfigurationError` when it cannot be written.
     """

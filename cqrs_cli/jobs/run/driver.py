@@ -80,7 +80,7 @@ def run_owners(
 
 
 class _Job(threading.Thread):
-    """One submission of the job, in a thread beside the driver's watch."""
+    """One submission of the job, in a thread of its own; the driver watches."""
 
     def __init__(self, context: "SparkContext", plan: Plan, tasks: int) -> None:
         super().__init__(name=f"submission {plan.submission}", daemon=True)
@@ -103,11 +103,11 @@ class _Job(threading.Thread):
             self.error = error
 
     def a_task_has_ended(self) -> bool:
-        """Whether one task is done while others run: in a continuous run, the end of it."""
+        """True if one task is done while others run: in a continuous run, the end of it."""
         return any(stage.numCompletedTasks > 0 for stage in self._stages())
 
     def waits_for_a_slot(self) -> bool:
-        """Whether a task waits for a slot: a lost worker leaves fewer slots than tasks, which never end."""
+        """True if a task waits for a slot: a lost worker leaves fewer slots than tasks, which never end."""
         return any(
             stage.numActiveTasks + stage.numCompletedTasks < stage.numTasks for stage in self._stages()
         )

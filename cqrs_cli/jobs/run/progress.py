@@ -100,7 +100,7 @@ class Progress:
         return (claim.run_epoch, claim.run) == (self._plan.run_epoch, self._plan.run)
 
     def claimed(self, submission: int) -> bool:
-        """Whether this submission has claimed anything."""
+        """True if this submission has claimed anything."""
         return any(claim.submission >= submission for claim in self._claims.values())
 
     def unclaimed(self, submission: int) -> list[Partition]:

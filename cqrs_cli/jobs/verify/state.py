@@ -127,7 +127,7 @@ class StateCheck:
         return len(self._broken) > MOST_BROKEN
 
     def _may_catch_up(self, positions: Positions, decided: int) -> bool:
-        """Whether the shard lacks only what an owner at work has committed and not applied yet."""
+        """True if the shard lacks only what an owner at work has committed and not applied yet."""
         if not positions.events or decided - positions.commands > APPLY_EVERY:
             return False
         try:

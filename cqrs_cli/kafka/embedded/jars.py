@@ -1,7 +1,7 @@
 """Apache Kafka's jars: fetched once per user, then there for good, without a network.
 
 A folder counts as complete when it holds every jar that its release lists, byte for byte. It is filled
-beside its place and renamed, so that whatever interrupts a download leaves nothing that would be taken.
+next to its place and renamed: an interrupted download leaves nothing that would be taken.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""What a run knows before it begins."""
+"""A run is prepared: its plan, from settings and topics."""
 
 import pytest
 

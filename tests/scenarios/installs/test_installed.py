@@ -44,7 +44,7 @@ class Installation:
         venv.create(folder / "venv", with_pip=True)
 
     def run(self, program: str, *arguments: str, at: str = ".") -> str:
-        """What a program of the environment prints; it must succeed. Nothing of it outlives a call that hangs."""
+        """The output of a program of the environment, which must succeed. Nothing of it outlives a call that hangs."""
         process = subprocess.Popen(
             [str(self._bin / program), *arguments],
             cwd=self.folder / at,
@@ -73,7 +73,7 @@ class Installation:
 
 @pytest.fixture
 def installation(tmp_path: Path) -> Iterator[Installation]:
-    """What the wheel brings; the broker of its project `shop` is stopped in the end."""
+    """The wheel, installed; the broker of its project `shop` is stopped in the end."""
     installed = Installation(tmp_path)
     installed.pip("wheel", "--no-deps", "--wheel-dir", str(tmp_path / "dist"), str(ROOT))
     (wheel,) = (tmp_path / "dist").iterdir()
