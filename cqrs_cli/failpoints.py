@@ -23,29 +23,29 @@ VARIABLE = "CQRS_FAILPOINT"
 
 #: In the order of the protocol: what has just been done, or is about to be.
 POINTS = {
-    "shard.opening": "the shard lies there, its mark does not yet say that it is at work",
+    "shard.opening": "the shard is there, its marker does not yet say that it is at work",
     "fence.before": "warm: what is visible is folded",
     "fence.after": "the owner before is fenced, its open transaction settled",
-    "claim.before": "the claim that stands is judged, mine not yet committed",
-    "claim.after": "my claim stands",
+    "claim.before": "the committed claim is judged, mine not yet committed",
+    "claim.after": "my claim is committed",
     "position.before": "the position is judged, not yet committed",
     "position.after": "the position is committed",
-    "recover.taken": "the shard bears my token, nothing is folded",
+    "recover.taken": "the shard has my token, nothing is folded",
     "recover.events": "events are folded, outcomes are not",
     "recover.after": "the shard is up to the log",
     "decide.before": "a batch is polled",
-    "decide.after": "the batch is decided, no transaction begun",
-    "produce.first": "the batch's events are with the broker, its outcomes are not",
+    "decide.after": "the first piece of the batch is decided, no transaction begun",
+    "produce.first": "the first piece's events are with the broker, its outcomes are not",
     "produce.after": "all records are handed over",
     "offsets.after": "the position is part of the transaction",
     "flush.after": "the broker has all records",
     "commit.sent": "the request to commit is on the wire, its reply not read",
-    "commit.after": "the commit is acknowledged, the ledger does not know",
+    "commit.after": "the commit is acknowledged, the state cache does not know",
     "apply.before": "committed to Kafka, not yet to LMDB",
     "apply.inside": "inside LMDB's transaction",
     "apply.after": "applied",
     "shard.closing": "all is done, the shard not yet synced",
-    "shard.closed": "the shard is synced and closed, its mark does not say so",
+    "shard.closed": "the shard is synced and closed, its marker does not say so",
 }
 ACTIONS = ("kill", "stop", "wait")
 

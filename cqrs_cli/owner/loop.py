@@ -129,9 +129,10 @@ class Loop:
             nonlocal decided
             with self.cache.reading():
                 for piece in self._pieces(batch, records):
+                    if not decided:
+                        failpoints.reached("decide.after")
                     yield piece
                     decided += len(piece.outcomes)
-            failpoints.reached("decide.after")
 
         def position() -> tuple[int, str]:
             nonlocal counts
