@@ -15,9 +15,8 @@ _headers: Callable[[Any], Headers | None] = methodcaller("headers")
 _record: Callable[..., Record] = Record
 
 
-def records_of(
-    messages: Sequence[Any],
-) -> list[Record]:  # the stubs allow None where a delivered message has none
+# Any: the stubs allow None where a delivered message has none.
+def records_of(messages: Sequence[Any]) -> list[Record]:
     """The records as values of ours. Asked column by column they cost half of asking message by message."""
     timestamps = [timestamp for _, timestamp in map(Message.timestamp, messages)]
     columns = (

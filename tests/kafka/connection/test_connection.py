@@ -1,12 +1,11 @@
 """Kafka's properties are translated for librdkafka and for kafka-python; secrets are never shown."""
 
 import pickle
-from typing import Any
 
 import pytest
 
-from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
+from tests.support.connections import librdkafka, refusal
 
 PLAIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="me" password="hunter2";'
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username='me' password='hunter2' ;"
@@ -18,20 +17,6 @@ KERBEROS = (
     "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true "
     'keyTab="/etc/me.keytab" principal="me@REALM" serviceName="kafka";'
 )
-
-
-def librdkafka(**properties: str) -> dict[str, Any]:
-    config = Connection(
-        "h:1", {name.replace("_", "."): value for name, value in properties.items()}
-    ).librdkafka()
-    assert config.pop("bootstrap.servers") == "h:1"
-    return config
-
-
-def refusal(properties: dict[str, str]) -> str:
-    with pytest.raises(ConfigurationError) as refused:
-        Connection("h:1", properties).check()
-    return str(refused.value)
 
 
 def test_the_address_alone_is_enough() -> None:

@@ -3,26 +3,12 @@
 import ssl
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
-
-
-def librdkafka(**properties: str) -> dict[str, Any]:
-    config = Connection(
-        "h:1", {name.replace("_", "."): value for name, value in properties.items()}
-    ).librdkafka()
-    assert config.pop("bootstrap.servers") == "h:1"
-    return config
-
-
-def refusal(properties: dict[str, str]) -> str:
-    with pytest.raises(ConfigurationError) as refused:
-        Connection("h:1", properties).check()
-    return str(refused.value)
+from tests.support.connections import refusal
 
 
 @pytest.fixture(scope="module")
