@@ -1,5 +1,7 @@
 """Folding events into states: `fold_next` is the one rule, for a state whose next event is known to come.
 
+`decode_event` is the one place that makes an event of a type and data: folds call it, and so does every other reader.
+
 Recovery, `show` and `verify` may meet an event again, and call `fold_event`, which skips it. A replay reads a log from
 its first event: it calls `fold_next` itself, and parses no ids.
 """
@@ -7,7 +9,7 @@ its first event: it calls `fold_next` itself, and parses no ids.
 from msgspec import Struct
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import State
+from cqrs_cli.core.aggregate.decider import Event, State
 from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.messages.event import EventEnvelope
 
@@ -60,19 +62,27 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
         raise FoldError(
             f"{event.subject!r} is at version {version}, its next event has {found}: events are missing"
         )
-    decode = aggregate.decode_event.get(event.type)
-    if decode is None:
-        raise FoldError(f"the code knows no event {event.type}: deploy the code that wrote it")
-    try:
-        fact = decode(event.data)
-    except Exception as error:
-        raise FoldError(
-            f"{event.type} {event.id} does not fit its class: {error}; events stay as they were written: "
-            "rename no field, and give a new one a default"
-        ) from error
+    fact = decode_event(aggregate, event)
     try:
         return aggregate.round_trip(aggregate.decider.evolve(state, fact))
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the aggregate's own code: anything may come
         raise FoldError(f"evolve raised {raised(error)} (on {event.type} {event.id})") from error
+
+
+def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
+    """The fact in an envelope, as one of the aggregate's own events.
+
+    Raises `FoldError` for an event type that the code does not know, and for data that does not fit its class.
+    """
+    decode = aggregate.decode_event.get(event.type)
+    if decode is None:
+        raise FoldError(f"the code knows no event {event.type}: deploy the code that wrote it")
+    try:
+        return decode(event.data)
+    except Exception as error:
+        raise FoldError(
+            f"{event.type} {event.id} does not fit its class: {error}; events stay as they were written: "
+            "rename no field, and give a new one a default"
+        ) from error

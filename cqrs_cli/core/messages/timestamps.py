@@ -28,3 +28,11 @@ def utc(milliseconds: int) -> datetime:
         return _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
         return _EPOCH
+
+
+def parse_utc(text: str) -> datetime:
+    """A timestamp with its offset as an aware datetime in UTC; raises `ValueError` for any other text."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with its offset, like 2026-11-21T01:02:03Z)")
+    return moment.astimezone(UTC)

@@ -1,0 +1,55 @@
+"""Events as consumers, projections and processes get them: the fact, and its place in the log."""
+
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from msgspec import Struct
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.fold import FoldError, decode_event
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.timestamps import parse_utc
+
+_E = TypeVar("_E", covariant=True)
+
+
+class Recorded(Struct, Generic[_E], frozen=True, gc=False):
+    """An event as it was recorded. `topic`, `partition` and `offset` are its own place; `time` is aware, in UTC.
+
+    `id` is unique in the topic and the same for ever. `causation_id` is the command's id.
+    """
+
+    event: _E
+    aggregate_id: str
+    version: int
+    time: datetime
+    id: str
+    causation_id: str
+    correlation_id: str
+    partition: int
+    offset: int
+    topic: str = ""
+
+
+def record_event(
+    aggregate: Aggregate, value: bytes | None, topic: str, partition: int, offset: int
+) -> Recorded[Event]:
+    """The event in the record of an events topic; raises `FoldError` for any other record."""
+    try:
+        envelope = read_event(value)
+        time = parse_utc(envelope.time)
+    except ValueError as error:
+        raise FoldError(str(error)) from error
+    return Recorded(
+        decode_event(aggregate, envelope),
+        envelope.subject,
+        envelope.aggregateversion,
+        time,
+        envelope.id,
+        envelope.causationid,
+        envelope.correlationid,
+        partition,
+        offset,
+        topic,
+    )
