@@ -11,6 +11,7 @@ from msgspec import Struct
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event, State
 from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.aggregate.upcasting import UpcastError
 from cqrs_cli.core.messages.event import EventEnvelope
 
 
@@ -50,8 +51,8 @@ def fold_event(aggregate: Aggregate, before: Folded | None, event: EventEnvelope
 def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnvelope) -> State:
     """The state after `event`, which must be the next one after `version`.
 
-    Raises `FoldError` for another version, for an event type that the code does not know, for data that does not fit
-    its class, and if `evolve` raises.
+    An event that has an upcaster is the one of today that it gives. Raises `FoldError` for another version, for an
+    event that the code cannot read, and if `evolve` raises.
     """
     found = event.aggregateversion
     if found != version + 1:
@@ -68,21 +69,27 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # the aggregate's own code: anything may come
-        raise FoldError(f"evolve raised {raised(error)} (on {event.type} {event.id})") from error
+        raise FoldError(
+            f"evolve raised {raised(error, aggregate.package)} (on {event.type} {event.id})"
+        ) from error
 
 
 def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
-    """The fact in an envelope, as one of the aggregate's own events.
+    """The event of today that a record holds, by its class or its upcaster.
 
-    Raises `FoldError` for an event type that the code does not know, and for data that does not fit its class.
+    Raises `FoldError` for one that has neither, for data that does not fit, and for an upcaster that raises.
     """
     decode = aggregate.decode_event.get(event.type)
     if decode is None:
-        raise FoldError(f"the code knows no event {event.type}: deploy the code that wrote it")
+        raise FoldError(
+            f"the code knows no event {event.type}: deploy the code that wrote it, or give it an upcaster"
+        )
     try:
         return decode(event.data)
+    except UpcastError as error:
+        raise FoldError(f"{error} (on {event.type} {event.id})") from error
     except Exception as error:
         raise FoldError(
-            f"{event.type} {event.id} does not fit its class: {error}; events stay as they were written: "
-            "rename no field, and give a new one a default"
+            f"{event.type} {event.id} does not fit its class: {error}; events stay as they were written: rename no "
+            "field, give a new one a default, or give the event an upcaster"
         ) from error

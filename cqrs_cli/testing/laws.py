@@ -20,20 +20,23 @@ from cqrs_cli.testing.round_trip import (
     evolved,
     round_trip,
 )
+from cqrs_cli.testing.samples import Samples, check_samples
 
 _Value = TypeVar("_Value")
 History = list[TimedCommand]
 
 
-def check_laws(module: ModuleType, *, examples: int = 200) -> None:
+def check_laws(module: ModuleType, *, examples: int = 200, samples: Samples | None = None) -> None:
     """`laws` of a module's decider, and one more: another process, with another hash seed, decides the same.
 
     Raises `BrokenLaw`. Needs hypothesis; the module must be importable by its name.
     """
-    check_hash_seed(module, _check(aggregate_of(module.decider), examples))
+    aggregate = aggregate_of(module.decider)
+    check_samples(aggregate, samples or {})
+    check_hash_seed(module, _check(aggregate, examples))
 
 
-def laws(decider: Decider[Any, Any, Any], *, examples: int = 200) -> None:
+def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Samples | None = None) -> None:
     """Check a decider with random histories of commands drawn from `decide`'s annotations; raises `BrokenLaw`.
 
     1. `decide` gives events or raises `Rejected`, nothing else; asked twice it says the same.
@@ -41,8 +44,13 @@ def laws(decider: Decider[Any, Any, Any], *, examples: int = 200) -> None:
     3. `decide` and `evolve` change nothing they are given.
     4. Events survive the wire, states being stored: all numbers finite, all values of their annotated types.
     5. `evolve` takes every event that `decide` gives, and leads to the same state each time.
+    6. The data of retired events is read: `samples`, bytes by the event's name, with at least one for every upcaster.
+       A dict from bytes to events says what each is read as. An upcaster that has the name of an event of today gives
+       today's data back unchanged (law 4).
     """
-    _check(aggregate_of(decider), examples)
+    aggregate = aggregate_of(decider)
+    check_samples(aggregate, samples or {})
+    _check(aggregate, examples)
 
 
 def _check(aggregate: Aggregate, examples: int) -> list[History]:

@@ -4,6 +4,7 @@ import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from decimal import Decimal
 from functools import cache
 from typing import Any
 
@@ -18,6 +19,7 @@ from cqrs_cli.testing.round_trip import TimedCommand, context_of
 _LEAVES: dict[Any, st.SearchStrategy[Any]] = {
     int: st.integers(-2, 10) | st.integers(-(2**63), 2**63 - 1),
     float: st.integers(-2, 10).map(float) | st.floats(allow_nan=False, allow_infinity=False),
+    Decimal: st.integers(-2, 10).map(Decimal) | st.decimals(-(10**18), 10**18, places=2),
     str: st.sampled_from(["a", "b", "c"]) | st.text(max_size=20),
     Any: st.none() | st.booleans() | st.integers() | st.text(max_size=20),
 }

@@ -33,13 +33,15 @@ def doctor(
         ),
     ] = None,
 ) -> int:
-    """Check Java, Python, Spark, the broker, topics, transactions and ACLs. Starts and changes nothing.
+    """Check Java, Python, Spark, the broker, topics, transactions, ACLs and events. Starts and changes nothing.
+
+    The code must be able to read the events: it looks at the oldest and the newest of each partition.
 
     Where the cluster has an authorizer, a missing permission is a failure, too: one that send or run needs, or with
     --for one that those commands need; read stands for show, tail, replay, verify and status.
 
     Ends with 0 when nothing failed, else with the exit code of the first failure: 4 for Java or the broker, 3 for
-    settings, topics or folders.
+    settings, topics or folders, 5 for events.
     """
     from cqrs_cli.doctor.check import exit_code, fail
 
@@ -51,6 +53,8 @@ def doctor(
             checks = [*_machine(), fail("settings", error)]
         else:
             checks = [*_machine(), *_project(settings), *_cluster(cli, settings, role)]
+            if role != "send" and not exit_code(checks):
+                checks += _events(cli, settings)
     held = _settings(settings)
     cli.result(doctor_document(checks, held), partial(doctor_text, checks, held))
     return exit_code(checks)
@@ -95,6 +99,19 @@ def _cluster(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Che
         )
 
     yield from examined("broker", look)
+
+
+def _events(cli: Cli, settings: "Settings") -> "Iterator[Check]":
+    """Check that the code reads the events, where there is a broker to ask."""
+    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.events import check_events
+    from cqrs_cli.kafka.embedded.broker import broker_status
+
+    if settings.bootstrap_server is None and broker_status(settings.root) is None:
+        return
+    for name in cli.aggregate_names():
+        look = partial(check_events, cli.connection(start=False), cli.aggregate(name), cli.topics(name))
+        yield from examined("events", look)
 
 
 def _settings(settings: "Settings | None") -> "list[SettingRow]":

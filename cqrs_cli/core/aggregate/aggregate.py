@@ -13,6 +13,7 @@ from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
 from cqrs_cli.core.aggregate.code_digest import code_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
+from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import check_nesting
 
@@ -24,10 +25,11 @@ class Aggregate:
     name: str
     decider: Decider[Any, Any, Any]
     commands: dict[str, type[Command]]
-    events: dict[str, type[Event]]
+    events: dict[str, type[Event]]  # those of today
     state: type[State]
+    upcasters: dict[str, Upcaster]
     decode_command: dict[str, Callable[[bytes], Command]]
-    decode_event: dict[str, Callable[[bytes], Event]]
+    decode_event: dict[str, Callable[[bytes], Event]]  # those of today, and all that have an upcaster
     decode_state: Callable[[bytes], State]
     event_types: dict[type, str]
     may_hold_floats: bool
@@ -47,12 +49,14 @@ class Aggregate:
             schema.require_json(message)
         commands = {f"{name}.{c.__name__}": c for c in types.commands}
         events = {f"{name}.{e.__name__}": e for e in types.events}
-        return cls(
+        upcasters = upcasters_of(decider, {e.__name__: e for e in types.events})
+        made = cls(
             name=name,
             decider=decider,
             commands=commands,
             events=events,
             state=types.state,
+            upcasters={f"{name}.{event}": upcaster for event, upcaster in upcasters.items()},
             decode_command={t: msgspec.json.Decoder(c).decode for t, c in commands.items()},
             decode_event={t: msgspec.json.Decoder(e).decode for t, e in events.items()},
             decode_state=msgspec.json.Decoder(types.state).decode,
@@ -63,11 +67,31 @@ class Aggregate:
             decide_with_context=types.decide_with_context,
             ce_source=f"/cqrs/{name}",
         )
+        made._upcast(dict(made.decode_event))
+        return made
+
+    def _upcast(self, today: dict[str, Callable[[bytes], Event]]) -> None:
+        """Decode by upcaster each event that has one. Its event is read back as if it had been written `today`."""
+
+        def read_back(event: Event) -> Event:
+            kind = self.event_types.get(type(event))
+            if kind is None:
+                known = ", ".join(cls.__name__ for cls in self.event_types)
+                raise TypeError(f"not an event of today: evolve takes {known}")
+            return today[kind](self.encode_checked(event))
+
+        for kind, upcaster in self.upcasters.items():
+            name = kind.removeprefix(f"{self.name}.")
+            self.decode_event[kind] = upcasting(name, upcaster, self.package, read_back)
 
     @cached_property
     def schema_digest(self) -> str:
-        """A digest of the fields of events and state: part of a shard's identity. Docstrings do not count."""
-        return schema.schema_digest([*self.events.values(), self.state])
+        """A digest of the fields of events and state and the names with an upcaster: part of a shard's identity.
+
+        So a shard is rebuilt when an event or an upcaster is gone, and what nobody can read is found before anything is
+        decided. Docstrings do not count.
+        """
+        return schema.schema_digest([*self.events.values(), self.state], self.upcasters)
 
     @cached_property
     def code_digest(self) -> str:

@@ -1,9 +1,10 @@
 """The vocabulary of an aggregate: what its author writes against."""
 
-from collections.abc import Callable, Iterable
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar, dataclass_transform
+from typing import Any, Generic, TypeVar, dataclass_transform
 
 from msgspec import Struct, field
 
@@ -61,9 +62,15 @@ class Decider(Generic[_C, _S, _E]):
     Both are pure: no clock, no randomness, no I/O. A `decide` with a third parameter, `at: Context`, is told when.
     `initial` is the state at version 0. Raise `revision` whenever the meaning of `evolve` changes: shards of another
     revision are rebuilt from the events.
+
+    `upcasters` read what older code wrote: from the name of an event to a function that gets its data as a dict and
+    gives an event of today, `{"Deposited": from_v1}`. It gets all data under this name, whenever it was written.
     """
 
     decide: Callable[[_C, _S], Iterable[_E]] | Callable[[_C, _S, Context], Iterable[_E]]
     evolve: Callable[[_S, _E], _S]
     initial: _S
     revision: int = 1
+    upcasters: Mapping[str, Callable[[dict[str, Any]], _E]] = dataclasses.field(
+        default_factory=dict, hash=False
+    )

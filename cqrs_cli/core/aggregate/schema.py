@@ -58,10 +58,13 @@ def _nests(part: msgspec_types.Type, above: frozenset[int]) -> bool:
     return any(_nests(within, above | {id(part)}) for within in _within(part))
 
 
-def schema_digest(classes: Iterable[type]) -> str:
-    """16 hex digits that change when a field's name, type or default does, not with docstrings or order."""
+def schema_digest(classes: Iterable[type], upcasters: Iterable[str] = ()) -> str:
+    """16 hex digits that change when a field's name, type or default does, or the names that have an upcaster; not with
+    docstrings or order.
+    """
     _, schemas = msgspec.json.schema_components(classes)
     form = {name: _without_prose(schema) for name, schema in schemas.items()}
+    form |= {f"upcaster of {name}": {} for name in upcasters}  # no class has spaces in its name
     return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
 
 

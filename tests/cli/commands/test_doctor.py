@@ -1,5 +1,7 @@
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,31 @@ def test_young_transactions_are_not_failures(doctor: Doctor, connection: Connect
     assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 0
     assert doctor.of("transactions") == [("ok", "none hanging, 1 open")]
     producer.abort_transaction(20)
+
+
+@pytest.mark.kafka
+def test_event_nobody_reads_exits_5(doctor: Doctor, root: Path, connection: Connection, prefix: str) -> None:
+    """As after a class was renamed: its upcaster is missing."""
+    broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
+    assert main(["init", *broker, "-q", "-o", "json"]) == 0
+    producer = clients.producer(connection)
+    old = {"id": "0/0/0", "type": "counter.Counted", "subject": "a", "time": "", "causationid": "c"}
+    numbers = {"aggregateversion": 1, "eventindex": 0, "eventcount": 1, "data": {"by": 1}}
+    producer.produce(f"{prefix}counter.events", json.dumps({**old, **numbers}).encode(), b"a", 0)
+    producer.flush()
+    doctor.capfd.readouterr()
+    assert doctor(*broker) == 5
+    ((status, detail),) = doctor.of("events")
+    assert status == "fail"
+    assert detail.startswith(f"{prefix}counter.events:0@0: the code knows no event counter.Counted")
+    upcaster = "initial=Counter(), upcasters={'Counted': lambda old: Incremented(old['by'])})"
+    source = COUNTER.read_text().replace("initial=Counter())", upcaster)
+    (root / "aggregates" / "counter.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, "-m", "cqrs_cli", "doctor", *broker, "-o", "json"], capture_output=True, check=False
+    )
+    checks = {check["name"]: check["status"] for check in json.loads(done.stdout)["checks"]}
+    assert (done.returncode, checks["events"]) == (0, "ok")
 
 
 def test_people_get_a_table(root: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,62 @@
+"""Checks that today's code can read the events of the log: each has a class or an upcaster."""
+
+from collections.abc import Iterator
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import FoldError, decode_event
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.doctor.check import Check, fail, ok
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+
+#: Offsets looked at at either end of a partition: retired events are among the oldest, wrong deployments at the end.
+LOOK = 2000
+
+
+def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -> Iterator[Check]:
+    """Check that the code reads the oldest and the newest events of each partition; names one of each type that it
+    cannot read.
+    """
+    count = readers.partitions(connection, topics.events)
+    seen, total = 0, 0
+    unread: dict[str, str] = {}  # the event's type → where and why
+    for partition, (start, end) in readers.bounds(connection, topics.events, range(count)).items():
+        total += end - start
+        for low, high in _stretches(start, end):
+            for records in readers.read(connection, topics.events, partition, low, high):
+                seen += high - low
+                for record in records:
+                    _look(aggregate, f"{topics.events}:{partition}@{record.offset}", record, unread)
+    yield from (fail("events", unreadable(said)) for said in unread.values())
+    if not unread:
+        rest = "" if seen >= total else "; cqrs check --log looks at all"
+        yield ok("events", f"{aggregate.name}: the code reads the oldest and newest events{rest}")
+
+
+def _stretches(start: int, end: int) -> list[tuple[int, int]]:
+    """The first and the last `LOOK` offsets, or all."""
+    if end - start <= 2 * LOOK:
+        return [(start, end)]
+    return [(start, start + LOOK), (end - LOOK, end)]
+
+
+def _look(aggregate: Aggregate, place: str, record: Record, unread: dict[str, str]) -> None:
+    try:
+        event = read_event(record.value)
+    except ValueError as error:
+        unread.setdefault("", f"{place} is not an event: {error}")
+        return
+    try:
+        decode_event(aggregate, event)
+    except FoldError as error:
+        unread.setdefault(event.type, f"{place}: {error}")
+
+
+def unreadable(said: str) -> ContradictionError:
+    """The error that a run would end with."""
+    return ContradictionError(
+        said, "cqrs run stops there: keep the class, or write Decider(…, upcasters={…})"
+    )

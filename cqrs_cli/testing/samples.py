@@ -1,0 +1,43 @@
+"""Samples: bytes of events as older code wrote them, which today's code must go on reading."""
+
+from collections.abc import Iterable, Mapping
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.testing.round_trip import BrokenLaw
+
+#: From the name of an event to samples of its data, or to each sample with the event of today that it is.
+Samples = Mapping[str, Iterable[bytes] | Mapping[bytes, Event]]
+
+
+def check_samples(aggregate: Aggregate, samples: Samples) -> None:
+    """Raise `BrokenLaw` for a sample that is not read, or is read as something else; for an upcaster without one."""
+    prefix = f"{aggregate.name}."
+    for kind in aggregate.upcasters:
+        name = kind.removeprefix(prefix)
+        if not list(samples.get(name, ())):
+            raise BrokenLaw(
+                f"the upcaster of {name} has no sample: keep the data of such an event as it was written, "
+                f"check_laws(…, samples={{{name!r}: [b'…']}})"
+            )
+    for name, kept in samples.items():
+        for data in kept:
+            event = _read(aggregate, name, data)
+            if isinstance(kept, Mapping) and event != kept[data]:
+                raise BrokenLaw(f"{name} {data.decode()} is read as {event!r}, not as {kept[data]!r}")
+
+
+def _read(aggregate: Aggregate, name: str, data: bytes) -> Event:
+    """The event of today that a sample is, the same when it is read again."""
+    decode = aggregate.decode_event.get(f"{aggregate.name}.{name}")
+    if decode is None:
+        raise BrokenLaw(f"{name} is sampled, but is neither an event of today nor has an upcaster")
+    try:
+        event, again = decode(data), decode(data)
+    except ValueError as error:
+        raise BrokenLaw(f"{name} {data.decode(errors='replace')} cannot be read: {error}") from error
+    if event != again:
+        raise BrokenLaw(
+            f"the upcaster of {name} depends on chance or time: it gives {event!r}, then {again!r}"
+        )
+    return event

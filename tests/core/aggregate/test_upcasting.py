@@ -1,0 +1,182 @@
+"""Events of retired types and shapes are read as events of today, wherever events are read."""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.invalid import InvalidAggregate
+from cqrs_cli.core.fold import FoldError, fold_event
+from cqrs_cli.core.messages.event import EventEnvelope, read_event
+from cqrs_cli.testing import BrokenLaw, laws
+
+
+class Deposit(cqrs.Command):
+    amount: Decimal
+
+
+class MoneyDeposited(cqrs.Event):
+    amount: Decimal
+    currency: str
+
+
+class Retired(cqrs.Event):
+    pass
+
+
+class Account(cqrs.State):
+    balance: Decimal = Decimal(0)
+
+
+def decide(command: Deposit, account: Account) -> list[MoneyDeposited]:
+    return [MoneyDeposited(command.amount, "EUR")]
+
+
+def evolve(account: Account, event: MoneyDeposited) -> Account:
+    return Account(account.balance + event.amount)
+
+
+def from_v1(old: dict[str, Any]) -> MoneyDeposited:
+    return MoneyDeposited(Decimal(old["cents"]) / 100, "EUR")
+
+
+def aggregate(upcasters: Any) -> Aggregate:
+    return Aggregate.of("account", cqrs.Decider(decide, evolve, Account(), upcasters=upcasters))
+
+
+def event(kind: str, data: Any) -> EventEnvelope:
+    document = {"id": "0/7/0", "type": f"account.{kind}", "subject": "a", "time": "", "causationid": "c"}
+    numbers = {"aggregateversion": 1, "eventindex": 0, "eventcount": 1}
+    return read_event(json.dumps({**document, **numbers, "data": data}).encode())
+
+
+def refusal(upcaster: Callable[[dict[str, Any]], Any], data: Any) -> str:
+    with pytest.raises(FoldError) as failure:
+        fold_event(aggregate({"Deposited": upcaster}), None, event("Deposited", data))
+    return str(failure.value)
+
+
+@pytest.mark.pins("state-is-events")
+def test_retired_event_is_folded() -> None:
+    folded = fold_event(aggregate({"Deposited": from_v1}), None, event("Deposited", {"cents": 150}))
+    assert folded is not None and folded.state == Account(Decimal("1.5"))
+
+
+@pytest.mark.pins("state-is-events")
+def test_event_without_upcaster_is_refused() -> None:
+    with pytest.raises(
+        FoldError, match=r"knows no event account.Deposited: deploy .* or give it an upcaster"
+    ):
+        fold_event(aggregate({}), None, event("Deposited", {"cents": 150}))
+
+
+def test_upcaster_gets_all_of_its_name() -> None:
+    """Old and new shapes cannot be told apart by their name: the function tells them apart by their fields."""
+
+    def either(data: dict[str, Any]) -> MoneyDeposited:
+        return MoneyDeposited(Decimal(data["amount"]), data.get("currency", "DEM"))
+
+    for data, currency in (({"amount": "1"}, "DEM"), ({"amount": "1", "currency": "EUR"}, "EUR")):
+        made = aggregate({"MoneyDeposited": either})
+        assert made.decode_event["account.MoneyDeposited"](json.dumps(data).encode()).currency == currency  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("upcaster", "data", "complaint"),
+    [
+        (from_v1, {}, "the upcaster of Deposited raised test_upcasting.py:"),
+        (from_v1, [], "the data of Deposited is not an object of its fields: b'[]'"),
+        (from_v1, {"cents": "NaN"}, "a number that is not finite"),
+        (lambda old: Retired(), {}, "gave Retired(): not an event of today: evolve takes MoneyDeposited"),
+        (lambda old: None, {}, "gave None: not an event of today"),
+        (lambda old: MoneyDeposited(Decimal(1), 7), {}, "Expected `str`, got `int`"),  # type: ignore[arg-type]
+    ],
+)
+def test_failing_upcaster_is_named(
+    upcaster: Callable[[dict[str, Any]], Any], data: Any, complaint: str
+) -> None:
+    said = refusal(upcaster, data)
+    assert complaint in said and said.endswith("(on account.Deposited 0/7/0)")
+
+
+async def later(old: dict[str, Any]) -> MoneyDeposited:
+    return from_v1(old)
+
+
+def to_retired(old: dict[str, Any]) -> Retired:
+    return Retired()
+
+
+@pytest.mark.parametrize(
+    ("upcasters", "complaint"),
+    [
+        (from_v1, "upcasters must be a dict from an event's name to a function"),
+        ({"account.Deposited": from_v1}, "'account.Deposited' is not the name of an event"),
+        ({MoneyDeposited: from_v1}, "is not the name of an event"),
+        ({"Deposited": 7}, "the upcaster of Deposited must be a function of one parameter.* found 7"),
+        ({"Deposited": lambda: None}, "must be a function of one parameter"),
+        ({"Deposited": later}, "not `async def`"),
+        ({"Deposited": to_retired}, "the upcaster of Deposited gives Retired, which evolve does not take"),
+    ],
+)
+def test_wrong_upcaster_is_refused(upcasters: Any, complaint: str) -> None:
+    with pytest.raises(InvalidAggregate, match=complaint):
+        aggregate(upcasters)
+
+
+def test_shard_follows_the_upcasters() -> None:
+    """A shard of code with another set of upcasters is rebuilt: then an event that nobody reads is found."""
+    none, one = aggregate({}), aggregate({"Deposited": from_v1})
+    assert none.schema_digest != one.schema_digest
+    assert (
+        none.schema_digest == Aggregate.of("account", cqrs.Decider(decide, evolve, Account())).schema_digest
+    )
+
+
+OLD = b'{"cents": 150}'
+
+
+def checked(samples: Any, upcaster: Callable[[dict[str, Any]], Any] = from_v1) -> None:
+    def decided(command: Deposit, account: Account) -> list[MoneyDeposited]:
+        return []
+
+    upcasters = {"Deposited": upcaster}
+    laws(cqrs.Decider(decided, evolve, Account(), upcasters=upcasters), examples=1, samples=samples)
+
+
+def test_samples_keep_retired_shapes() -> None:
+    checked({"Deposited": [OLD]})
+    checked({"Deposited": {OLD: MoneyDeposited(Decimal("1.5"), "EUR")}})
+
+
+@pytest.mark.parametrize(
+    ("samples", "complaint"),
+    [
+        ({}, "the upcaster of Deposited has no sample"),
+        ({"Deposited": []}, "the upcaster of Deposited has no sample"),
+        ({"Deposited": [b"{}"]}, r"Deposited {} cannot be read: the upcaster of Deposited raised"),
+        ({"Deposited": {OLD: MoneyDeposited(Decimal(2), "EUR")}}, "is read as .*'1.5'.*, not as .*'2'"),
+        ({"Deposited": [OLD], "Opened": [b"{}"]}, "Opened is sampled, but is neither an event of today"),
+    ],
+)
+def test_broken_sample_is_named(samples: Any, complaint: str) -> None:
+    with pytest.raises(BrokenLaw, match=complaint):
+        checked(samples)
+
+
+def test_upcaster_by_chance_is_caught() -> None:
+    calls = iter(range(9))
+    with pytest.raises(BrokenLaw, match="the upcaster of Deposited depends on chance or time"):
+        checked({"Deposited": [OLD]}, lambda old: MoneyDeposited(Decimal(next(calls)), "EUR"))
+
+
+def test_todays_data_comes_back_unchanged() -> None:
+    """An upcaster with the name of an event of today: the laws try it with what `decide` gives."""
+    halved = {"MoneyDeposited": lambda data: MoneyDeposited(Decimal(data["amount"]) / 2, data["currency"])}
+    decider = cqrs.Decider(decide, evolve, Account(), upcasters=halved)
+    with pytest.raises(BrokenLaw, match="does not survive the wire: it is read back as"):
+        laws(decider, samples={"MoneyDeposited": [b'{"amount": "1", "currency": "EUR"}']})
