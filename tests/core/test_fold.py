@@ -146,7 +146,7 @@ def test_unknown_event_is_refused() -> None:
 
 def test_raising_evolve_is_refused() -> None:
     said = refusal(event(1, "bad"))
-    assert "evolve raised RuntimeError" in said and "(on notes.Noted 0/10/0)" in said
+    assert "evolve raised test_fold.py:" in said and "(on notes.Noted 0/10/0)" in said
 
 
 @pytest.mark.parametrize("data", [{}, {"text": 1}, [], None])
