@@ -29,7 +29,7 @@ from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.outcome import Verdict, WrittenOutcome, cut, dead_letter, write_outcome
 from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
-from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.stored import DedupEntry
 
@@ -165,7 +165,7 @@ class Batch:
         if envelope is not None:
             if verdict.status != "failed" or envelope.type in self.aggregate.commands:
                 kind = f"{envelope.type}.{verdict.status}"
-            if verdict.reason != "KEY_MISMATCH" or _is_text(record.key):
+            if verdict.reason != "KEY_MISMATCH" or is_text(record.key):
                 subject, cause = envelope.subject, envelope.id
                 correlation = envelope.correlationid or cause
         outcome = WrittenOutcome(
@@ -180,10 +180,3 @@ class Batch:
             verdict,
         )
         self.done.outcomes.append((write_outcome(outcome), record.key, record.timestamp))
-
-
-def _is_text(key: bytes | None) -> bool:
-    try:
-        return key is not None and bool(key.decode())
-    except UnicodeDecodeError:
-        return False

@@ -19,6 +19,10 @@ class FoldError(Exception):
     """The events of an aggregate contradict each other or the code. The caller adds topic, partition and offset."""
 
 
+class UnreadableEventError(FoldError):
+    """The code cannot read an event: it knows no such type, or the data does not fit the type's class."""
+
+
 class Folded(Struct, frozen=True, gc=False):
     """An aggregate after its last event, whose id is `<partition>/<offset>/<index>` and whose time is `time`."""
 
@@ -77,19 +81,19 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
 def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
     """The event of today that a record holds, by its class or its upcaster.
 
-    Raises `FoldError` for one that has neither, for data that does not fit, and for an upcaster that raises.
+    Raises `UnreadableEventError` for one that has neither, for data that does not fit, and for an upcaster that raises.
     """
     decode = aggregate.decode_event.get(event.type)
     if decode is None:
-        raise FoldError(
+        raise UnreadableEventError(
             f"the code knows no event {event.type}: deploy the code that wrote it, or give it an upcaster"
         )
     try:
         return decode(event.data)
     except UpcastError as error:
-        raise FoldError(f"{error} (on {event.type} {event.id})") from error
+        raise UnreadableEventError(f"{error} (on {event.type} {event.id})") from error
     except Exception as error:
-        raise FoldError(
+        raise UnreadableEventError(
             f"{event.type} {event.id} does not fit its class: {error}; events stay as they were written: rename no "
             "field, give a new one a default, or give the event an upcaster"
         ) from error

@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from datetime import datetime
 
-from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope, read_command
+from cqrs_cli.core.checks import without_bytes
+from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.reasons import Reason, Refused
-from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import OutcomeTrace, key_of
@@ -17,17 +18,18 @@ AFTER_EXPIRY = VERSION_REASONS | {"BUSINESS_RULE"}
 
 
 def given_up(outcome: OutcomeTrace) -> bool:
-    """True if an operator gave the command up (`run --fail`): it was not read, and its bytes are not kept."""
-    return outcome.reason == "TOO_LARGE" and outcome.subject is None
+    """True if the command was given up, by an operator (`run --fail`) or because its dead letter would be too large.
+
+    It was not read, and its bytes are not kept.
+    """
+    return outcome.reason == "TOO_LARGE" and outcome.fingerprint is None
 
 
 def check_outcome(scope: Scope, record: Record, outcome: OutcomeTrace) -> Iterator[str]:
     """Yield every contradiction between an outcome and its command."""
     if outcome.timestamp != record.timestamp:
         yield "does not have the timestamp of its command"
-    key = key_of(record)
-    too_long = given_up(outcome) and outcome.key is None and len(key or b"") > MAX_ATTRIBUTE
-    if outcome.key != key and not too_long:
+    if outcome.key != key_of(without_bytes(record) if given_up(outcome) else record):
         yield f"has the key {outcome.key!r}, its command {record.key!r}"
     if given_up(outcome):
         return
@@ -54,14 +56,15 @@ def _check_readable(
         yield "does not have the fingerprint of its command"
     if outcome.reason not in BLIND and outcome.expected != expected:
         yield f"says that version {outcome.expected} was expected, its command {expected}"
+    found = (outcome.subject, outcome.cause, outcome.correlation)
+    named = outcome.reason != "KEY_MISMATCH" or is_text(key)
+    wanted = (envelope.subject, envelope.id, envelope.correlationid or envelope.id) if named else (None,) * 3
+    if found != wanted:
+        yield f"has subject, causationid and correlationid {found}, its command {wanted}"
     if outcome.reason == "KEY_MISMATCH":
         if key == envelope.subject.encode():
             yield "is KEY_MISMATCH, and the key of its command is the subject"
         return
-    found = (outcome.subject, outcome.cause, outcome.correlation)
-    wanted = (envelope.subject, envelope.id, envelope.correlationid or envelope.id)
-    if found != wanted:
-        yield f"has subject, causationid and correlationid {found}, its command {wanted}"
     if key != envelope.subject.encode():
         yield f"is {outcome.result}, though the key of its command is not the subject"
     partition = scope.home(key)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from cqrs_cli.core.fold import UnreadableEventError
 from cqrs_cli.core.messages.event import HEADERS, EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import Findings
@@ -62,6 +63,10 @@ class Events:
             yield "has other headers than an event has"
         if record.key != key:
             yield f"is of {event.subject!r} under the key {record.key!r}"
+        try:
+            scope.decode_event(event)
+        except (ValueError, UnreadableEventError) as error:
+            yield f"cannot be read: {error}"
 
     def _add(self, record: Record, event: EventEnvelope, command: int, index: int) -> None:
         known = self._open

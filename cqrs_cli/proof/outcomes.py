@@ -12,7 +12,7 @@ from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.scope import Clock, Scope
 from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of
-from cqrs_cli.proof.verdict import check_verdict
+from cqrs_cli.proof.verdict import check_names, check_verdict
 
 _T = TypeVar("_T")
 
@@ -76,6 +76,7 @@ class Outcomes:
         if data.status != "failed" and (outcome.subject is None or record.key != outcome.subject.encode()):
             yield f"is of {outcome.subject!r} under the key {record.key!r}"
         yield from check_verdict(data)
+        yield from check_names(outcome)
 
 
 def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:

@@ -33,7 +33,8 @@ class Report(NamedTuple):
     """The records that were read, and what is wrong with them: `violations` names the first of `violation_count`.
 
     `deleted`: commands, outcomes and dead letters that are known to have been there, and were deleted by retention.
-    `accepted`: missing records whose loss an operator accepted.
+    `accepted`: missing records whose loss an operator accepted. `given_up`: commands that failed without being read, as
+    `run --fail` makes them.
     """
 
     commands: int = 0
@@ -43,6 +44,7 @@ class Report(NamedTuple):
     aggregates: int = 0
     deleted: Mapping[LogName, int] = {}
     accepted: int = 0
+    given_up: int = 0
     violations: tuple[Violation, ...] = ()
     violation_count: int = 0
 
@@ -115,6 +117,7 @@ class Proof:
             rules.aggregates if rules else 0,
             rules.deleted if rules else {},
             findings.accepted,
+            rules.given_up if rules else 0,
             tuple(sorted(findings.named)),
             findings.count,
         )

@@ -18,6 +18,7 @@ class Rules:
         self, scope: Scope, decided: DecidedRange, outcomes: Index, dedup: DedupIndex, findings: Findings
     ) -> None:
         self.commands = 0
+        self.given_up = 0
         self.deleted: dict[LogName, int] = {"commands": 0, "outcomes": 0, "dead-letters": 0}
         self._scope = scope
         self._decided = decided
@@ -40,6 +41,7 @@ class Rules:
         if outcome is None:
             self._check_undecided(joined)
         else:
+            self.given_up += given_up(outcome)
             self._check_outcome(joined, outcome)
             self._dedup.at(outcome.timestamp)
             self._duplicates.check(offset, outcome)
@@ -117,7 +119,12 @@ class Rules:
         found = (dead_letter.reason, dead_letter.key, dead_letter.timestamp)
         if found != (outcome.reason, outcome.key, outcome.timestamp):
             self._add("dead-letters", at, "has another reason, key or timestamp than its command's outcome")
-        if joined.command is not None and not given_up(outcome):
+        if given_up(outcome):
+            if (dead_letter.value, dead_letter.headers) != checksums(None, None):
+                self._add(
+                    "dead-letters", at, f"keeps bytes or headers of command {offset}, which was given up"
+                )
+        elif joined.command is not None:
             kept = checksums(joined.command.value, joined.command.headers)
             if (dead_letter.value, dead_letter.headers) != kept:
                 self._add("dead-letters", at, f"does not have the bytes and headers of command {offset}")

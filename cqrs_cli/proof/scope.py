@@ -4,6 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
+from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.proof.findings import LogName
@@ -15,6 +18,20 @@ class Loss(NamedTuple):
     at: int
     events: int
     outcomes: int
+
+
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def check_shape(event: EventEnvelope) -> None:
+    """Check an event without the aggregate's code; raises `ValueError` if its type or data could be no event's."""
+    if not event.type.rpartition(".")[2].isidentifier():
+        raise ValueError(f"its type {event.type!r} names no event")
+    try:
+        _members(event.data)
+        bytes(event.data).decode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"its data is not a JSON object: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +47,9 @@ class Scope:
     loss: Loss | None = None
     command_at: Callable[[int], Record | None] = lambda offset: None  # what the commands topic has there now
     longest_window: int | None = None  # the longest, ms; None: there was one only
+    decode_event: Callable[[EventEnvelope], object] = (
+        check_shape  # raises what says why an event cannot be read
+    )
 
 
 class Clock:

@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from cqrs_cli.core.messages.expected_version import parse_expected
-from cqrs_cli.core.messages.outcome import Verdict
-from cqrs_cli.core.messages.reasons import STATUSES, Reason
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
+from cqrs_cli.core.messages.reasons import REMEMBERED, STATUSES, Reason
 
 #: Reasons of the checks 1 to 4. The owner has not looked up the aggregate before them: the outcome's version is 0.
 BLIND = {reason.name for reason in Reason if reason.check <= 4}
+#: Reasons of the checks 1 and 2: the command could not be read.
+UNREAD = {reason.name for reason in Reason if reason.check <= 2}
 #: Reasons of check 10: the expected version does not hold.
 VERSION_REASONS = {reason.name for reason in Reason if reason.check == 10}
 #: The reasons that go with each status.
@@ -32,12 +34,37 @@ def check_verdict(verdict: Verdict) -> Iterator[str]:
         yield f"leads to version {verdict.version} with {verdict.events} events"
     if (verdict.original is not UNSET) != (status == "duplicate" or reason == "ID_REUSED"):
         yield f"is {status}{f' ({reason})' if reason else ''} {_with(verdict.original)} a first decision"
+    if verdict.original is not UNSET and verdict.original.status not in REMEMBERED:
+        yield f"points to a decision that was {verdict.original.status}, which is not remembered"
     if (verdict.decidedat is not UNSET) != (reason == "EXPIRED"):
         yield f"is {status} {_with(verdict.decidedat)} a decidedat"
     if verdict.retryable is not (UNSET if reason is None else _is_retryable(reason)):
         yield f"says retryable {verdict.retryable} of {reason or status}"
-    if verdict.fingerprint is UNSET and status != "failed":
+    if verdict.fingerprint is UNSET and reason not in UNREAD | {"TOO_LARGE"}:
         yield "has no fingerprint"
+
+
+def check_names(outcome: OutcomeEnvelope) -> Iterator[str]:
+    """Yield what an outcome says of its command though nobody has read it, or leaves out though somebody has.
+
+    A command was read if its outcome has a fingerprint. Where key and subject differ, a key that is not UTF-8 leaves
+    the outcome without names.
+    """
+    data, reason = outcome.data, outcome.data.reason or None
+    members = {name: getattr(outcome, name) for name in ("subject", "causationid", "correlationid")}
+    named = [name for name, text in members.items() if text]
+    if data.expected is not UNSET and (data.fingerprint is UNSET or reason in BLIND):
+        yield f"is {reason or data.status}, and says that version {data.expected} was expected"
+    if data.fingerprint is UNSET:
+        if named:
+            yield f"is {reason or data.status}, and names {' and '.join(named)} of a command that was not read"
+        if outcome.type != "cqrs.failed":
+            yield f"has the type {outcome.type!r} of a command that was not read"
+    elif reason in UNREAD:
+        yield f"is {reason}, and has the fingerprint of a command that was read"
+    elif len(named) < len(members) and (named or reason != "KEY_MISMATCH"):
+        missing = [name for name in members if name not in named]
+        yield f"is {reason or data.status}, and does not name the {' and '.join(missing)} of its command"
 
 
 def _expectation(verdict: Verdict) -> Iterator[str]:

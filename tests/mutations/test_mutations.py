@@ -5,10 +5,17 @@ from pathlib import Path
 import pytest
 
 from tests.mutations.harness import broken, copy, run
+from tests.mutations.proving import PROVING
 from tests.mutations.table import DETAILS, RULES, Mutation
 
 #: Where tests are that need no broker, though others around them may.
-_PURE = ("tests/core/", "tests/state/", "tests/owner/test_claim.py", "tests/kafka/test_blame.py")
+_PURE = (
+    "tests/core/",
+    "tests/proof/",
+    "tests/state/",
+    "tests/owner/test_claim.py",
+    "tests/kafka/test_blame.py",
+)
 
 
 def cases(mutations: list[Mutation], *marks: pytest.MarkDecorator) -> list[object]:
@@ -32,7 +39,7 @@ def broker(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.mark.pins("one-outcome")
-@pytest.mark.parametrize("mutation", [*cases(RULES), *cases(DETAILS, pytest.mark.faults)])
+@pytest.mark.parametrize("mutation", [*cases(RULES), *cases([*DETAILS, *PROVING], pytest.mark.faults)])
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The rules are broken one by one; a test notices each break."""
     root = copy(tmp_path)
@@ -42,7 +49,7 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
     assert done.failed, f"nobody has noticed: {mutation.name}"
 
 
-@pytest.mark.parametrize("mutation", DETAILS, ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", [*DETAILS, *PROVING], ids=lambda mutation: mutation.name)
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
     assert broken(mutation)
 
@@ -50,7 +57,7 @@ def test_each_detail_is_still_there(mutation: Mutation) -> None:
 @pytest.mark.kafka
 @pytest.mark.faults
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS]]
+    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS, *PROVING]]
     done = run(copy(tmp_path), tests, broker(request))
     assert done.passed, done.output
 

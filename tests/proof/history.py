@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, OutputRecord
 from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.proof.findings import Violation
@@ -111,6 +113,7 @@ class History:
         store of a real proof, every few commands.
         """
         before, after = seen or (self.committed, self.committed)
+        scope.setdefault("decode_event", partial(decode_event, AGGREGATE))
         starts = {"events": 0, "outcomes": 0, "dead-letters": 0} | scope.pop("starts", {})
         of = Scope("tally", TOPIC, PARTITION, starts, WINDOW, home, command_at=self._command_at, **scope)
         with ExitStack() as stack:

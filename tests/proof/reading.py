@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from cqrs_cli.core.messages.record import Record
-from tests.proof.history import History
+from tests.proof.history import History, with_value
 
 
 def places(history: History, **how: Any) -> list[tuple[str, int]]:
@@ -41,3 +41,11 @@ def event_of(record: Record) -> int:
 def letter_of(record: Record) -> int:
     """The command of a dead letter."""
     return int(dict(record.headers or [])["cqrs.offset"] or b"")
+
+
+def without(record: Record, *members: str) -> Record:
+    """The record without these members of its data."""
+    document = json.loads(record.value or b"")
+    for name in members:
+        del document["data"][name]
+    return with_value(record, json.dumps(document).encode())

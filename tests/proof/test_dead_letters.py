@@ -1,7 +1,9 @@
 """Faults in the dead letters are named with their place."""
 
+import pytest
+
 from cqrs_cli.core.messages.record import Record
-from tests.proof.history import History, appended, wish, with_value
+from tests.proof.history import History, Wish, appended, wish, with_value
 from tests.proof.reading import only, remade
 
 
@@ -29,7 +31,34 @@ def test_dead_letter_of_accepted_command(history: History) -> None:
     assert ("dead-letters", at, "is of command 1, whose outcome is accepted") in history.violations()
 
 
-def test_given_up_command_keeps_no_bytes() -> None:
-    history = History([wish(1), wish(1)], refused=frozenset([1]))
-    assert history.letters[0].value is None
-    assert history.violations() == []
+@pytest.fixture
+def given_up() -> History:
+    """Of three commands the second is given up, and the third, whose key is longer than a subject may be."""
+    long = Wish(1, key=b"k" * 1025)
+    return History([wish(1), wish(1), long], refused=frozenset([1, 2]))
+
+
+@pytest.mark.pins("verifiable")
+def test_given_up_commands_are_counted(given_up: History) -> None:
+    assert [letter.value for letter in given_up.letters] == [None, None]
+    assert [outcome.key for outcome in given_up.outcomes] == [b"a", b"a", None]
+    report = given_up.prove()
+    assert (report.given_up, report.violations) == (2, ())
+
+
+def test_given_up_command_with_bytes(given_up: History) -> None:
+    given_up.letters[0] = with_value(given_up.letters[0], given_up.commands[1].value)
+    assert only(given_up) == "dead-letters 0 keeps bytes or headers of command 1, which was given up"
+
+
+def test_given_up_command_with_headers(given_up: History) -> None:
+    headers = [("a", b"b"), *(given_up.letters[0].headers or [])]
+    given_up.letters[0] = remade(given_up.letters[0], headers=headers)
+    del given_up.commands[:2]
+    assert only(given_up) == "dead-letters 0 keeps bytes or headers of command 1, which was given up"
+
+
+def test_given_up_command_with_long_key(given_up: History) -> None:
+    for log, at in ((given_up.outcomes, 2), (given_up.letters, 1)):
+        log[at] = remade(log[at], key=b"k" * 1025)
+    assert "its command b'kkk" in only(given_up)

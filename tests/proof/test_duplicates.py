@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.proof.history import WINDOW, History, Wish, wish
-from tests.proof.reading import described, only, places
+from tests.proof.reading import described, only, places, without
 from tests.support.rewriting import edited
 
 
@@ -72,3 +72,18 @@ def test_failing_repetition_is_found(again: Wish) -> None:
     assert history.violations() == []
     history.decide(window=-1)
     assert "outcomes 1 decides id 'x' of 'a' again, as command 0" in described(history)[0]
+
+
+@pytest.mark.pins("verifiable")
+def test_duplicate_of_failed_command_is_found() -> None:
+    history = History([wish(10, id="x"), wish(10, id="x")])
+    assert history.violations() == []
+    original = {"offset": 0, "status": "failed", "version": 0, "events": 0}
+    history.outcomes[1] = without(history.outcomes[1], "reason", "message", "retryable")
+    repeated = edited(history.outcomes[1], {"status": "duplicate", "original": original})
+    history.outcomes[1] = edited(repeated, type="tally.Add.duplicate")
+    del history.letters[1]
+    what = "outcomes 1 points to a decision that was failed, which is not remembered"
+    assert only(history) == what
+    del history.commands[0], history.outcomes[0], history.letters[0]
+    assert only(history, starts={"outcomes": 1}) == what

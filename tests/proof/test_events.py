@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.scope import check_shape
 from tests.proof.history import History, appended, moved, swapped
 from tests.proof.reading import described, only, places, remade
 from tests.support.rewriting import edited
@@ -145,3 +146,34 @@ def test_events_with_another_timestamp(history: History) -> None:
     event = edited(history.events[2], time="1970-01-01T00:00:00.001Z")
     history.events[2] = remade(event, timestamp=1)
     assert only(history) == "events 2 does not have the timestamp of its command's outcome"
+
+
+@pytest.mark.pins("verifiable")
+@pytest.mark.parametrize(
+    ("members", "data", "why"),
+    [
+        ({"type": "tally.Lost"}, {}, "the code knows no event tally.Lost: deploy the code that wrote it"),
+        ({}, {"by": "x"}, "tally.Added 1/1/0 does not fit its class: Expected `int`, got `str`"),
+    ],
+)
+def test_event_that_no_code_reads(
+    history: History, members: dict[str, Any], data: dict[str, Any], why: str
+) -> None:
+    history.events[2] = edited(history.events[2], data, **members)
+    assert history.violations(decode_event=check_shape) == []
+    assert f"events 2 cannot be read: {why}" in only(history)
+
+
+@pytest.mark.parametrize("data", [b"7", b'"x"', b"null", b"[]", b'{"by":"\xff"}', b'{"by":' + b"[" * 9999])
+def test_data_of_no_event(history: History, data: bytes) -> None:
+    value = (history.events[2].value or b"").replace(b'{"by":0}', data)
+    history.events[2] = remade(history.events[2], value=value)
+    (at,) = set(places(history, decode_event=check_shape)) & {("events", 2)}
+    assert at == ("events", 2)
+
+
+def test_type_of_no_event(history: History) -> None:
+    history.events[2] = edited(history.events[2], type="tally.")
+    assert "events 2 cannot be read: its type 'tally.' names no event" in only(
+        history, decode_event=check_shape
+    )

@@ -56,11 +56,31 @@ def forge_status(history: History, log: list[Record], at: int) -> None:
         log[at] = edited(log[at], {"status": "duplicate" if status != "duplicate" else "agreed"})
 
 
+def forge_type(history: History, log: list[Record], at: int) -> None:
+    log[at] = edited(log[at], type="tally.Forgotten")
+
+
+def forge_data(history: History, log: list[Record], at: int) -> None:
+    log[at] = edited(log[at], {"by": "x", "version": "x"})
+
+
 def empty(history: History, log: list[Record], at: int) -> None:
     log[at] = with_value(log[at], None)
 
 
-FAULTS = [drop, double, double_beside, swap, forge_version, forge_count, forge_status, garble, empty]
+FAULTS = [
+    drop,
+    double,
+    double_beside,
+    swap,
+    forge_version,
+    forge_count,
+    forge_status,
+    forge_type,
+    forge_data,
+    garble,
+    empty,
+]
 
 
 @pytest.mark.pins("verifiable")
@@ -90,3 +110,13 @@ def test_every_missing_dead_letter_is_found(seed: int, place: float) -> None:
     if history.letters:
         del history.letters[int(place * len(history.letters))]
         assert history.violations() != []
+
+
+@given(seed=seeds, place=st.floats(0, 1, exclude_max=True))
+def test_every_name_of_unread_command_is_found(seed: int, place: float) -> None:
+    history = History(drawn(seed), refused=frozenset([0, 5]))
+    unread = [at for at, each in enumerate(history.outcomes) if b"fingerprint" not in (each.value or b"")]
+    assert history.violations() == []
+    at = unread[int(place * len(unread))]
+    history.outcomes[at] = edited(history.outcomes[at], causationid="c")
+    assert history.violations() != []

@@ -25,6 +25,7 @@ def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:
             "dead_letters": done.deleted("dead-letters"),
         },
         "accepted_losses": done.total("accepted"),
+        "given_up": done.total("given_up"),
         "violations": [
             {"topic": found.topic, "partition": found.partition, "offset": found.offset, "what": found.what}
             for found in done.violations
@@ -70,6 +71,8 @@ def verify_lines(aggregate: str, done: "Verified") -> list[str]:
         said.append(f"deleted by retention: {', '.join(gone)}")
     if accepted := done.total("accepted"):
         said.append(f"missing, which an operator accepted: {accepted:,}")
+    if given_up := done.total("given_up"):
+        said.append(f"given up unread, their bytes are not kept: {counted(given_up, 'command')}")
     if done.compared:
         whole = [found for found in done.compared.values() if not (found.skipped or found.behind)]
         count = sum(found.aggregates for found in whole)

@@ -8,6 +8,14 @@ Headers = list[tuple[str, bytes | None]]
 UNREADABLE: Headers = [("cqrs.unreadable", None)]
 
 
+def is_text(key: bytes | None) -> bool:
+    """True for a key that may be a subject: it is not empty, and it is UTF-8."""
+    try:
+        return key is not None and bool(key.decode())
+    except UnicodeDecodeError:
+        return False
+
+
 class Record(Struct, frozen=True, gc=False):
     """One Kafka record. `timestamp` is the broker's, in ms since the epoch."""
 

@@ -17,6 +17,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.proof.partition import Report
+from cqrs_cli.registry import names
 from cqrs_cli.settings.durations import milliseconds
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ def plan_verify(
 ) -> ProofPlan:
     """A proof of what is committed, and of the shards in the folder `shards` if it is given.
 
+    Where the project has no aggregates, events are judged without their code.
+
     Where `dedup_window` was changed, the settings hold the shortest there ever was, and `longest_window` is the
     longest. Raises `ConfigurationError` for missing ACLs, and for topics that are missing or set up wrongly.
     """
@@ -76,7 +79,7 @@ def plan_verify(
     return ProofPlan(
         connection,
         found,
-        settings.aggregates,
+        settings.aggregates if names(settings.aggregates, settings.root) else None,
         settings.root,
         settings.partitioner,
         milliseconds(settings.dedup_window),
@@ -113,7 +116,8 @@ def verify_here(plan: ProofPlan) -> Verified:
 
 def _prove_task(plan: ProofPlan, results: "Accumulator[dict[int, ProofResult]]", partition: int) -> None:
     """The task that Spark runs on a worker."""
-    plan = replace(plan, root=code_root(plan.package, plan.root))
+    if plan.package is not None:
+        plan = replace(plan, root=code_root(plan.package, plan.root))
     results.add({partition: prove_partition(plan, partition)})
 
 

@@ -9,10 +9,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
+from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import guarded
@@ -27,7 +29,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind
 from cqrs_cli.owner.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.owner.explain import explain_stall
 from cqrs_cli.proof.partition import Proof, Report, Scratch
-from cqrs_cli.proof.scope import Loss, Scope
+from cqrs_cli.proof.scope import Loss, Scope, check_shape
 from cqrs_cli.registry import load
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.trace_index import TraceIndex
@@ -42,7 +44,9 @@ class ProofPlan:
 
     connection: Connection
     aggregate: AggregateTopics
-    package: str
+    package: (
+        str | None
+    )  # of the aggregates' code; None: there is none here, and events are judged by their shape
     root: Path  # where the package lies
     partitioner: Partitioner
     window: int  # ms
@@ -85,6 +89,7 @@ class _PartitionProof:
         self.topics = log.topics
         self.group = stack.enter_context(closing(consumer(plan.connection, group=self.topics.group)))
         self.scratch = _scratch(stack, plan.window)
+        self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
     def prove(self) -> ProofResult:
         """1: the committed offset · 2: the ends of the logs · 3: read them · 4: the offset again · 5: the commands, as
@@ -105,9 +110,8 @@ class _PartitionProof:
         commands = self._read("commands", start, min(end, proof.until(decided)))
         proof.conclude(chain.from_iterable(commands), decided)
         compared = None
-        if self.plan.shards is not None:
-            aggregate = load(self.topics.aggregate, self.plan.package, self.plan.root)
-            check = StateCheck(self.log, self.plan.aggregate, aggregate, self.plan.shards)
+        if self.plan.shards is not None and self.aggregate is not None:
+            check = StateCheck(self.log, self.plan.aggregate, self.aggregate, self.plan.shards)
             compared = check.compare(proof, decided.surely, bounds["events"][1])
         return ProofResult(self.log.partition, proof.report(), compared)
 
@@ -123,6 +127,7 @@ class _PartitionProof:
             None if accepted is None else Loss(accepted.at, accepted.events[1], accepted.outcomes),
             self._command_at,
             plan.longest_window,
+            check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
         )
 
     def _command_at(self, offset: int) -> Record | None:

@@ -62,13 +62,20 @@ def test_benchmark_reads_long_output(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert benchmark._measured(Arena(tmp_path, Connection(""), 0), 1)["commands_per_s"] == 1
 
 
-def call(harness: TopicHarness, *arguments: str) -> subprocess.CompletedProcess[str]:
+def test_given_up_commands_are_printed() -> None:
+    done = Verified({0: Report(given_up=1), 1: Report(given_up=2)}, [], 0, {}, 1.0)
+    assert "given up unread, their bytes are not kept: 3 commands" in verify_lines("counter", done)
+    assert verify_document("counter", done)["given_up"] == 3
+
+
+def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subprocess.CompletedProcess[str]:
     """The installed `cqrs verify`, in a project of its own."""
     folder = harness.folder / "project"
     if not folder.is_dir():
         folder.mkdir()
         (folder / "cqrs.toml").touch()
-        (folder / "aggregates").symlink_to(ROOT / "aggregates")
+        if with_code:
+            (folder / "aggregates").symlink_to(ROOT / "aggregates")
     environment = {
         "CQRS_BOOTSTRAP_SERVER": harness.connection.bootstrap_server,
         "CQRS_TOPIC_PREFIX": harness.topics.prefix,
@@ -93,11 +100,21 @@ def test_clean_topics_end_with_0(decided: TopicHarness) -> None:
     printed = json.loads(done.stdout)
     assert list(printed) == [
         *("aggregate", "commands", "outcomes", "events", "dead_letters", "aggregates", "deleted"),
-        *("accepted_losses", "violations", "violation_count", "seconds", "compared"),
+        *("accepted_losses", "given_up", "violations", "violation_count", "seconds", "compared"),
     ]
     assert [printed[name] for name in ("commands", "outcomes", "violations")] == [300, 300, []]
     assert printed["deleted"] == {"commands": 0, "outcomes": 0, "dead_letters": 0}
     assert sum(found["aggregates"] for found in printed["compared"].values()) == printed["aggregates"]
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_topics_are_proved_without_code(decided: TopicHarness) -> None:
+    done = call(decided, "bank_account", "-o", "json", with_code=False)
+    assert (json.loads(done.stdout)["violations"], done.returncode) == ([], 0)
+    done = call(decided, "bank_account", "--state", with_code=False)
+    assert "there is no package 'aggregates' with aggregates in" in done.stderr
 
 
 @pytest.mark.kafka

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.jobs.verify.proving import change, kinds
+from tests.jobs.verify.proving import change, kinds, verified
 from tests.support import ROOT
-from tests.support.commands import command
+from tests.support.commands import command, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.rewriting import append, edited, rewrite
@@ -49,6 +50,28 @@ def test_record_on_wrong_partition(decided: TopicHarness) -> None:
         f"{decided.topics.outcomes} partition 0 offset {outcome} is of a command on partition 1",
         f"{decided.topics.events} partition 1 offset {event} is of a command on partition 0",
     ]
+
+
+@pytest.mark.pins("verifiable")
+def test_event_that_code_cannot_read(decided: TopicHarness) -> None:
+    """It is named once, also where the state is compared; without the code nobody can tell."""
+    last = decided.records("events")[-1]
+    version = json.loads(last.value or b"")["aggregateversion"] + 1
+    strange = edited(last, type="bank_account.Borrowed", id="0/9999/0", aggregateversion=version)
+    (at,) = append(decided, "events", strange)
+    what = f"{decided.topics.events} partition 0 offset {at} cannot be "
+    (found,) = [each for each in decided.violations("state") if each.startswith(what)]
+    assert "the code knows no event bank_account.Borrowed" in found
+    settings = decided.settings.model_copy(update={"aggregates": "nowhere"})
+    without_code = verify_here(plan_verify(decided.connection, decided.topics, settings))
+    assert not [each for each in without_code.violations if str(each).startswith(what)]
+
+
+def test_given_up_commands_are_counted(bank: TopicHarness) -> None:
+    bank.send(*mixture(20))
+    quietly(bank.plan(fail=["bank_account:0@3"]))
+    done = verified(bank)
+    assert (done.total("given_up"), done.violations) == (1, [])
 
 
 def test_unreadable_records_are_found(decided: TopicHarness) -> None:
