@@ -1,9 +1,42 @@
-"""The names that an aggregate imports; the README has one in ten lines. Loads no Spark, Kafka, LMDB or Typer."""
+"""The names that aggregates and programs import; the README has both. Loads no Spark, Kafka, LMDB or Typer.
+
+`Client` and `decode` are loaded on first use: aggregates need neither.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from msgspec import field
 from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
+from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.version import __version__
 
-__all__ = ["Command", "Context", "Decider", "Event", "Rejected", "State", "__version__", "field", "replace"]
+if TYPE_CHECKING:
+    from cqrs_cli.client.client import Client
+    from cqrs_cli.client.decode import decode
+
+__all__ = [
+    "Client",
+    "Command",
+    "Context",
+    "Decider",
+    "Event",
+    "Recorded",
+    "Rejected",
+    "State",
+    "__version__",
+    "decode",
+    "field",
+    "replace",
+]
+
+#: Loaded on first use, by module.
+_LATER = {"Client": "cqrs_cli.client.client", "decode": "cqrs_cli.client.decode"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATER[name]), name)

@@ -223,13 +223,16 @@ def test_no_file_has_a_vague_name() -> None:
         (
             "cqrs_cli",
             [
+                "Client",
                 "Command",
                 "Context",
                 "Decider",
                 "Event",
+                "Recorded",
                 "Rejected",
                 "State",
                 "__version__",
+                "decode",
                 "field",
                 "replace",
             ],

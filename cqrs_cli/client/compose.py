@@ -4,17 +4,16 @@ import difflib
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from cqrs_cli.client.envelope import Composed, write_command
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
-from cqrs_cli.core.messages.expected_version import parse_expected
-from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.errors import UsageError
 
 #: The `source` of commands that name none.
@@ -22,28 +21,6 @@ SOURCE = "/cqrs/send"
 
 #: `amount=100` or `amount:=100`.
 _FIELD = re.compile(r"(?P<name>[^\W\d]\w*)(?P<json>:?)=(?P<text>.*)", re.DOTALL)
-
-
-class Composed(NamedTuple):
-    """A command ready to be sent: `value` is its CloudEvent."""
-
-    id: str
-    aggregate: str
-    subject: str
-    type: str
-    value: bytes
-
-
-class _Written(Struct):
-    specversion: str
-    id: str
-    source: str
-    type: str
-    subject: str
-    expectedversion: str | UnsetType
-    correlationid: str | UnsetType
-    expirytime: str | UnsetType
-    data: Raw
 
 
 def compose(
@@ -63,26 +40,17 @@ def compose(
     """
     wire_type = _wire_type(aggregate, command)
     data = _data(aggregate, wire_type, fields)
-    if expected is not None:
-        try:
-            parse_expected(expected)
-        except ValueError as error:
-            raise UsageError(f"--expect: {error}", "leave it out for any version") from None
-    chosen = uuid7() if id is None else id
-    for name, text in (("ID", subject), ("--id", chosen), ("--correlation", correlation or "-")):
-        _check_attribute(name, text)
-    written = _Written(
-        specversion="1.0",
-        id=chosen,
+    return write_command(
+        aggregate.name,
+        subject,
+        wire_type,
+        data,
         source=SOURCE,
-        type=wire_type,
-        subject=subject,
-        expectedversion=expected or UNSET,
-        correlationid=correlation or UNSET,
-        expirytime=UNSET if expiry is None else rfc3339(expiry),
-        data=Raw(data),
+        id=id,
+        expected=expected,
+        correlation=correlation,
+        expiry=expiry,
     )
-    return Composed(chosen, aggregate.name, subject, wire_type, msgspec.json.encode(written))
 
 
 def _wire_type(aggregate: Aggregate, command: str) -> str:
@@ -144,15 +112,6 @@ def describe_fields(command: type[Command]) -> str:
 
 def _type_name(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
-
-
-def _check_attribute(name: str, text: str) -> None:
-    try:
-        length = len(text.encode())
-    except UnicodeEncodeError:
-        raise UsageError(f"{name} is not UTF-8", "set the terminal to UTF-8") from None
-    if not 0 < length <= MAX_ATTRIBUTE:
-        raise UsageError(f"{name} has {length} bytes", f"give 1 to {MAX_ATTRIBUTE}")
 
 
 class _Line(Struct, gc=False):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.client.producer import CommandProducer, Failed
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
@@ -15,10 +15,11 @@ from cqrs_cli.kafka.topics.topics import Topics
 
 
 class ReceivedOutcome(NamedTuple):
-    """An outcome of a command that we sent: decoded, and its bytes."""
+    """An outcome of a command that we sent: decoded, its bytes, and the number that `OutcomeWaiter.send` returned."""
 
     read: OutcomeEnvelope
     value: bytes
+    number: int = 0
 
 
 class OutcomeWaiter:
@@ -50,8 +51,10 @@ class OutcomeWaiter:
         """The ids of the commands that have no outcome yet, in the order they were sent."""
         return list(self._open.values())
 
-    def send(self, topics: Topics, key: bytes, value: bytes, command_id: str) -> None:
-        """As `CommandProducer.send`, and remember to wait for the outcome."""
+    def send(
+        self, topics: Topics, key: bytes, value: bytes, command_id: str, failed: Failed | None = None
+    ) -> int:
+        """As `CommandProducer.send`, and remember to wait for the outcome; the command's number."""
         self._watch(topics.outcomes, self._sender.partition_of(topics.commands, key))
         self._sent = number = self._sent + 1
         self._open[number] = command_id
@@ -59,15 +62,23 @@ class OutcomeWaiter:
         def reported(partition: int, offset: int) -> None:
             place = topics.outcomes, partition, offset
             early = self._early.pop(place, None)
-            if early is None:
+            if number not in self._open:
+                pass  # forgotten meanwhile
+            elif early is None:
                 self._waiting[place] = number
             else:
-                self._met.append(early)
+                self._met.append(early._replace(number=number))
                 del self._open[number]
             if not self._is_unreported():
                 self._early.clear()
 
-        self._sender.send(topics.commands, key, value, reported)
+        self._sender.send(topics.commands, key, value, reported, failed)
+        return number
+
+    def forget(self, number: int) -> None:
+        """Wait no longer for the outcome of the command with this number."""
+        self._open.pop(number, None)
+        self._waiting = {place: other for place, other in self._waiting.items() if other != number}
 
     def arrived(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
         """The outcomes of our commands that have arrived; waits at most `timeout` seconds for the first record."""
@@ -125,7 +136,7 @@ class OutcomeWaiter:
             return  # not an outcome, so not an answer to us
         place = message.topic() or "", read.data.partition, read.data.offset
         if (number := self._waiting.pop(place, None)) is not None:
-            self._met.append(ReceivedOutcome(read, value))
+            self._met.append(ReceivedOutcome(read, value, number))
             del self._open[number]
         elif self._is_unreported():
             self._early[place] = ReceivedOutcome(read, value)

@@ -16,6 +16,9 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner, target
 #: Called with the partition and offset that a command got.
 Delivered = Callable[[int, int], None]
 
+#: Called with the reason why a command did not get into the log.
+Failed = Callable[[CqrsError], None]
+
 # A first connection waits for half of `reconnect.backoff.ms` (default 100) before a second request may ask for one.
 _SINGLE: dict[str, Any] = {"linger_ms": 0, "delivery_timeout_ms": 30_000, "reconnect_backoff_ms": 20}
 _BULK: dict[str, Any] = {
@@ -85,12 +88,20 @@ class CommandProducer:
         """The partition that `send` gives this key."""
         return target(self._partitioner, key, self.partitions(topic))
 
-    def send(self, topic: str, key: bytes, value: bytes, delivered: Delivered | None = None) -> None:
+    def send(
+        self,
+        topic: str,
+        key: bytes,
+        value: bytes,
+        delivered: Delivered | None = None,
+        failed: Failed | None = None,
+    ) -> None:
         """Hand one command over; `delivered` is called from a later `send`, `poll` or `flush`.
 
-        Raises `CqrsError` as soon as an earlier one is known to have failed.
+        Raises `CqrsError` as soon as an earlier one is known to have failed. With `failed` the failure of this one is
+        told there, and ends nothing.
         """
-        report = self._note_failure if delivered is None else self._reporter(delivered)
+        report = self._note_failure if delivered is None else self._reporter(delivered, failed)
         partition = self.partition_of(topic, key)
         while True:
             try:
@@ -128,11 +139,16 @@ class CommandProducer:
         except SystemError as error:  # the binding raises this for a Ctrl-C during a delivery report
             raise KeyboardInterrupt from error
 
-    def _reporter(self, delivered: Delivered) -> Callable[[KafkaError | None, Message], None]:
+    def _reporter(
+        self, delivered: Delivered, failed: Failed | None
+    ) -> Callable[[KafkaError | None, Message], None]:
         def report(error: KafkaError | None, message: Message) -> None:
             partition, offset = message.partition(), message.offset()
             if error is None and partition is not None and offset is not None:
                 delivered(partition, offset)
+            elif failed is not None and error is not None:
+                self._failed += 1
+                failed(_failure(self._connection, message.topic() or "?", error))
             else:
                 self._note_failure(error, message)
 

@@ -5,7 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from cqrs_cli.client.compose import Composed, complete_line
+from cqrs_cli.client.compose import complete_line
+from cqrs_cli.client.envelope import Composed
 from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import CqrsError, UsageError

@@ -3,7 +3,7 @@ from typing import Any, cast
 
 import pytest
 
-from cqrs_cli.client.compose import Composed
+from cqrs_cli.client.envelope import Composed
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import SentCommands, read_lines, send_all
 from cqrs_cli.errors import UnavailableError, UsageError

@@ -17,7 +17,7 @@ from cqrs_cli.errors import UsageError
 from cqrs_cli.settings.durations import milliseconds
 
 if TYPE_CHECKING:
-    from cqrs_cli.client.compose import Composed
+    from cqrs_cli.client.envelope import Composed
     from cqrs_cli.client.outcomes import OutcomeWaiter
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.kafka.topics.topics import Topics

@@ -1,0 +1,167 @@
+"""The thread of a client: it sends commands, sends them again when a connection was lost, and takes in outcomes."""
+
+import threading
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from cqrs_cli.client.command_outcome import CommandOutcome
+from cqrs_cli.client.outcomes import OutcomeWaiter
+from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.partitioner import Partitioner
+
+#: Seconds between two looks for new commands while outcomes are awaited.
+_LOOK_EVERY = 0.005
+
+#: Seconds between two looks at the outcomes of others, which would pile up, while nothing is awaited.
+_IDLE = 0.05
+
+#: Seconds between two looks for commands whose time is up, and between two attempts to reach a lost broker.
+_TIDY_EVERY = 1.0
+
+
+class BackgroundSender:
+    """Sends commands and takes in their outcomes, in a thread of its own.
+
+    A command keeps its id when it is sent again, so it is decided once however often that happens.
+    """
+
+    def __init__(self, connection: Connection, partitioner: Partitioner) -> None:
+        self._connection, self._partitioner = connection, partitioner
+        self._new: SimpleQueue[PendingOutcome | None] = SimpleQueue()  # None: close
+        self._open: dict[int, PendingOutcome] = {}  # by the waiter's numbers
+        self._again: list[PendingOutcome] = []  # to be sent by the next connection
+        self._unsent: list[PendingOutcome] = []  # given up
+        self._closing = False
+        self._lost = False  # a command was not delivered: connect again
+        self._met = False  # some broker has answered
+        self._tidied = 0.0
+        self._thread = threading.Thread(target=self._run, name="cqrs client", daemon=True)
+        self._thread.start()
+
+    def submit(self, command: PendingOutcome) -> None:
+        """Have a command sent."""
+        self._new.put(command)
+
+    def close(self) -> list[PendingOutcome]:
+        """Wait until all commands are in the log, and end; returns those that could not be sent."""
+        self._new.put(None)
+        self._thread.join()
+        for command in self._open.values():
+            command.fail(
+                NoOutcomeError(
+                    f"the client was closed before command {command.id} had an outcome",
+                    "to send it again with the same id is safe",
+                )
+            )
+        return self._unsent
+
+    def _run(self) -> None:
+        while not self._closing or self._again:
+            try:
+                with (
+                    CommandProducer(self._connection, self._partitioner) as producer,
+                    OutcomeWaiter(self._connection, producer) as waiter,
+                ):
+                    self._exchange(producer, waiter)
+            except CqrsError as error:
+                self._disconnected(error)
+            except Exception as bug:  # a thread that ends in silence would let every caller wait
+                self._disconnected(CqrsError(f"{type(bug).__name__}: {bug}"))
+            if self._again:
+                time.sleep(_TIDY_EVERY)
+                self._give_up(lambda command: command.deadline < time.monotonic())
+
+    def _exchange(self, producer: CommandProducer, waiter: OutcomeWaiter) -> None:
+        """Send and take in until a connection is lost, or the client closes."""
+        self._lost = False
+        while self._again:
+            self._send(waiter, self._again.pop(0))
+        while not self._lost:
+            for command in self._taken(0.0 if self._open else _IDLE):
+                self._send(waiter, command)
+            if self._closing:
+                producer.flush()
+                self._settle(waiter, 0.0)
+                break
+            producer.poll()
+            self._settle(waiter, _LOOK_EVERY if self._open else 0.0)
+            self._tidy(waiter)
+        if self._lost:
+            raise UnavailableError("a command was not delivered")
+
+    def _taken(self, within: float) -> list[PendingOutcome]:
+        """The commands that were submitted; waits for the first one, for so many seconds."""
+        taken: list[PendingOutcome] = []
+        try:
+            while not self._closing:
+                wait = within > 0 and not taken
+                command = self._new.get(block=wait, timeout=within if wait else None)
+                if command is None:
+                    self._closing = True
+                else:
+                    taken.append(command)
+        except Empty:
+            pass
+        return taken
+
+    def _send(self, waiter: OutcomeWaiter, command: PendingOutcome) -> None:
+        def failed(error: CqrsError) -> None:
+            if isinstance(error, UnavailableError):
+                command.failure, self._lost = error, True
+                return
+            for number in [number for number, one in self._open.items() if one is command]:
+                waiter.forget(number)
+                del self._open[number]
+            self._unsent.append(command)
+            command.fail(error)
+
+        composed = command.composed
+        key = composed.subject.encode()
+        try:
+            number = waiter.send(command.topics, key, composed.value, composed.id, failed)
+        except UnavailableError:
+            self._again.append(command)
+            raise
+        except CqrsError as error:
+            self._unsent.append(command)
+            command.fail(error)
+            return
+        self._met = True
+        self._open[number] = command
+
+    def _settle(self, waiter: OutcomeWaiter, timeout: float) -> None:
+        for outcome in waiter.arrived(timeout):
+            command = self._open.pop(outcome.number)
+            composed = command.composed
+            command.settle(CommandOutcome.read(outcome.read, composed.id, composed.subject))
+
+    def _tidy(self, waiter: OutcomeWaiter) -> None:
+        """Wait no longer for commands whose time is up: their callers know."""
+        now = time.monotonic()
+        if now - self._tidied > _TIDY_EVERY:
+            self._tidied = now
+            for number in [number for number, command in self._open.items() if command.deadline < now]:
+                waiter.forget(number)
+                del self._open[number]
+
+    def _disconnected(self, error: CqrsError) -> None:
+        """Keep what has no outcome for the next connection, unless trying again cannot help."""
+        self._again += self._open.values()
+        self._open = {}
+        for command in self._again:
+            command.failure = command.failure or error
+        if not (self._met and isinstance(error, UnavailableError)):
+            self._give_up(lambda command: True)
+
+    def _give_up(self, hopeless: Callable[[PendingOutcome], bool]) -> None:
+        """Try those no longer."""
+        kept = [command for command in self._again if not hopeless(command)]
+        for command in self._again:
+            if command not in kept and command.failure is not None:
+                command.fail(command.failure)
+                self._unsent.append(command)
+        self._again = kept

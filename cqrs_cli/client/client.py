@@ -1,0 +1,172 @@
+"""The client for Python programs: commands as values of the aggregates' own classes, outcomes as values."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cqrs_cli.client.background import BackgroundSender
+from cqrs_cli.client.envelope import IN_PYTHON, Composed, write_command
+from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.project import ProjectAggregates
+from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.errors import UnavailableError, UsageError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.embedded import broker as embedded
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.settings.durations import milliseconds
+from cqrs_cli.settings.settings import load_settings
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+#: The CloudEvents source of commands that a client sends.
+CLIENT_SOURCE = "/cqrs/client"
+
+
+class Client:
+    """Sends commands of a project's aggregates. Use it as a context manager, plain or `async`, from any thread.
+
+        with Client() as client:
+            outcome = client.send("acc-42", Deposit(100), expect=7).wait()
+
+    The project is that of the folder `project`, by default the current one, and its settings count as they do for
+    `cqrs`: the other arguments stand above them. `timeout`: seconds that a command has until its outcome.
+    """
+
+    def __init__(
+        self,
+        project: str | Path | None = None,
+        *,
+        timeout: float = 30.0,
+        bootstrap_server: str | None = None,
+        command_config: str | Path | None = None,
+        properties: Mapping[str, str] | None = None,
+        topic_prefix: str | None = None,
+    ) -> None:
+        flags = {
+            "bootstrap_server": bootstrap_server,
+            "command_config": None if command_config is None else Path(command_config),
+            "properties": [f"{name}={value}" for name, value in (properties or {}).items()] or None,
+            "topic_prefix": topic_prefix,
+        }
+        self._settings = load_settings(flags, None if project is None else Path(project))
+        self._aggregates = ProjectAggregates(self._settings)
+        self._timeout = timeout
+        self._lock = threading.Lock()
+        self._sender: BackgroundSender | None = None
+        self._closed = False
+
+    def send(
+        self,
+        aggregate_id: str,
+        command: Command,
+        *,
+        expect: int | str | None = None,
+        id: str | None = None,
+        correlation_id: str | None = None,
+        expires: timedelta | None = None,
+        timeout: float | None = None,
+        aggregate: str | None = None,
+    ) -> PendingOutcome:
+        """Send a command in the background, and return what to wait for: `.wait()`, or `await`.
+
+        `expect` is a version, or `any`, `none`, `exists` or `>=N`. The `id` makes it idempotent; unset: a new UUIDv7,
+        and `.id` says which. When the broker was lost, the command is sent again with the same id while it has time.
+        Raises `UsageError` for what no owner would take, `UnavailableError` if no broker is configured.
+        """
+        composed = self._composed(aggregate_id, command, expect, id, correlation_id, expires, aggregate)
+        topics = Topics(composed.aggregate, self._settings.topic_prefix)
+        pending = PendingOutcome(composed, topics, self._timeout if timeout is None else timeout)
+        with self._lock:
+            if self._closed:
+                raise UsageError("the client is closed", "send within its `with` block")
+            if self._sender is None:
+                self._sender = BackgroundSender(_connection(self._settings), self._settings.partitioner)
+            self._sender.submit(pending)
+        return pending
+
+    def close(self) -> None:
+        """Wait until every command is in the log, and end. Raises `UnavailableError` for such as could not be sent."""
+        with self._lock:
+            self._closed, sender, self._sender = True, self._sender, None
+        unsent = sender.close() if sender is not None else []
+        if unsent:
+            raise UnavailableError(
+                f"the client was closed with {len(unsent)} commands not in the log, the first {unsent[0].id}",
+                "to send them again with the same ids is safe",
+            )
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except UnavailableError:
+            if error is None:  # else that one says what went wrong first
+                raise
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    def _composed(
+        self,
+        aggregate_id: str,
+        command: Command,
+        expect: int | str | None,
+        id: str | None,
+        correlation_id: str | None,
+        expires: timedelta | None,
+        aggregate: str | None,
+    ) -> Composed:
+        if not isinstance(command, Command):
+            raise UsageError(f"not a command: {command!r:.100}", "send one of the aggregate's own classes")
+        if isinstance(expect, bool):
+            raise UsageError(f"expect: not an expected version: {expect}", "any, none, exists, N or >=N")
+        taker, wire_type = self._aggregates.of_command(command, aggregate)
+        data = msgspec.json.encode(command)
+        try:
+            taker.decode_command[wire_type](data)
+        except ValueError as error:
+            raise UsageError(f"{wire_type}: {error}", "give each field a value of its type") from None
+        return write_command(
+            taker.name,
+            aggregate_id,
+            wire_type,
+            data,
+            source=CLIENT_SOURCE,
+            id=id,
+            expected=None if expect is None else str(expect),
+            correlation=correlation_id,
+            expiry=None if expires is None else time.time_ns() // 1_000_000 + milliseconds(expires),
+            spelling=IN_PYTHON,
+        )
+
+
+def _connection(settings: "Settings") -> Connection:
+    server = settings.bootstrap_server
+    if server is None:
+        running = embedded.broker_status(settings.root)
+        if running is None:
+            raise UnavailableError(
+                "no bootstrap_server is set, and the embedded Kafka does not run",
+                "start it: cqrs kafka start",
+            )
+        server = running.bootstrap_server
+    connection = Connection(server, settings.client_properties())
+    connection.check()
+    return connection

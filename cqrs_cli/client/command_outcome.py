@@ -1,0 +1,53 @@
+"""The outcome of a command, as a value for programs."""
+
+from typing import Any
+
+from msgspec import UNSET, Struct
+
+from cqrs_cli.client.outcomes import is_refused
+from cqrs_cli.core.messages.outcome import Original, OutcomeEnvelope
+
+
+class CommandOutcome(Struct, frozen=True):
+    """What was decided on a command: the members of its outcome, None where one does not apply.
+
+    `ok` is true for `accepted`, `unchanged`, and a `duplicate` of one of those.
+    """
+
+    ok: bool
+    status: str
+    command_id: str
+    aggregate_id: str
+    version: int
+    events: int
+    partition: int
+    offset: int
+    reason: str | None = None
+    code: str | None = None
+    message: str | None = None
+    retryable: bool | None = None
+    original: Original | None = None
+
+    @classmethod
+    def read(cls, outcome: OutcomeEnvelope, command_id: str, aggregate_id: str) -> "CommandOutcome":
+        """The value of an outcome on the wire."""
+        said = outcome.data
+        return cls(
+            not is_refused(outcome),
+            said.status,
+            command_id,
+            aggregate_id,
+            said.version,
+            said.events,
+            said.partition,
+            said.offset,
+            _given(said.reason),
+            _given(said.code),
+            _given(said.message),
+            _given(said.retryable),
+            _given(said.original),
+        )
+
+
+def _given(value: Any) -> Any:
+    return None if value is UNSET else value

@@ -1,0 +1,49 @@
+"""Events for consumers: a record of an events topic as a value, read by the code that folds it."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cqrs_cli.client.project import project_aggregates
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.recorded import Recorded, record_event
+from cqrs_cli.errors import ContradictionError, UsageError
+
+
+class _Typed(msgspec.Struct, gc=False):
+    type: str
+
+
+_read_type = msgspec.json.Decoder(_Typed).decode
+
+
+def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]:
+    """The event in a record of an events topic: a message of confluent-kafka, or a record of kafka-python.
+
+    Its class is that of the aggregate in `project`: the folder of a project or one below; the current one if none is
+    given. Raises `ContradictionError` for a record that is not an event of the aggregate, `UsageError` if there is no
+    such aggregate, or if the message is an error of the consumer's.
+    """
+    error = _member(record, "error") if hasattr(record, "error") else None
+    if error is not None:
+        raise UsageError(f"not a record, but an error of the consumer's: {error}", "look at error() first")
+    value, topic = _member(record, "value"), _member(record, "topic")
+    partition, offset = _member(record, "partition"), _member(record, "offset")
+    try:
+        name, dot, _ = _read_type(value or b"").type.partition(".")
+        if not dot:
+            raise FoldError("its type names no aggregate")
+        aggregate = project_aggregates(Path.cwd() if project is None else Path(project)).aggregate(name)
+        return record_event(aggregate, value, topic, partition, offset)
+    except (FoldError, ValueError) as failure:
+        raise ContradictionError(
+            f"{topic}:{partition}@{offset}: {failure}", "is it a record of an events topic?"
+        ) from failure
+
+
+def _member(record: Any, name: str) -> Any:
+    """A method's result, or the attribute: the two clients differ in this."""
+    found = getattr(record, name)
+    return found() if callable(found) else found

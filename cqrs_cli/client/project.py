@@ -1,0 +1,75 @@
+"""A project's aggregates for a program that uses them: found by their commands, or by the type of an event."""
+
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cqrs_cli import registry
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+
+class ProjectAggregates:
+    """The aggregates of a project, each loaded when it is first needed."""
+
+    def __init__(self, settings: "Settings") -> None:
+        self._package, self._root = settings.aggregates, settings.root
+        self._loaded: dict[str, Aggregate] = {}
+        self._types: dict[type, list[tuple[Aggregate, str]]] = {}
+
+    def aggregate(self, name: str) -> Aggregate:
+        """The aggregate of that name; raises `UsageError` naming those that exist."""
+        found = self._loaded.get(name)
+        if found is None:
+            found = self._loaded[name] = registry.load(name, self._package, self._root)
+        return found
+
+    def of_command(self, command: Command, name: str | None) -> tuple[Aggregate, str]:
+        """The aggregate that decides the command, the one called `name` if it is given, and the command's wire type.
+
+        Raises `UsageError` if no aggregate takes it, or several do and none is named.
+        """
+        kind = type(command)
+        if name is not None:
+            takers = [(self.aggregate(name), wire_type) for wire_type in self._wire_types(name, kind)]
+        elif (known := self._types.get(kind)) is not None:
+            takers = known
+        else:
+            takers = self._types[kind] = self._search(kind)
+        if len(takers) == 1:
+            return takers[0]
+        if not takers:
+            where = f"the aggregate {name!r}" if name else f"any aggregate in {self._root / self._package}"
+            raise UsageError(
+                f"{kind.__module__}.{kind.__qualname__} is not a command of {where}",
+                "import the class from the project's aggregate, and name it in the annotation of `decide`",
+            )
+        names = ", ".join(aggregate.name for aggregate, _ in takers)
+        raise UsageError(f"{kind.__name__} is a command of {names}", "say which: aggregate=…")
+
+    def _search(self, kind: type) -> list[tuple[Aggregate, str]]:
+        """Where the class was defined first, so that a broken neighbour disturbs nobody; then everywhere."""
+        names = registry.names(self._package, self._root)
+        home = kind.__module__.removeprefix(f"{self._package}.")
+        for group in ([home] if home in names else [], names):
+            found = [
+                (self.aggregate(name), taken) for name in group for taken in self._wire_types(name, kind)
+            ]
+            if found:
+                return found
+        return []
+
+    def _wire_types(self, name: str, kind: type) -> list[str]:
+        return [wire_type for wire_type, known in self.aggregate(name).commands.items() if known is kind]
+
+
+@lru_cache(8)
+def project_aggregates(folder: Path) -> ProjectAggregates:
+    """The aggregates of the project that `folder` is in, as `cqrs` finds it there."""
+    from cqrs_cli.settings.settings import load_settings
+
+    return ProjectAggregates(load_settings({}, folder))

@@ -1,0 +1,190 @@
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import cqrs_cli as cqrs
+from aggregates.bank_account import Close, Deposit, Open
+from aggregates.sensor import Record as Measure
+from cqrs_cli import registry
+from cqrs_cli.client import producer
+from cqrs_cli.client.command_outcome import CommandOutcome
+from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.errors import ConfigurationError, CqrsError, NoOutcomeError, UnavailableError, UsageError
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from tests.support import ROOT
+from tests.support.brokers import broker
+from tests.support.deciding import Owner
+from tests.support.harness import TopicHarness
+from tests.support.waiting import eventually
+
+
+def decided(deciding: Owner, command: PendingOutcome) -> bool:
+    """Decide what is there; true once the command has its outcome."""
+    deciding.decide()
+    return command.done()
+
+
+def owner(connection: Connection, prefix: str) -> Owner:
+    topics = Topics("bank_account", prefix)
+    with Admin(connection) as admin:
+        ensure_topics(admin, topics, TopicPlan(partitions=2))
+    return Owner(connection, topics, registry.load("bank_account", "aggregates", ROOT))
+
+
+@pytest.fixture
+def client(connection: Connection, prefix: str) -> Iterator[cqrs.Client]:
+    """A client of accounts for which somebody decides."""
+    with (
+        owner(connection, prefix).deciding(),
+        cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as made,
+    ):
+        yield made
+
+
+@pytest.mark.kafka
+def test_outcomes_are_values(client: cqrs.Client) -> None:
+    opened = client.send("acc-42", Open("ann"), expect="none").wait()
+    assert (opened.ok, opened.status, opened.version, opened.aggregate_id) == (True, "accepted", 1, "acc-42")
+    conflict = client.send("acc-42", Deposit(100), expect=7).wait()
+    assert (conflict.ok, conflict.reason, conflict.retryable) == (False, "VERSION_CONFLICT", True)
+    refused = client.send("acc-42", Deposit(-1)).wait()
+    assert (refused.status, refused.reason, refused.code) == ("rejected", "BUSINESS_RULE", "NOT_POSITIVE")
+
+
+@pytest.mark.kafka
+def test_repeated_ids_are_duplicates(client: cqrs.Client) -> None:
+    first = client.send("acc-42", Open("ann"))
+    assert first.wait().ok
+    again = client.send("acc-42", Open("ann"), id=first.id).wait()
+    assert (again.ok, again.status, again.command_id) == (True, "duplicate", first.id)
+    assert again.original is not None and again.original.status == "accepted"
+
+
+@pytest.mark.kafka
+def test_many_are_answered_each(client: cqrs.Client) -> None:
+    sent = [client.send(f"acc-{number}", Open(str(number))) for number in range(200)]
+    assert [one.wait().aggregate_id for one in sent] == [f"acc-{number}" for number in range(200)]
+
+
+@pytest.mark.kafka
+def test_outcomes_can_be_awaited(connection: Connection, prefix: str) -> None:
+    async def program() -> list[CommandOutcome]:
+        server = connection.bootstrap_server
+        async with cqrs.Client(ROOT, bootstrap_server=server, topic_prefix=prefix) as client:
+            opened = await client.send("a", Open("ann"))
+            return [opened, *await asyncio.gather(*(client.send("a", Deposit(n)) for n in range(1, 5)))]
+
+    with owner(connection, prefix).deciding():
+        outcomes = asyncio.run(program())
+    assert [outcome.version for outcome in outcomes] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.kafka
+def test_missing_outcomes_name_the_id(connection: Connection, prefix: str) -> None:
+    owner(connection, prefix)
+    with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client:
+        sent = client.send("acc-42", Close(), id="id-7", timeout=0.2)
+        with pytest.raises(NoOutcomeError, match=r"no outcome of command id-7 within 0.2 s"):
+            sent.wait()
+
+        async def program() -> None:
+            await client.send("acc-42", Close(), id="id-8", timeout=0.2)
+
+        with pytest.raises(NoOutcomeError, match=r"no outcome of command id-8 within 0.2 s"):
+            asyncio.run(program())
+
+
+@pytest.mark.kafka
+def test_leaving_waits_for_the_log(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    harness = TopicHarness(connection, prefix, tmp_path, "bank_account", 2)
+    with cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix) as client:
+        sent = [client.send(f"acc-{n}", Open("ann"), expires=timedelta(hours=1)) for n in range(100)]
+    found = [json.loads(r.value or b"") for p in range(2) for r in harness.records("commands", p)]
+    assert {command["id"] for command in found} == {one.id for one in sent}
+    assert {command["source"] for command in found} == {"/cqrs/client"}
+    assert all(command["expirytime"] > "2026" for command in found)
+    with pytest.raises(NoOutcomeError, match="the client was closed before"):
+        sent[0].wait()
+    with pytest.raises(UsageError, match="the client is closed"):
+        client.send("acc-1", Close())
+
+
+@pytest.mark.kafka
+def test_missing_topics_are_errors(connection: Connection, prefix: str) -> None:
+    client = cqrs.Client(ROOT, bootstrap_server=connection.bootstrap_server, topic_prefix=prefix)
+    with pytest.raises(ConfigurationError, match="does not exist; create it: cqrs init"):
+        client.send("acc-42", Close()).wait()
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_lost_brokers_get_it_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command is sent anew with its id, as librdkafka has given it up; it is decided once."""
+    monkeypatch.setitem(producer._SINGLE, "delivery_timeout_ms", 1000)
+    with broker(tmp_path) as kafka:
+        deciding = owner(kafka.connection, "")
+        client = cqrs.Client(ROOT, bootstrap_server=kafka.connection.bootstrap_server, timeout=120)
+        with client:
+            first = client.send("acc-42", Open("ann"))
+            eventually(lambda: decided(deciding, first))
+            kafka.kill()
+            second = client.send("acc-42", Deposit(100))
+            eventually(lambda: second.failure)
+            kafka.start()
+            eventually(lambda: decided(deciding, second))
+            assert (second.wait().ok, second.wait().command_id) == (True, second.id)
+        balance: Any = deciding.states["acc-42"].state
+        assert balance.balance == 100
+
+
+def test_unreachable_brokers_are_errors() -> None:
+    client = cqrs.Client(ROOT, bootstrap_server="127.0.0.1:1")
+    with pytest.raises(UnavailableError, match=r"127.0.0.1:1"):
+        client.send("acc-42", Close()).wait()
+    with pytest.raises(UnavailableError, match="closed with 1 commands not in the log"):
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("command", "how", "complaint"),
+    [
+        ("Deposit", {}, "not a command: 'Deposit'"),
+        (Deposit("x"), {}, "bank_account.Deposit: Expected `int`, got `str`"),  # type: ignore[arg-type]
+        (Measure(float("nan")), {}, "sensor.Record: Expected `float`, got `null`"),
+        (Deposit(1), {"expect": "07"}, "^expect: not an expected version"),
+        (Deposit(1), {"expect": True}, "^expect: not an expected version"),
+        (Deposit(1), {"id": ""}, "^id has 0 bytes"),
+        (Deposit(1), {"correlation_id": "x" * 2000}, "^correlation_id has 2000 bytes"),
+        (Deposit(1), {"aggregate": "counter"}, "is not a command of the aggregate 'counter'"),
+        (Deposit(1), {"aggregate": "bank"}, "no aggregate 'bank'"),
+        (cqrs.Command(), {}, "Command is not a command of any aggregate in"),
+    ],
+)
+def test_wrong_calls_are_refused(command: Any, how: dict[str, Any], complaint: str) -> None:
+    client = cqrs.Client(ROOT, bootstrap_server="127.0.0.1:1")
+    with pytest.raises(UsageError, match=complaint):
+        client.send("acc-42", command, **how)
+
+
+def test_shared_commands_need_a_name(tmp_path: Path) -> None:
+    source = (ROOT / "aggregates/counter.py").read_text()
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared/one.py").write_text(source)
+    (tmp_path / "shared/two.py").write_text("from shared.one import *\nfrom shared.one import decider\n")
+    (tmp_path / "cqrs.toml").write_text('aggregates = "shared"\n')
+    client = cqrs.Client(tmp_path, bootstrap_server="127.0.0.1:1")
+    increment = registry.load("one", "shared", tmp_path).commands["one.Increment"]()
+    assert client._aggregates.of_command(increment, "two")[1] == "two.Increment"
+    with pytest.raises(CqrsError, match="is a command of one, two; say which: aggregate="):
+        type(increment).__module__ = "elsewhere"
+        client.send("a", increment)
+    del sys.modules["shared"]

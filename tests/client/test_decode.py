@@ -1,0 +1,67 @@
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import cqrs_cli as cqrs
+from aggregates.counter import Incremented
+from cqrs_cli.errors import ContradictionError, UsageError
+from tests.support import ROOT
+from tests.support.eventlog import counted
+
+
+class Message:
+    """A message as confluent-kafka gives it."""
+
+    def __init__(self, value: bytes | None, error: object = None) -> None:
+        self._value, self._error = value, error
+
+    def error(self) -> object:
+        return self._error
+
+    def value(self) -> bytes | None:
+        return self._value
+
+    def topic(self) -> str:
+        return "counter.events"
+
+    def partition(self) -> int:
+        return 3
+
+    def offset(self) -> int:
+        return 41
+
+
+def decoded(record: Any) -> cqrs.Recorded[cqrs.Event]:
+    return cqrs.decode(record, project=ROOT)
+
+
+def test_messages_become_recorded_events() -> None:
+    found = decoded(Message(counted("a", 7, 3)))
+    assert found.event == Incremented(3)
+    assert (found.aggregate_id, found.version, found.id, found.causation_id) == ("a", 7, "0/7/0", "c")
+    assert (found.topic, found.partition, found.offset) == ("counter.events", 3, 41)
+    assert found.time == datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def test_both_clients_records_are_read() -> None:
+    record = SimpleNamespace(value=counted("a", 7, 3), topic="counter.events", partition=3, offset=41)
+    assert decoded(record) == decoded(Message(counted("a", 7, 3)))
+
+
+@pytest.mark.parametrize("value", [None, b"?", b'{"type":"x"}', counted("a", 1, type="Doubled")])
+def test_other_records_are_named(value: bytes | None) -> None:
+    with pytest.raises(ContradictionError, match=r"^counter\.events:3@41: "):
+        decoded(Message(value))
+
+
+def test_errors_of_consumers_are_refused() -> None:
+    with pytest.raises(UsageError, match="an error of the consumer's: broker down"):
+        decoded(Message(None, error="broker down"))
+
+
+def test_unknown_aggregates_name_the_known() -> None:
+    value = counted("a", 1).replace(b'"counter.', b'"countr.')
+    with pytest.raises(UsageError, match="no aggregate 'countr'; did you mean counter"):
+        decoded(Message(value))
