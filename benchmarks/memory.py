@@ -19,6 +19,7 @@ def main() -> None:
     """Read the options, measure, report."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--aggregates", type=int, default=5_000_000, help="in the shards of one owner")
+    options.add_argument("--state-bytes", type=int, default=3, help="in each account's owner")
     options.add_argument("--commands", type=int, default=500_000)
     options.add_argument("--partitions", type=int, default=4)
     given = options.parse_args()
@@ -29,7 +30,13 @@ def main() -> None:
         greatest = _greatest(here, given)
     report(
         "memory",
-        [{"what": f"{given.aggregates:,} aggregates, one owner of all", "anonymous_mb": greatest / 1e6}],
+        [
+            {
+                "what": f"{given.aggregates:,} aggregates, one owner of all",
+                "state_bytes": given.state_bytes,
+                "anonymous_mb": greatest / 1e6,
+            }
+        ],
     )
 
 
@@ -38,7 +45,8 @@ def _fill(here: Arena, given: argparse.Namespace) -> None:
     settings = load_settings({}, here.root)
     aggregate = load_aggregate("bank_account", settings.aggregates, settings.root)
     plan = prepare(settings, here.connection, {"bank_account": aggregate})
-    state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"ann","balance":100}'))
+    owner = b"a" * given.state_bytes
+    state = aggregate.encode_state(aggregate.decode_state(b'{"owner":"%s","balance":100}' % owner))
     homes = [target("murmur2", f"acc-{n}".encode(), given.partitions) for n in range(given.aggregates)]
     for partition in plan.partitions():
         with closing(open_shard(plan.shard(partition), plan.identity(partition, aggregate)).store) as store:

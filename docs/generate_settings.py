@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import typer
+from pydantic import ByteSize
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.main import load_commands
@@ -31,9 +32,9 @@ and so is a value that does not fit. An empty variable counts as none. Client pr
 `command_config` the lowest. Relative paths start from the file that has them, in flags and variables from the current
 folder. `cqrs doctor` shows each setting in force and where it came from.
 
-A duration is a number with its unit, or several: `500ms`, `30s`, `15m`, `24h`, `7d`, `2w`, `1h30m`. `partitions` and
-the retentions count when topics are made: retentions of topics that exist are changed with Kafka's own tools, the
-number of partitions never.
+A duration is a number with its unit, or several: `500ms`, `30s`, `15m`, `24h`, `7d`, `2w`, `1h30m`. Bytes may
+have a unit: `256MiB`, `1GB`. `partitions` and the retentions count when topics are made: retentions of topics that
+exist are changed with Kafka's own tools, the number of partitions never.
 """
 
 ENDING = """\
@@ -64,7 +65,14 @@ def kind(annotation: Any) -> str:
     """The type of a setting, as people call it."""
     if get_origin(annotation) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(annotation))
-    words = {dict: "table", int: "number", Path: "path", str: "text", timedelta: "duration"}
+    words = {
+        dict: "table",
+        ByteSize: "bytes",
+        int: "number",
+        Path: "path",
+        str: "text",
+        timedelta: "duration",
+    }
     found = next(word for held, word in words.items() if held in flat(annotation))
     unlimited = found == "duration" and type(None) in get_args(annotation)
     return "duration or `unlimited`" if unlimited else found
@@ -78,6 +86,8 @@ def flat(annotation: Any) -> set[Any]:
 def default(name: str, value: Any) -> str:
     if isinstance(value, timedelta) or name.endswith("_retention"):
         return f"`{show_duration(value)}`"
+    if isinstance(value, ByteSize):
+        return f"`{value.human_readable().replace('.0', '')}`"
     return f"`{value}`" if value else ""
 
 

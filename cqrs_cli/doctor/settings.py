@@ -3,6 +3,8 @@
 from datetime import timedelta
 from typing import NamedTuple
 
+from pydantic import ByteSize
+
 from cqrs_cli.settings.durations import show_duration
 from cqrs_cli.settings.java_properties import masked
 from cqrs_cli.settings.settings import Settings, origins
@@ -38,4 +40,6 @@ def setting_rows(settings: Settings) -> list[SettingRow]:
 def _text(name: str, value: object) -> str:
     if name.endswith("_retention") or isinstance(value, timedelta):
         return show_duration(value if isinstance(value, timedelta) else None)
+    if isinstance(value, ByteSize):
+        return value.human_readable(separator=" ")
     return "" if value is None else str(value)

@@ -59,7 +59,11 @@ class Loop:
             records = self.poll()
             if records:
                 decided = self.decide_and_commit(records)
-                if cache.pending >= timing.apply_every or decided < session.batch_limit // 10:
+                if (
+                    cache.pending >= timing.apply_every
+                    or cache.is_full()
+                    or decided < session.batch_limit // 10
+                ):
                     cache.flush()
                 checked = time.monotonic()
                 continue
@@ -160,12 +164,17 @@ class Loop:
 
     def _pieces(self, batch: Batch, records: list[Record]) -> Iterator[Decisions]:
         """Decide piece by piece, the first ones small, until the batch has taken enough time or memory."""
-        timing, size, start = self.session.timing, 1, 0
+        timing, size, start, most_states = self.session.timing, 1, 0, self.cache.most_waiting
         until = time.monotonic() + timing.deciding
         while start < len(records):
             yield batch.decide_piece(records[start : start + size], timing.batch_bytes)
             start += size
-            if time.monotonic() > until or batch.event_bytes > timing.batch_bytes or self.stopping():
+            if (
+                time.monotonic() > until
+                or batch.event_bytes > timing.batch_bytes
+                or len(batch.states) >= most_states
+                or self.stopping()
+            ):
                 return
             size = min(4 * size, timing.piece)
 

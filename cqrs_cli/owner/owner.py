@@ -119,7 +119,7 @@ class Owner:
         self.store.take_ownership(token, self.store.token())
         failpoints.reached("recover.taken")
         # It reads the positions, before the log's end is asked for.
-        cache = StateCache(self.aggregate, self.store, token)
+        cache = StateCache(self.aggregate, self.store, token, self.plan.cache_bytes)
         outcomes, events = session.bounds("outcomes"), session.bounds("events")
         session.writer.expect(events[1], outcomes[1])
         log, accepted = session.log, session.mine.accepted

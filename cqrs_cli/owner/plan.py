@@ -11,6 +11,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.owner.claim import Claim, Counts
+from cqrs_cli.owner.state_cache import CACHE_BYTES
 from cqrs_cli.owner.timing import Timing
 from cqrs_cli.state.shard import Identity
 
@@ -39,6 +40,7 @@ class Plan:
     targets: dict[Partition, int] | None = None  # where `--once` ends: commands offset by partition
     accept_loss: dict[Partition, int] = field(default_factory=dict)
     refused: dict[Partition, frozenset[int]] = field(default_factory=dict)
+    cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
     timing: Timing = field(default_factory=Timing)
 
     def partitions(self) -> list[Partition]:

@@ -40,18 +40,23 @@ def fold_events(
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
     for records in log.read("events", max(at, start), end):
-        with cache.reading():
-            states = _folded(log, aggregate, cache, records)
-        cache.fold(cache.positions._replace(events=records[-1].offset + 1), states)
+        done = 0
+        while done < len(records):
+            with cache.reading():
+                states, done = _folded(log, aggregate, cache, records, done)
+            cache.fold(cache.positions._replace(events=records[done - 1].offset + 1), states)
     if cache.positions.events < end:
         cache.fold(cache.positions._replace(events=end))
 
 
 def _folded(
-    log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record]
-) -> dict[str, Folded]:
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record], done: int
+) -> tuple[dict[str, Folded], int]:
+    """The states after the records from number `done` on, as many as the cache can hold, and the number then."""
     states: dict[str, Folded] = {}
-    for record in records:
+    most = cache.most_waiting
+    for record in records[done:]:
+        done += 1
         try:
             event = read_event(record.value)
             before = states.get(event.subject) or cache.state(event.subject)
@@ -64,7 +69,9 @@ def _folded(
             ) from error
         if after is not before:
             states[event.subject] = after
-    return states
+            if len(states) >= most:
+                break
+    return states, done
 
 
 def fold_outcomes(

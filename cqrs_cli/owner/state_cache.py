@@ -11,30 +11,35 @@ from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.state.decoded_states import DecodedStates
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
 #: Commands that may wait to be applied. Larger changes with random ids dirty many pages, and LMDB then keeps
 #: hundreds of MB of anonymous memory (measured: 100,000 cost 200 MB a shard and 5 % less time an id).
 APPLY_EVERY = 5_000
 
-#: Decoded states that are kept above the shard; the oldest are forgotten first.
-CACHED_STATES = 20_000
+#: Bytes that decoded states may take in one partition, unless the plan says otherwise.
+CACHE_BYTES = 64 * 1024 * 1024
+
+#: Bytes that a state is taken to need before any was applied: a first batch of large ones must not fill the memory.
+_UNKNOWN = 64 * 1024
 
 
 class StateCache:
     """Reads through to the store; writes only through `flush` and `fold`, each one change under the owner's token."""
 
-    def __init__(self, aggregate: Aggregate, store: Store, token: str, capacity: int = CACHED_STATES) -> None:
-        """`capacity`: how many decoded states to keep."""
+    def __init__(self, aggregate: Aggregate, store: Store, token: str, budget: float = CACHE_BYTES) -> None:
+        """`budget`: bytes that decoded states may take: half of it those that are kept, half those to be applied."""
         self._aggregate = aggregate
         self._store = store
         self._token = token
-        self._capacity = capacity
         self._view: StateView | None = None
         self._flushed = self.positions = store.positions()
         self._states: dict[str, Folded] = {}
         self._remembered: dict[tuple[str, str], DedupEntry] = {}
-        self._decoded: dict[str, Folded] = {}
+        self._decoded = DecodedStates(budget / 2)
+        self._waiting_budget = budget / 2
+        self._mean: float = _UNKNOWN  # bytes of a state, as last applied
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -55,7 +60,9 @@ class StateCache:
         saved = self._view.saved(aggregate_id)
         if saved is None:
             return None
-        return self._keep(aggregate_id, unpack(self._aggregate, aggregate_id, saved))
+        folded = unpack(self._aggregate, aggregate_id, saved)
+        self._decoded.keep(aggregate_id, folded, len(saved.state))
+        return folded
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """The first decision on a command."""
@@ -64,14 +71,6 @@ class StateCache:
             return known
         assert self._view is not None
         return self._view.remembered(subject, command_id)
-
-    def _keep(self, aggregate_id: str, folded: Folded) -> Folded:
-        decoded = self._decoded
-        if len(decoded) >= self._capacity:
-            for oldest in list(decoded)[: self._capacity // 10]:
-                del decoded[oldest]
-        decoded[aggregate_id] = folded
-        return folded
 
     def stage(self, decisions: Decisions, position: int, events: int | None, outcomes: int | None) -> None:
         """Keep decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard."""
@@ -90,13 +89,20 @@ class StateCache:
         """How many decisions wait to be applied."""
         return len(self._remembered)
 
+    @property
+    def most_waiting(self) -> int:
+        """The number of changed aggregates that may wait to be applied: more would be too many bytes."""
+        return max(1, int(self._waiting_budget / self._mean))
+
+    def is_full(self) -> bool:
+        """True if no more changes may wait."""
+        return len(self._states) >= self.most_waiting
+
     def flush(self) -> None:
         """Apply the staged decisions; raises `NotOwnerError` if somebody else has written the shard."""
         if self.positions == self._flushed:
             return
         self._apply(self.positions, self._states, self._remembered)
-        for aggregate_id, folded in self._states.items():
-            self._keep(aggregate_id, folded)
         self._states, self._remembered = {}, {}
 
     def fold(
@@ -108,8 +114,6 @@ class StateCache:
         """Apply what was read back from the log; nothing may be staged."""
         self._apply(end, states or {}, remembered or {})
         self.positions = end
-        for aggregate_id, folded in (states or {}).items():
-            self._keep(aggregate_id, folded)
 
     def _apply(
         self,
@@ -120,6 +124,11 @@ class StateCache:
         packed = {aggregate_id: pack(self._aggregate, folded) for aggregate_id, folded in states.items()}
         self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered))
         self._flushed = end
+        if states:
+            keep, total = self._decoded.keep, 0
+            for aggregate_id, folded in states.items():
+                total += keep(aggregate_id, folded, len(packed[aggregate_id].state))
+            self._mean = total / len(states)
 
 
 def pack(aggregate: Aggregate, folded: Folded) -> StoredState:

@@ -124,7 +124,7 @@ class Supervisor:
                     store.condemn()
 
     def _keep(self, store: Store) -> None:
-        warm(self.log, self.aggregate, store, self.plan.window)
+        warm(self.log, self.aggregate, store, self.plan.window, self.plan.cache_bytes)
         if store.code_digest() not in ("", self.aggregate.code_digest):
             self.notes.append(
                 f"the code of {self.partition.aggregate} changed but not its revision: if `evolve` means something "

@@ -10,14 +10,14 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.store import NotOwnerError, Store
 
 
-def warm(log: PartitionLog, aggregate: Aggregate, store: Store, window: int) -> None:
+def warm(log: PartitionLog, aggregate: Aggregate, store: Store, window: int, cache_bytes: int) -> None:
     """Fold what is visible into the shard; a living owner's is left alone. Raises `CorruptError` and nothing else."""
     try:
         token = store.token()  # before the claim: an owner claims first, then takes the shard
         claim = parse_claim(log.committed().metadata)
         if not may_warm(token, claim):
             return
-        cache = StateCache(aggregate, store, token)
+        cache = StateCache(aggregate, store, token, cache_bytes)
         outcomes = log.bounds("outcomes")
         events = log.bounds("events")  # at least those of the outcomes
         last = log.last_record("outcomes", *outcomes)

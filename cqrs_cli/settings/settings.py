@@ -11,6 +11,7 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    ByteSize,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -108,6 +109,11 @@ class Settings(BaseModel):
     state_dir: Path = Field(  # relative to the root; absolute once loaded
         Path(".cqrs/state"),
         description="Where shards rest, on a local disk; the default is in the project's root.",
+    )
+    state_cache: ByteSize = Field(
+        ByteSize(256 * 1024 * 1024),
+        ge=1024 * 1024,
+        description="Memory for decoded states in each process that owns partitions, shared by them, roughly.",
     )
     dedup_window: Duration = Field(timedelta(hours=24), description="How long a command's id is remembered.")
     commands_retention: Duration = Field(

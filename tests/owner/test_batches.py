@@ -67,6 +67,15 @@ def test_cut_batches_decide_everything(single_bank: TopicHarness, bound: dict[st
     single_bank.check()
 
 
+def test_little_room_for_states_decides_everything(single_bank: TopicHarness) -> None:
+    """Batches, changes of the shard and the rebuilding of a lost one are cut after every other state."""
+    single_bank.send(*mixture(50))
+    quietly(replace(single_bank.plan(), cache_bytes=2500))
+    single_bank.check()
+    quietly(replace(single_bank.plan(machine="new"), cache_bytes=2500))
+    single_bank.check("new")
+
+
 def test_finding_one_record_is_quick(single_bank: TopicHarness, sizes: list[int]) -> None:
     commands = list(mixture(150))
     single_bank.send(*commands[:77], commands[0]._replace(value=os.urandom(9000)), *commands[77:])

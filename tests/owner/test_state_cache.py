@@ -109,10 +109,24 @@ def test_folding_comes_to_rest_at_once(cache: StateCache, store: MemoryStore) ->
 
 def test_forgotten_state_is_read_from_shard(store: MemoryStore) -> None:
     store.take_ownership("me", "")
-    cache = StateCache(COUNTER, store, "me", capacity=10)
+    cache = StateCache(COUNTER, store, "me", budget=10_000)
     cache.fold(Positions(events=1), {f"n{n}": counted(n + 1) for n in range(50)})
     with cache.reading():
         assert [cache.state(f"n{n}") for n in range(50)] == [counted(n + 1) for n in range(50)]
+
+
+def test_changes_fill_it_by_bytes(store: MemoryStore) -> None:
+    """As many as its budget has room for, by the size of the states that were last applied."""
+    store.take_ownership("me", "")
+    cache = StateCache(COUNTER, store, "me", budget=10_000)
+    cache.fold(Positions(events=1), {"a": counted(1)})
+    most = cache.most_waiting
+    assert 5 < most < 10  # some 600 bytes each, in half the budget
+    states = {f"n{n}": counted(n + 1) for n in range(most)}
+    cache.stage(Decisions(5, states=states, remembered={("a", "c"): FIRST}), 11, 3, 4)
+    assert cache.is_full()
+    cache.flush()
+    assert not cache.is_full()
 
 
 def test_packing_and_unpacking_keeps_everything() -> None:

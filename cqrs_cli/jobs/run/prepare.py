@@ -61,6 +61,7 @@ def prepare(
         targets=_targets(connection, topics) if once else None,
         accept_loss=losses,
         refused=refused,
+        cache_bytes=int(settings.state_cache),
     )
 
 

@@ -25,6 +25,7 @@ def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[OwnerResult
     parent, orphaned, began = os.getppid(), 0.0, time.process_time()
     stopping = threading.Event()
     partitions = plan.share(task, tasks)
+    plan = replace(plan, cache_bytes=plan.cache_bytes // len(partitions))
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in partitions}}
     owners = [
         Supervisor(plan, partition, aggregates[partition.aggregate], attempt, stopping)

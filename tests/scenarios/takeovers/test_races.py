@@ -107,5 +107,5 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness, monkeypatch:
         return found
 
     monkeypatch.setattr(PartitionLog, "committed", late)
-    warm(plan.log(Partition("counter", 0)), counters.aggregate, store, plan.window)
+    warm(plan.log(Partition("counter", 0)), counters.aggregate, store, plan.window, plan.cache_bytes)
     assert store.positions() == Positions()

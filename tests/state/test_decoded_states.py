@@ -1,0 +1,43 @@
+"""Decoded states are kept while there is room."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aggregates.counter import Counter
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.state.decoded_states import DecodedStates
+
+
+def counted(version: int) -> Folded:
+    return Folded(version, Counter(version), version, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 5000)), min_size=1), st.integers(0, 60_000))
+def test_what_it_keeps_fits(kept: list[tuple[int, int]], budget: int) -> None:
+    """Within the budget, or the newest alone; and each as it was kept last."""
+    states, sizes = DecodedStates(budget, capacity=20), dict[str, int]()
+    last: dict[str, Folded] = {}
+    for version, (number, encoded) in enumerate(kept):
+        id = str(number)
+        last[id] = counted(version)
+        sizes[id] = states.keep(id, last[id], encoded)
+        found = {id: folded for id in sizes if (folded := states.get(id)) is not None}
+        assert found[id] == last[id] and found.items() <= last.items()
+        assert len(found) <= 20
+        assert sum(sizes[id] for id in found) <= budget or list(found) == [id]
+
+
+def test_the_oldest_go_first() -> None:
+    states = DecodedStates(float("inf"), capacity=10)
+    for version in range(11):
+        states.keep(str(version), counted(version), 10)
+    assert [states.get(str(version)) is not None for version in range(11)] == [False] * 2 + [True] * 9
+
+
+def test_larger_states_count_for_more() -> None:
+    small, large = DecodedStates(100_000), DecodedStates(100_000)
+    for version in range(100):
+        small.keep(str(version), counted(version), 20)
+        large.keep(str(version), counted(version), 2000)
+    assert small.get("0") is not None
+    assert sum(large.get(str(version)) is not None for version in range(100)) <= 6
