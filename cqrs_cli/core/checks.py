@@ -8,7 +8,7 @@ from datetime import datetime
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
 from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import Expected, parse_expected
@@ -87,12 +87,12 @@ def read_data(aggregate: Aggregate, decode: Callable[[bytes], Command], envelope
         if aggregate.may_nest:
             check_nesting(data)
         return decode(data)
+    except (KeyboardInterrupt, *PROCESS_ERRORS):
+        raise
     except RecursionError:
         raise Refused(Reason.INVALID_PAYLOAD, "nested too deeply") from None
     except ValueError as error:  # msgspec's errors are
         raise Refused(Reason.INVALID_PAYLOAD, str(error)) from None
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # of the command's own `__post_init__`
         raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
 

@@ -1,6 +1,6 @@
 """The two sides of deciding: `BatchContext` is what it may ask, `Decisions` is what it gives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from cqrs_cli.core.fold import Folded
@@ -29,6 +29,21 @@ class BatchContext:
     clock: int = 0  # the greatest timestamp of the records before the batch, ms
     max_event_bytes: int = MAX_BYTES  # of one event record: value, key and headers
     refused: frozenset[int] = frozenset()  # offsets whose bytes are not looked at (`run --fail`)
+    blamed: Mapping[int, str] = field(
+        default_factory=dict
+    )  # offset → why the aggregate's code is not asked again
+
+
+class Undecided(Exception):
+    """A command met an error of the process (`PROCESS_ERRORS`), which says nothing about the command.
+
+    `before`: how many commands of the batch were decided before it.
+    """
+
+    def __init__(self, offset: int, before: int, message: str) -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.before = before
 
 
 @dataclass(slots=True)

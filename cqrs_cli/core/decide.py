@@ -10,6 +10,7 @@ from math import inf
 from msgspec import UNSET, UnsetType
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
 from cqrs_cli.core.checks import (
     check_expiry,
     check_id,
@@ -22,7 +23,7 @@ from cqrs_cli.core.checks import (
     require_key,
     without_bytes,
 )
-from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord
+from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord, Undecided
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.handle import handle
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
@@ -33,11 +34,13 @@ from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.stored import DedupEntry
 
-_GIVEN_UP = "its dead letter would be too large, or an operator gave it up: run --fail"
+_GIVEN_UP = (
+    "its dead letter would be too large, the worker died on its bytes, or an operator gave it up: run --fail"
+)
 
 
 def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: BatchContext) -> Decisions:
-    """Decide every record: exactly one outcome each. Raises nothing that a record could cause."""
+    """Decide every record: exactly one outcome each. Raises nothing that a record could cause but `Undecided`."""
     return Batch(aggregate, context).decide_piece(records)
 
 
@@ -54,6 +57,7 @@ class Batch:
         self.done = Decisions(context.clock)
         self.states, self.remembered = self.done.states, self.done.remembered
         self.counts = self.done.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
+        self.marked = context.refused | context.blamed.keys()  # offsets that are not decided as others are
         self.event_bytes = 0
         self.timestamp: int | None = None
         self.time = ""  # the text of `timestamp`
@@ -61,27 +65,39 @@ class Batch:
     def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
         """The decisions of the batch so far; events, outcomes and dead letters are those of these records alone.
 
-        It ends after the record with which the batch's events have more than `most_bytes`.
+        It ends after the record with which the batch's events have more than `most_bytes`. Raises `Undecided`; the
+        batch is then of no use.
         """
         done = self.done
         done.events, done.outcomes, done.dead_letters = [], [], []
-        for record in records:
-            self._decide(record)
-            if self.event_bytes > most_bytes:
-                break
-        self.counts["events"] += len(done.events)
-        return done
+        try:
+            for record in records:
+                self._decide(record)
+                if self.event_bytes > most_bytes:
+                    break
+        except PROCESS_ERRORS as error:
+            undecided = self._undecided(record, error)
+        else:
+            self.counts["events"] += len(done.events)
+            return done
+        raise undecided  # not from the error, which holds on to what the aggregate's code had in memory
+
+    def _undecided(self, record: Record, error: BaseException) -> Undecided:
+        before = sum(self.counts[status] for status in STATUSES)
+        return Undecided(record.offset, before, raised(error, self.aggregate.package))
 
     def _decide(self, record: Record) -> None:
         """Check in the order of docs/messages.md, under its numbers: the first check that refuses gives the reason."""
         aggregate, context, clock = self.aggregate, self.context, self._clock(record)
         envelope: CommandEnvelope | None = None
         verdict = Verdict(status="accepted", partition=context.partition, offset=record.offset)
-        mark = 0
+        mark, blame = 0, None
         try:
-            if record.offset in context.refused:
-                record = without_bytes(record)
-                raise Refused(Reason.TOO_LARGE, _GIVEN_UP)
+            if record.offset in self.marked:
+                blame = context.blamed.get(record.offset)
+                if record.offset in context.refused:
+                    record = without_bytes(record)
+                    raise Refused(Reason.TOO_LARGE, _GIVEN_UP)
             key = require_key(record.key)  # 1
             envelope = read_command(record)  # 2
             expected = envelope.expected_text()
@@ -97,6 +113,8 @@ class Batch:
                 verdict.status, verdict.original = "duplicate", original
                 return self._put_outcome(record, envelope, verdict)
             decode = decoder_of(aggregate, envelope.type)  # 6
+            if blame is not None:
+                raise Refused(Reason.HANDLER_ERROR, blame)
             command = read_data(aggregate, decode, envelope)  # 7
             wanted = read_expected(expected)  # 8
             check_expiry(envelope.expirytime, record.timestamp, context.now)  # 9

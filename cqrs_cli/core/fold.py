@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event, State
-from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
 from cqrs_cli.core.aggregate.upcasting import UpcastError
 from cqrs_cli.core.messages.event import EventEnvelope
 
@@ -56,7 +56,7 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
     """The state after `event`, which must be the next one after `version`.
 
     An event that has an upcaster is the one of today that it gives. Raises `FoldError` for another version, for an
-    event that the code cannot read, and if `evolve` raises.
+    event that the code cannot read, and if `evolve` raises. Errors of the process come out as they are.
     """
     found = event.aggregateversion
     if found != version + 1:
@@ -70,7 +70,7 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
     fact = decode_event(aggregate, event)
     try:
         return aggregate.round_trip(aggregate.decider.evolve(state, fact))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, *PROCESS_ERRORS):
         raise
     except BaseException as error:  # the aggregate's own code: anything may come
         raise FoldError(
@@ -90,6 +90,8 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
         )
     try:
         return decode(event.data)
+    except PROCESS_ERRORS:
+        raise
     except UpcastError as error:
         raise UnreadableEventError(f"{error} (on {event.type} {event.id})") from error
     except Exception as error:

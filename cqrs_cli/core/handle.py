@@ -7,7 +7,7 @@ from msgspec import Raw
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected
-from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
 from cqrs_cli.core.context import MAX_BYTES, MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.command import CommandEnvelope
@@ -35,7 +35,7 @@ def handle(
 
     Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
     then decoded. Raises `Refused` if `decide` raises `Rejected` (BUSINESS_RULE), and for HANDLER_ERROR and TOO_LARGE:
-    then all of the events are dropped.
+    then all of the events are dropped. Errors of the process come out as they are.
     """
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
     evolve = aggregate.decider.evolve
@@ -47,7 +47,7 @@ def handle(
         else:
             deciding = decide(command, state)
         decided = tuple(islice(deciding, MAX_EVENTS + 1))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, *PROCESS_ERRORS):
         raise
     except Rejected as rejected:
         raise _business_rule(rejected, aggregate.package) from None
@@ -66,7 +66,7 @@ def handle(
             data = aggregate.encode_checked(event)
             state = aggregate.round_trip(evolve(state, aggregate.decode_event[kind](data)))
             datas.append((kind, data))
-    except (Refused, KeyboardInterrupt):
+    except (Refused, KeyboardInterrupt, *PROCESS_ERRORS):
         raise
     except BaseException as error:  # a `Rejected` too: `evolve` may not refuse
         raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
@@ -84,6 +84,8 @@ def _business_rule(rejected: Rejected, package: str) -> Refused:
     """The rejection in words that can be written, whatever it was raised with."""
     try:
         return Refused(Reason.BUSINESS_RULE, str(rejected.message), code=cut(str(rejected.code)))
+    except PROCESS_ERRORS:
+        raise
     except Exception as error:
         return Refused(Reason.HANDLER_ERROR, raised(error, package))
 

@@ -22,6 +22,9 @@ A `Supervisor` has one partition. It warms the shard, then lets one `Owner` afte
 | … of one record, whose dead letter is too large | begins again; the dead letter goes without the record's bytes |
 | … of one record, whose time a topic refuses | ends the run, and names the topic's setting |
 | … of one record, in every other case | ends the run, and names `--fail` |
+| `Undecided`: one of `PROCESS_ERRORS` in the aggregate's code | begins again with the commands before it |
+| … of one command alone | begins again; the command fails after `attempts.ATTEMPTS` times |
+| one of `PROCESS_ERRORS` elsewhere | begins again with half the batch; ends the run once it lasts |
 | `ContradictionError` while another's claim is committed | begins again: that owner was at work |
 | `ContradictionError` in steps 3 and 4 | begins again; ends the run once it lasts `Timing.contradicted` |
 | `ContradictionError` in step 5 | ends the run |

@@ -22,6 +22,7 @@ from cqrs_cli.owner.claim import Judgement, parse_claim
 from cqrs_cli.owner.session import OwnerSession
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost
 from cqrs_cli.owner.state_cache import StateCache
+from cqrs_cli.owner.trials.attempts import Attempts
 
 
 class Loop:
@@ -33,13 +34,13 @@ class Loop:
         aggregate: Aggregate,
         cache: StateCache,
         at: int,
-        refused: frozenset[int],
+        attempts: Attempts,
     ) -> None:
         self.session = session
         self.aggregate = aggregate
         self.cache = cache
         self.at = at  # the offset of the next command
-        self.refused = refused  # offsets that get a failed outcome unread
+        self.attempts = attempts
         self.next_batch_at = 0.0  # monotonic
         self.left: list[Record] = []  # polled, but not in the batch that was cut
         self.log_end = at  # where the consumer has met the log's end
@@ -191,7 +192,8 @@ class Loop:
             session.plan.window,
             cache.positions.clock,
             session.described.max_bytes["events"],
-            self.refused,
+            self.attempts.refused,
+            self.attempts.blamed,
         )
 
     def _check_claim(self, refresh: bool) -> None:

@@ -20,6 +20,7 @@ from cqrs_cli.owner.position import position
 from cqrs_cli.owner.recover import fold_events, fold_outcomes
 from cqrs_cli.owner.session import OwnerSession
 from cqrs_cli.owner.state_cache import StateCache
+from cqrs_cli.owner.trials.attempts import Attempts
 from cqrs_cli.state.store import Store
 
 
@@ -48,13 +49,13 @@ class Owner:
         store: Store,
         mine: Claim,
         batch_limit: int,
-        refused: frozenset[int],
+        attempts: Attempts,
     ) -> None:
         self.plan = plan
         self.partition = partition
         self.aggregate = aggregate
         self.store = store
-        self.refused = refused
+        self.attempts = attempts
         self.recovered = False  # whether the shard is level with the log
         self.session = OwnerSession(plan, partition, mine, batch_limit)
 
@@ -135,4 +136,4 @@ class Owner:
 
     def loop(self, state: StateCache, at: int, stopping: Callable[[], bool]) -> None:
         """5: decide commands from `at` on, until the target is reached or `stopping()` says so."""
-        Loop(self.session, self.aggregate, state, at, self.refused).run(stopping)
+        Loop(self.session, self.aggregate, state, at, self.attempts).run(stopping)

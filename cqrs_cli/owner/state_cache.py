@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
@@ -140,6 +141,8 @@ def unpack(aggregate: Aggregate, aggregate_id: str, saved: StoredState) -> Folde
     """The aggregate to decide on; raises `ContradictionError` if the code cannot read what the code wrote."""
     try:
         state = aggregate.decode_state(saved.state)
+    except PROCESS_ERRORS:
+        raise
     except Exception as error:  # a `__post_init__` may raise anything
         raise ContradictionError(
             f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {error}",

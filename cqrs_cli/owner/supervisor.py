@@ -1,5 +1,6 @@
 """The thread of a partition: one owner after another, until an error says how it ends. Step 6 of the protocol."""
 
+import gc
 import os
 import random
 import sys
@@ -11,6 +12,8 @@ from contextlib import closing
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.context import Undecided
 from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.kafka.clients import is_denied
 from cqrs_cli.kafka.readers import MissingError, StalledError
@@ -20,6 +23,7 @@ from cqrs_cli.owner.owner import Owner
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
 from cqrs_cli.owner.timing import Lasting
+from cqrs_cli.owner.trials.attempts import Attempts
 from cqrs_cli.owner.warm_up import warm
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.shard import open_shard
@@ -27,6 +31,8 @@ from cqrs_cli.state.store import NotOwnerError, Store
 
 #: Errors after which the supervisor decides whether to begin again.
 _JUDGED = (
+    *PROCESS_ERRORS,
+    Undecided,
     BatchTooLarge,
     ContradictionError,
     KafkaException,
@@ -51,12 +57,12 @@ class Supervisor:
         self.log = plan.log(partition)
         self.mine: Claim = plan.claim(partition, attempt)
         self.batch_limit = self.timing.batch_limit
-        self.refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
+        self.attempts = Attempts(plan.refused.get(partition, frozenset()))
         self.notes: list[str] = []
         self.owner: Owner | None = None
         self.store: Store | None = None
         self.pause = self.timing.first_pause
-        self.missing, self.contradicted = self._unseen(), self._unseen()
+        self._forget()
         self.ending = OwnerResult(partition, self.mine.counts)
         self._looked = self._woke = time.monotonic()
 
@@ -82,7 +88,7 @@ class Supervisor:
 
     def _report(self, what: object, then: str = "beginning again") -> None:
         """Write a line to the task's log."""
-        kind = f"{type(what).__name__}: " if isinstance(what, Exception) else ""
+        kind = f"{type(what).__name__}: " if isinstance(what, BaseException) else ""
         print(f"{self._place()}: {kind}{what}; {then}", file=sys.stderr, flush=True)
 
     def _place(self) -> str:
@@ -143,7 +149,7 @@ class Supervisor:
     def _is_done(self, store: Store) -> bool:
         """Let one owner work, steps 1 to 5: true if it ended by itself, false if another one is to begin."""
         plan, partition, aggregate = self.plan, self.partition, self.aggregate
-        with Owner(plan, partition, aggregate, store, self.mine, self.batch_limit, self.refused) as owner:
+        with Owner(plan, partition, aggregate, store, self.mine, self.batch_limit, self.attempts) as owner:
             self.owner = owner
             try:
                 owner.fence()
@@ -159,12 +165,18 @@ class Supervisor:
             self._handle(error, owner)
             if owner.session.useful:
                 self.pause = self.timing.first_pause
-                self.missing, self.contradicted = self._unseen(), self._unseen()
+                self._forget()
         return False
 
-    def _handle(self, error: Exception, owner: Owner) -> None:
+    def _handle(self, error: BaseException, owner: Owner) -> None:
         """Return if another owner is to begin; raise the error that ends the run."""
         match error:
+            case Undecided():
+                self._try_alone(error, owner.session.batch_limit)
+            case MemoryError() | OSError() | SystemExit():
+                self.batch_limit = max(1, self.batch_limit // 2)
+                if self.exhausted.lasts(self.timing.contradicted):
+                    raise error
             case BatchTooLarge():
                 if error.size == 1 and not error.late and not self._refuse(error):
                     raise explain_undecidable(self.log, error) from error
@@ -185,16 +197,26 @@ class Supervisor:
                 raise explain_denial(self.log) from error
         self._report(error)
 
-    def _unseen(self) -> Lasting:
-        return Lasting(self.timing.forgotten)
+    def _forget(self) -> None:
+        """Begin to count from the start how long errors last."""
+        self.missing, self.contradicted, self.exhausted = (Lasting(self.timing.forgotten) for _ in range(3))
+
+    def _try_alone(self, error: Undecided, limit: int) -> None:
+        """Decide the commands before it next, then the command alone. Only a command that was alone is blamed."""
+        self.batch_limit = max(1, error.before)
+        gc.collect()  # the memory that was short
+        if limit > 1:
+            self.pause = self.timing.first_pause
+        elif self.attempts.failed_alone(error.offset, str(error)):
+            self.notes.append(f"{self.log.place('commands')} offset {error.offset} failed: {error}")
 
     def _refuse(self, error: BatchTooLarge) -> bool:
         """Leave the bytes of a record out of its dead letter, which is larger than the broker takes: unpacked, a small
         record may be of any size. True if that was not tried before and the dead letter is to blame.
         """
-        if not error.undecidable or error.offset in self.refused:
+        if not error.undecidable or error.offset in self.attempts.refused:
             return False
-        self.refused |= {error.offset}
+        self.attempts.refuse(error.offset)
         self.notes.append(
             f"{self.log.place('commands')} offset {error.offset} failed, and its dead letter has none of "
             f"its bytes: {error}"

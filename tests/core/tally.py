@@ -27,6 +27,8 @@ class Crash(cqrs.Command):
     def __post_init__(self) -> None:
         if self.how == "undone":
             raise LookupError(self.how)
+        if self.how == "unread":
+            raise MemoryError(self.how)
 
 
 class Mute(Exception):
@@ -54,6 +56,14 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
             raise RuntimeError("boom")
         case Crash("exit"):
             raise SystemExit(0)
+        case Crash("memory"):
+            raise MemoryError
+        case Crash("files"):
+            raise OSError(24, "Too many open files")
+        case Crash("deep"):
+            raise RecursionError
+        case Crash("fold-memory"):
+            yield Added(-2)
         case Crash("cancel"):
             raise CancelledError
         case Crash("mute"):
@@ -78,6 +88,8 @@ def decide(command: Add | Crash, tally: Tally) -> Iterator[Added]:
 
 
 def evolve(tally: Tally, event: Added) -> Tally:
+    if event.n == -2:
+        raise MemoryError
     if event.n < 0:
         raise cqrs.Rejected("too late to refuse")
     if event.n == 0:

@@ -44,7 +44,7 @@ def reason(value: bytes | None, key: bytes | None = b"a", **context: Any) -> str
         (command(expectedversion=2**63), b"a", "INVALID_EXPECTED_VERSION"),
         (command(expectedversion=[1]), b"a", "INVALID_EXPECTED_VERSION"),
         (command("Crash", {"how": "raise"}), b"a", "HANDLER_ERROR"),
-        (command("Crash", {"how": "exit"}), b"a", "HANDLER_ERROR"),
+        (command("Crash", {"how": "deep"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "cancel"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "mute"}), b"a", "HANDLER_ERROR"),
         (command("Crash", {"how": "fold"}), b"a", "HANDLER_ERROR"),

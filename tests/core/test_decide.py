@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.core.context import Undecided
 from tests.core import tally
 from tests.core.tally import WINDOW, Partition, command, record
 
@@ -48,6 +49,26 @@ def test_forgotten_id_stays_forgotten() -> None:
     partition = Partition()
     partition.feed(record(0, command(), timestamp=5000), record(1, command(id="2"), timestamp=7000))
     assert partition.verdict(record(2, command(), timestamp=5000))["status"] == "accepted"
+
+
+@pytest.mark.pins("bad-input")
+@pytest.mark.parametrize("how", ["memory", "files", "exit", "fold-memory", "unread"])
+def test_process_error_is_no_verdict(how: str) -> None:
+    with pytest.raises(Undecided) as caught:
+        Partition().feed(record(0, command()), record(1, command("Crash", {"how": how}, id="2")))
+    assert (caught.value.offset, caught.value.before, caught.value.__context__) == (1, 1, None)
+
+
+def test_blamed_command_fails_without_code() -> None:
+    partition = Partition(blamed={1: "the worker died"})
+    partition.feed(record(0, command()))
+    verdict = partition.verdict(record(1, command("Crash", {"how": "unread"}, id="2")), record(2, command()))
+    assert verdict["status"] == "duplicate"
+    failed = json.loads(partition.outcomes[1][0])
+    assert failed["subject"] == "a" and failed["causationid"] == "2"
+    told = {name: failed["data"][name] for name in ("status", "reason", "message", "version")}
+    assert told == {"status": "failed", "reason": "HANDLER_ERROR", "message": "the worker died", "version": 1}
+    assert partition.dead_letters[0].value == command("Crash", {"how": "unread"}, id="2")
 
 
 def test_offset_given_up_loses_its_bytes() -> None:

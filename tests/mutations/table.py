@@ -102,6 +102,29 @@ RULES = [
         ),
         "tests/scenarios/takeovers/test_races.py::test_a_fence_without_claim_is_harmless",
     ),
+    Mutation(
+        "an error of the process is the command's verdict",
+        "cqrs_cli/core/handle.py",
+        (
+            (
+                "(KeyboardInterrupt, *PROCESS_ERRORS):\n        raise\n    except Rejected",
+                "KeyboardInterrupt:\n        raise\n    except Rejected",
+            ),
+        ),
+        "tests/core/test_decide.py::test_process_error_is_no_verdict",
+    ),
+    Mutation(
+        "a command fails by the first error of the process",
+        "cqrs_cli/owner/trials/attempts.py",
+        (("        if tried >= ATTEMPTS:", "        if tried:"),),
+        "tests/owner/trials/test_attempts.py",
+    ),
+    Mutation(
+        "a command fails by an error of the process among others",
+        "cqrs_cli/owner/supervisor.py",
+        (("        if limit > 1:\n", "        if limit < 0:\n"),),
+        "tests/owner/test_batches.py::test_short_memory_costs_no_command",
+    ),
 ]
 
 #: More of the same kind.

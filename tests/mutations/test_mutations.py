@@ -14,6 +14,7 @@ _PURE = (
     "tests/proof/",
     "tests/state/",
     "tests/owner/test_claim.py",
+    "tests/owner/trials/",
     "tests/kafka/test_blame.py",
 )
 

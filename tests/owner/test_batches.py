@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli.core.handle import handle
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients, writer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
@@ -17,9 +19,10 @@ from cqrs_cli.kafka.write_errors import BatchLateError
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.loop import Loop
 from cqrs_cli.owner.plan import Partition, Plan
+from cqrs_cli.owner.trials.attempts import ATTEMPTS
 from tests.support.commands import increments, mixture
 from tests.support.harness import IMPATIENT, TopicHarness
-from tests.support.owners import Process, quietly
+from tests.support.owners import Process, quietly, running
 from tests.support.raw import raw
 from tests.support.waiting import eventually
 
@@ -83,6 +86,49 @@ def test_finding_one_record_is_quick(single_bank: TopicHarness, sizes: list[int]
     single_bank.configure("dead-letters", "max.message.bytes", "3000")
     quietly(plan)
     assert sizes.count(1) >= 2 and len(sizes) < 40
+
+
+@pytest.mark.pins("bad-input")
+def test_short_memory_costs_no_command(
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
+) -> None:
+    """A `decide` that lacks memory behind a backlog is asked again alone, and is accepted."""
+
+    def crowded(aggregate: Any, context: Any, record: Record, *more: Any) -> Any:
+        if record.offset == 70 and sizes[-1] > 1:
+            raise MemoryError
+        return handle(aggregate, context, record, *more)
+
+    counters.send(*increments(100))
+    with monkeypatch.context() as patch:
+        patch.setattr("cqrs_cli.core.decide.handle", crowded)
+        patch.setattr("cqrs_cli.owner.trials.attempts.ATTEMPTS", 1)
+        quietly(counters.plan())
+    assert len(sizes) < 20
+    counters.check()
+
+
+@pytest.mark.pins("bad-input")
+@pytest.mark.parametrize("error", [MemoryError("no"), OSError(24, "Too many open files"), SystemExit(1)])
+def test_lasting_process_error_fails_alone(
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int], error: BaseException
+) -> None:
+    def broken(aggregate: Any, context: Any, record: Record, *more: Any) -> Any:
+        if record.offset == 7:
+            raise error
+        return handle(aggregate, context, record, *more)
+
+    monkeypatch.setattr("cqrs_cli.core.decide.handle", broken)
+    counters.send(*increments(10))
+    with running(counters.plan()) as owner:
+        assert owner.error() is None
+        assert "counter.commands partition 0 offset 7 failed: " in owner.notes()[0]
+    assert sizes.count(1) >= ATTEMPTS
+    failed = [outcome.data for outcome in counters.outcomes() if outcome.data.status != "accepted"]
+    assert [(data.offset, data.reason) for data in failed] == [(7, "HANDLER_ERROR")]
+    assert f"(tried alone {ATTEMPTS} times)" in str(failed[0].message)
+    assert len(counters.outcomes()) == 10
+    assert counters.violations() == []
 
 
 def test_late_single_record_is_retried(

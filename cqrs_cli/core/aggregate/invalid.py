@@ -9,6 +9,10 @@ _UNSAFE = "Instead configure a `default_factory` for this field."
 _FACTORY = "Write `cqrs.field(default_factory=…)`, so that each message or state gets its own."
 
 
+#: Errors of the process, not of the code that was running: they may pass when it is tried again. Not `RecursionError`.
+PROCESS_ERRORS = (MemoryError, OSError, SystemExit)
+
+
 class InvalidAggregate(TypeError):
     """A decider cannot be put on the wire as it is written; `where` is the function or class to correct."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cqrs_cli.core.aggregate.decider import Decider, Event
-from cqrs_cli.core.aggregate.invalid import InvalidAggregate, raised
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, InvalidAggregate, raised
 
 #: From the data of an event, a dict, to an event of today.
 Upcaster = Callable[[dict[str, Any]], Event]
@@ -78,7 +78,7 @@ def upcasting(
             raise UpcastError(f"the data of {name} is not an object of its fields: {bytes(data)[:60]!r}")
         try:
             event = upcaster(old)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, *PROCESS_ERRORS):
             raise
         except BaseException as error:  # the aggregate's own code: anything may come
             raise UpcastError(f"the upcaster of {name} raised {raised(error, package)}") from error
