@@ -12,6 +12,7 @@ PANELS = {
     "new": "Begin",
     "demo": "Begin",
     "init": "Begin",
+    "describe": "Work",
     "send": "Work",
     "run": "Work",
     "show": "Look",

@@ -22,6 +22,7 @@ COMMANDS = (
     "new",
     "demo",
     "init",
+    "describe",
     "send",
     "run",
     "show",

@@ -66,6 +66,17 @@ def complete_aggregate(incomplete: str) -> list[str]:
         return []
 
 
+def complete_message(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Shell completion: the commands, events and the state of the aggregate named before."""
+    try:
+        from cqrs_cli.core.aggregate.json_schema import message_classes
+
+        known = message_classes(Cli().aggregate(ctx.params["aggregate"]))
+        return [name for name in known if name.startswith(incomplete)]
+    except Exception:  # the command itself reports it when it runs
+        return []
+
+
 AggregateName = Annotated[
     str, typer.Argument(metavar="AGGREGATE", help="The aggregate's name.", autocompletion=complete_aggregate)
 ]

@@ -4,23 +4,20 @@ import difflib
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cqrs_cli.client.envelope import Composed, write_command
+from cqrs_cli.client.field_values import command_data
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.errors import UsageError
 
 #: The `source` of commands that name none.
 SOURCE = "/cqrs/send"
-
-#: `amount=100` or `amount:=100`.
-_FIELD = re.compile(r"(?P<name>[^\W\d]\w*)(?P<json>:?)=(?P<text>.*)", re.DOTALL)
 
 
 def compose(
@@ -34,12 +31,13 @@ def compose(
     correlation: str | None = None,
     expiry: int | None = None,
 ) -> Composed:
-    """One command to an aggregate: `fields` are `name=text` or `name:=json`, `expiry` is in ms since the epoch.
+    """One command to an aggregate: `fields` are `name=text`, `name:=json` or `name[key]=text`, `expiry` is in ms since
+    the epoch.
 
     Raises `UsageError` for a command or field that does not exist, or a value that is not of the field's type.
     """
     wire_type = _wire_type(aggregate, command)
-    data = _data(aggregate, wire_type, fields)
+    data = command_data(wire_type, aggregate.commands[wire_type], aggregate.decode_command[wire_type], fields)
     return write_command(
         aggregate.name,
         subject,
@@ -61,57 +59,6 @@ def _wire_type(aggregate: Aggregate, command: str) -> str:
         known = ", ".join(sorted(name.removeprefix(prefix) for name in aggregate.commands))
         raise UsageError(f"{aggregate.name} has no command {command!r}", f"known: {known}")
     return wire_type
-
-
-def _data(aggregate: Aggregate, wire_type: str, fields: Sequence[str]) -> bytes:
-    """The command's fields as JSON that its decoder takes."""
-    known = {field.name: field for field in msgspec.structs.fields(aggregate.commands[wire_type])}
-    takes = describe_fields(aggregate.commands[wire_type])
-    values: dict[str, Any] = {}
-    for given in fields:
-        match = _FIELD.fullmatch(given)
-        if match is None:
-            raise UsageError(f"not a field: {given[:60]!r}", "write field=text or field:=json")
-        name, text = match["name"], match["text"]
-        if name not in known:
-            raise UsageError(f"{wire_type} has no field {name!r}", takes)
-        if known[name].encode_name in values:
-            raise UsageError(f"field {name!r} is given twice", takes)
-        convert = _from_json if match["json"] else _from_text
-        try:
-            values[known[name].encode_name] = convert(text, known[name].type)
-        except ValueError as error:  # as msgspec's errors are
-            raise UsageError(f"{given[:60]}: {error}", takes) from None
-    try:
-        data = msgspec.json.encode(values)
-        aggregate.decode_command[wire_type](data)
-    except ValueError as error:
-        raise UsageError(f"{wire_type}: {error}", takes) from None
-    return data
-
-
-def _from_text(text: str, expected: Any) -> Any:
-    """`100` for an int, `true` for a bool, the text itself for a str."""
-    return msgspec.convert(text, expected, strict=False)
-
-
-def _from_json(text: str, expected: Any) -> Raw:
-    """JSON as it stands; raises `ValueError` for anything else, and for a value of another type."""
-    raw = text.encode()
-    msgspec.json.decode(raw)
-    msgspec.json.decode(raw, type=expected)
-    return Raw(raw)
-
-
-def describe_fields(command: type[Command]) -> str:
-    """`Deposit takes amount: int`, for hints."""
-    fields = msgspec.structs.fields(command)
-    named = ", ".join(f"{f.name}: {_type_name(f.type)}{'' if f.required else ' (optional)'}" for f in fields)
-    return f"{command.__name__} takes {named or 'no fields'}"
-
-
-def _type_name(kind: Any) -> str:
-    return kind.__name__ if isinstance(kind, type) else str(kind).replace("typing.", "")
 
 
 class _Line(Struct, gc=False):

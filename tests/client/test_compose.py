@@ -86,7 +86,7 @@ def test_unknown_commands_are_refused() -> None:
 @pytest.mark.parametrize("number", ["nan", "inf", "-inf"])
 def test_non_json_numbers_are_refused(number: str) -> None:
     with pytest.raises(UsageError):
-        compose(SENSOR, "s", "Measure", [f"value={number}"])
+        compose(SENSOR, "s", "Record", [f"value={number}"])
 
 
 @pytest.mark.parametrize("expected", ["07", "+7", "-1", "7.0", "", str(2**63)])

@@ -53,7 +53,9 @@ def send(
     ] = None,
     fields: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FIELD", help="field=text, converted to its type, or field:=json."),
+        typer.Argument(
+            metavar="FIELD", help="field=text, converted to its type, or field:=json; field[key]=text within."
+        ),
     ] = None,
     file: Annotated[
         str | None, typer.Option(metavar="FILE", help="Commands, one JSON object a line; - is stdin.")
@@ -73,6 +75,9 @@ def send(
 ) -> None:
     """Send a command, or many from a file.
 
+    A field that is an object is filled by name, customer[name]=Ada; a list takes its field again, tag=a tag=b, or
+    lines[0][sku]=tea. cqrs describe AGGREGATE has them all.
+
     A line of FILE is a CloudEvent, or has type, subject and data, and id and source are filled in. Lines are sent as
     they are read and judged when they are decided; one that is not a command, or has an attribute that is nearly a
     known one (expectedversoin), ends with exit 2 and says how many were sent.
@@ -90,12 +95,19 @@ def send(
                 "with --file the lines say everything", "leave out what belongs to a single command"
             )
         return _send_file(cli, file, patience)
-    if aggregate is None or id is None or command is None:
+    if aggregate is None:
         raise UsageError("AGGREGATE, ID and COMMAND are needed, or --file", "see cqrs send --help")
+    loaded = cli.aggregate(aggregate)
+    if id is None or command is None:
+        raise UsageError(
+            f"{'ID and COMMAND are' if id is None else 'COMMAND is'} missing; {aggregate} has "
+            + ", ".join(cls.__name__ for cls in loaded.commands.values()),
+            f"see cqrs describe {aggregate}",
+        )
     lifetime = None if expires is None else milliseconds(duration("--expires", expires))
     expiry = None if lifetime is None else time.time_ns() // 1_000_000 + lifetime
     composed = compose(
-        cli.aggregate(aggregate),
+        loaded,
         id,
         command,
         fields or [],

@@ -1,0 +1,69 @@
+"""`cqrs describe`: what an aggregate takes, and what comes of it."""
+
+from typing import Annotated
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import complete_aggregate, complete_message
+from cqrs_cli.errors import UsageError
+
+
+@command(
+    app,
+    examples=[
+        "cqrs describe",
+        "cqrs describe bank_account",
+        "cqrs describe bank_account Deposit -o json",
+        "cqrs describe --asyncapi",
+    ],
+)
+def describe(
+    cli: Cli,
+    aggregate: Annotated[
+        str | None,
+        typer.Argument(metavar="AGGREGATE", autocompletion=complete_aggregate, help="Default: all."),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="COMMAND",
+            autocompletion=complete_message,
+            help="One of its commands, events or its state.",
+        ),
+    ] = None,
+    asyncapi: Annotated[
+        bool, typer.Option("--asyncapi", help="An AsyncAPI 3 document of topics and messages.")
+    ] = False,
+) -> None:
+    """Describe commands, events and state: their fields with types, defaults and values, as the code has them.
+
+    With -o json it is JSON Schema. Needs no broker.
+    """
+    from cqrs_cli.cli.render import describe as render
+    from cqrs_cli.core.aggregate import json_schema
+
+    chosen = cli.chosen([aggregate] if aggregate else None)
+    if asyncapi:
+        if command is not None:
+            raise UsageError("--asyncapi is of whole aggregates", "leave the command out")
+        from cqrs_cli.client.asyncapi import asyncapi as document
+
+        found = document(chosen, cli.settings.topic_prefix)
+        cli.result(found, render.indented(found))
+    elif aggregate is None:
+        documents = {name: json_schema.aggregate_schema(loaded) for name, loaded in chosen.items()}
+        cli.result({"aggregates": documents}, render.overview_text(chosen))
+    elif command is None:
+        loaded = chosen[aggregate]
+        cli.result(json_schema.aggregate_schema(loaded), render.aggregate_text(loaded))
+    else:
+        messages = json_schema.message_classes(chosen[aggregate])
+        name = command.removeprefix(f"{aggregate}.")
+        if name not in messages:
+            raise UsageError(f"{aggregate} has no {command!r}", f"known: {', '.join(messages)}")
+        cli.result(
+            json_schema.message_schema(messages[name]), render.message_text(chosen[aggregate], messages[name])
+        )

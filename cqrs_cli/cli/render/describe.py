@@ -1,0 +1,117 @@
+"""An aggregate's messages for people: each with its fields, as they are written on a command line."""
+
+import inspect
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.cli.output import json_line, printable
+
+if TYPE_CHECKING:
+    from cqrs_cli.core.aggregate.aggregate import Aggregate
+    from cqrs_cli.core.aggregate.fields import FieldShape
+
+#: A name, its type and default, and what is said about it.
+_Row = tuple[str, str, str]
+
+
+def overview_text(aggregates: "Mapping[str, Aggregate]") -> str:
+    """Each aggregate with its first sentence and the names of its commands."""
+    from cqrs_cli.core.aggregate.json_schema import about_aggregate
+
+    parts = []
+    for name, aggregate in aggregates.items():
+        about = about_aggregate(aggregate).partition("\n")[0]
+        names = ", ".join(cls.__name__ for cls in aggregate.commands.values())
+        parts.append("\n".join([name, *([f"  {about}"] if about else []), f"  {names}"]))
+    return _printable_lines("\n\n".join(parts))
+
+
+def aggregate_text(aggregate: "Aggregate") -> str:
+    """Its docstring, then commands, events and state, each with its fields."""
+    from cqrs_cli.core.aggregate.json_schema import about_aggregate
+
+    parts = [f"{aggregate.name}\n{_indented(about_aggregate(aggregate))}".rstrip()]
+    events = list(aggregate.events.values())
+    for title, classes in (
+        ("Commands", list(aggregate.commands.values())),
+        ("Events", events),
+        ("State", [aggregate.state]),
+    ):
+        rows = [row for cls in classes for row in _rows_of_message(cls)]
+        parts.append("\n".join([title, *_table(rows)]))
+    if aggregate.upcasters:
+        names = sorted(kind.removeprefix(f"{aggregate.name}.") for kind in aggregate.upcasters)
+        parts.append("\n".join(["Read by an upcaster", *(f"  {name}" for name in names)]))
+    return _printable_lines("\n\n".join(parts))
+
+
+def message_text(aggregate: "Aggregate", cls: type) -> str:
+    """One message with its fields, and for a command a line that sends it."""
+    from cqrs_cli.core.aggregate.fields import fields_of
+
+    fields = fields_of(cls)
+    about = inspect.cleandoc(cls.__doc__ or "")
+    parts = [f"{cls.__name__}\n{_indented(about)}".rstrip()]
+    if fields:
+        parts.append("\n".join(_table(list(_rows(fields, "")))))
+    if cls in aggregate.commands.values():
+        sample = [_sample(field) for field in fields if field.default is None]
+        parts.append(
+            f"  {shlex.join(['cqrs', 'send', aggregate.name, 'ID', cls.__name__])} {' '.join(sample)}".rstrip()
+        )
+    return _printable_lines("\n\n".join(parts))
+
+
+def _rows_of_message(cls: type) -> Iterator[_Row]:
+    from cqrs_cli.core.aggregate.fields import fields_of
+
+    about = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
+    yield cls.__name__, "", about
+    yield from _rows(fields_of(cls), "  ")
+
+
+def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iterator[_Row]:
+    """A row for each field; those of a nested object under it, as `send` takes them: `customer[name]`."""
+    for field in fields:
+        path = f"{prefix}[{field.name}]" if prefix else field.name
+        default = "" if field.default is None else f" = {field.default}"
+        yield indent + path, field.type + default, field.about
+        yield from _rows(field.fields, indent + "  ", path + field.holds)
+
+
+def _sample(field: "FieldShape") -> str:
+    """A field as one would begin to type it."""
+    if field.fields:
+        return " ".join(
+            f"{field.name}{field.holds}[{one.name}]=…" for one in field.fields if one.default is None
+        )
+    return f"{field.name}=…"
+
+
+def _table(rows: Sequence[_Row]) -> list[str]:
+    """Columns two spaces apart, below a title."""
+    widths = [max((len(row[column]) for row in rows if row[1]), default=0) for column in (0, 1)]
+    lines = []
+    for name, kind, about in rows:
+        if kind:
+            lines.append(f"  {name:{widths[0]}}  {kind:{widths[1]}}  {about}".rstrip())
+        else:
+            lines.append(f"  {name}{f'  {about}' if about else ''}")
+    return lines
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
+
+
+def _printable_lines(text: str) -> str:
+    """The text without control characters, but for its line ends."""
+    return "\n".join(map(printable, text.splitlines()))
+
+
+def indented(document: Mapping[str, Any]) -> str:
+    """A document as JSON that people can read, too."""
+    import msgspec
+
+    return msgspec.json.format(json_line(document), indent=2).decode()

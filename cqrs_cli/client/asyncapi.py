@@ -1,0 +1,132 @@
+"""An AsyncAPI 3 document of aggregates: their topics, and the messages on them."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.json_schema import about_aggregate, components
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.version import __version__
+
+_SCHEMAS = "#/components/schemas/{name}"
+_TEXT = {"type": "string"}
+_COUNT = {"type": "integer", "minimum": 0}
+_TIME = {"type": "string", "format": "date-time"}
+
+#: The attributes of a command besides type and data, as docs/messages.md has them.
+_COMMAND = {
+    "specversion": {"const": "1.0"},
+    "id": {**_TEXT, "minLength": 1, "description": "The idempotency key."},
+    "source": {**_TEXT, "minLength": 1},
+    "subject": {**_TEXT, "minLength": 1, "description": "The aggregate id; the record's key is the same."},
+    "expectedversion": {"type": ["string", "integer", "null"], "description": "any, none, exists, N or >=N."},
+    "expirytime": _TIME,
+    "correlationid": _TEXT,
+    "causationid": _TEXT,
+}
+_OPTIONAL = {"expectedversion", "expirytime", "correlationid", "causationid"}
+
+_EVENT = {
+    "specversion": {"const": "1.0"},
+    "id": {**_TEXT, "description": "Partition, offset and index of the command: unique in the topic."},
+    "source": _TEXT,
+    "subject": {**_TEXT, "description": "The aggregate id."},
+    "time": _TIME,
+    "causationid": {**_TEXT, "description": "The command's id."},
+    "correlationid": _TEXT,
+    "aggregateversion": {"type": "integer", "minimum": 1},
+    "eventindex": _COUNT,
+    "eventcount": {"type": "integer", "minimum": 1},
+}
+
+
+def asyncapi(aggregates: Mapping[str, Aggregate], prefix: str) -> dict[str, Any]:
+    """The document; `prefix` stands before the names of the topics."""
+    channels: dict[str, Any] = {}
+    operations: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
+    for name, aggregate in aggregates.items():
+        messages = _messages(aggregate, schemas)
+        for kind, of_kind in messages.items():
+            channels[f"{name}.{kind}"] = {
+                "address": getattr(Topics(name, prefix), kind),
+                "messages": of_kind,
+                "bindings": {"kafka": {"bindingVersion": "0.5.0"}},
+            }
+        operations |= _operations(name)
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": ", ".join(aggregates),
+            "version": __version__,
+            "description": "\n\n".join(filter(None, map(about_aggregate, aggregates.values()))),
+        },
+        "defaultContentType": "application/cloudevents+json",
+        "channels": channels,
+        "operations": operations,
+        "components": {"schemas": schemas},
+    }
+
+
+def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The messages by topic; what their data look like is added to `schemas`, under `<aggregate>.<Class>`."""
+    template = f"#/components/schemas/{aggregate.name}.{{name}}"
+    classes = [*aggregate.commands.values(), *aggregate.events.values()]
+    references, definitions = components(classes, template)
+    schemas |= {f"{aggregate.name}.{name}": schema for name, schema in definitions.items()}
+    (outcome,), of_outcome = components([OutcomeEnvelope], _SCHEMAS)
+    schemas |= of_outcome
+    commands = zip(aggregate.commands, references, strict=False)
+    events = zip(aggregate.events, references[len(aggregate.commands) :], strict=True)
+    return {
+        "commands": {_key(t): _message(t, _document(t, data, _COMMAND, _OPTIONAL)) for t, data in commands},
+        "events": {_key(t): _message(t, _document(t, data, _EVENT)) for t, data in events},
+        "outcomes": {"outcome": _message(f"{aggregate.name} outcome", outcome)},
+    }
+
+
+def _key(wire_type: str) -> str:
+    return wire_type.rpartition(".")[2]
+
+
+def _document(
+    wire_type: str, data: Mapping[str, Any], attributes: Mapping[str, Any], optional: Collection[str] = ()
+) -> dict[str, Any]:
+    """A CloudEvent of this type."""
+    return {
+        "type": "object",
+        "required": [*(name for name in attributes if name not in optional), "type"],
+        "properties": {**attributes, "type": {"const": wire_type}, "data": data},
+    }
+
+
+def _message(name: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "contentType": "application/cloudevents+json",
+        "headers": {
+            "type": "object",
+            "required": ["content-type"],
+            "properties": {"content-type": {"const": "application/cloudevents+json"}},
+        },
+        "payload": payload,
+        "bindings": {"kafka": {"key": {"type": "string"}, "bindingVersion": "0.5.0"}},
+    }
+
+
+def _operations(name: str) -> dict[str, Any]:
+    """The view of the application, as AsyncAPI has it: commands are received, events and outcomes are sent."""
+
+    def on(kind: str) -> dict[str, str]:
+        return {"$ref": f"#/channels/{name}.{kind}"}
+
+    return {
+        f"{name}.decide": {
+            "action": "receive",
+            "channel": on("commands"),
+            "summary": "Commands are decided in the order of their partition; each gets one outcome.",
+            "reply": {"channel": on("outcomes")},
+        },
+        f"{name}.publish": {"action": "send", "channel": on("events"), "summary": "Events, kept for ever."},
+    }

@@ -1,0 +1,178 @@
+"""The fields of a command as they are written on a command line: `amount=100`, `customer[name]=Ada`, `tag=a tag=b`."""
+
+import re
+import types
+import typing
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.aggregate.fields import (
+    annotations_of,
+    fields_of,
+    is_dict,
+    is_object,
+    object_fields,
+    spell_type,
+    values_of,
+)
+from cqrs_cli.errors import UsageError
+
+#: `amount=100`, `amount:=100`, `lines[0][sku]=tea`.
+_FIELD = re.compile(r"(?P<name>[^\W\d]\w*)(?P<path>(?:\[[^\]]*\])*)(?P<json>:?)=(?P<text>.*)", re.DOTALL)
+_KEY = re.compile(r"\[([^\]]*)\]")
+
+
+def command_data(
+    wire_type: str, command: type[Command], decode: Callable[[bytes], Command], fields: Sequence[str]
+) -> bytes:
+    """The fields as JSON that the command's decoder takes; raises `UsageError` naming the field that it cannot take."""
+    takes = describe_fields(command)
+    values: dict[str, Any] = {}
+    for given in fields:
+        match = _FIELD.fullmatch(given)
+        if match is None:
+            raise UsageError(f"not a field: {given[:60]!r}", "write field=text or field:=json")
+        try:
+            _put(wire_type, values, command, match)
+        except _Twice:
+            raise UsageError(f"field {match['name'] + match['path']!r} is given twice", takes) from None
+        except LookupError as error:
+            raise UsageError(str(error.args[0]), takes) from None
+        except ValueError as error:  # as msgspec's errors are
+            raise UsageError(f"{given[:60]}: {error}", takes) from None
+    try:
+        data = msgspec.json.encode(values)
+        decode(data)
+    except ValueError as error:
+        raise UsageError(f"{wire_type}: {error}", takes) from None
+    return data
+
+
+class _Twice(Exception):
+    """A value stands where another one is to be put."""
+
+
+def _put(owner: str, values: Any, kind: Any, match: "re.Match[str]") -> None:
+    """Put the value where the field's name and keys lead, from an object of the class `kind`."""
+    keys, text, is_json = [match["name"], *_KEY.findall(match["path"])], match["text"], bool(match["json"])
+    steps = []
+    for key in keys:
+        owner, key, kind = _step(owner, kind, key)
+        steps.append((key, kind))
+    for key, holder in steps[:-1]:
+        values = _enter(values, key, [] if _item(holder) is not None else {})
+    key, item = steps[-1][0], _item(kind)
+    if item is not None and not is_json:  # `tag=a tag=b`
+        values, key, kind = _enter(values, key, []), "", item
+    _set(values, key, _from_json(text, kind) if is_json else _from_text(text, kind))
+
+
+def _step(owner: str, kind: Any, key: str) -> tuple[str, str, Any]:
+    """The place within: its name for people, its key in JSON, its type; raises `LookupError` if there is none."""
+    kind = _plain(kind)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if is_object(kind):
+        for field in object_fields(kind):
+            if key in (field.name, field.encode_name):
+                return field.encode_name, field.encode_name, annotations_of(kind)[field.name]
+        raise LookupError(f"{owner} has no field {key!r}")
+    if is_dict(origin):
+        return f"{owner}[{key}]", key, arguments[1]
+    if (item := _item(kind)) is not None:
+        if key and not key.isdecimal():
+            raise LookupError(f"{owner} is a list: write {owner}[]=… or {owner}[0]=…, not {owner}[{key}]")
+        return f"{owner}[{key}]", key, item
+    if kind is Any:
+        return f"{owner}[{key}]", key, Any
+    raise LookupError(f"{owner} is {spell_type(kind)}: it has no [{key}]")
+
+
+def _plain(kind: Any) -> Any:
+    """The type without `Annotated` and `| None`; of several, the first that holds others."""
+    if typing.get_origin(kind) is typing.Annotated:
+        return _plain(typing.get_args(kind)[0])
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        members = [_plain(member) for member in typing.get_args(kind) if member is not types.NoneType]
+        holding = [one for one in members if is_object(one) or typing.get_args(one)]
+        return (holding or members)[0]
+    return kind
+
+
+def _item(kind: Any) -> Any:
+    """The type of a list's items; None for what is not a list."""
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        members = [member for member in typing.get_args(kind) if member is not types.NoneType]
+        return _item(members[0]) if len(members) == 1 else None
+    kind = _plain(kind)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if kind in (list, set, frozenset, tuple):
+        return Any
+    is_list = isinstance(origin, type) and hasattr(origin, "__iter__") and not is_dict(origin)
+    return arguments[0] if is_list and (origin is not tuple or arguments[-1:] == (Ellipsis,)) else None
+
+
+def _enter(values: Any, key: str, empty: Any) -> Any:
+    """The list or object at a key, which is made when it is not there."""
+    if isinstance(values, list):
+        if key and int(key) < len(values):
+            return _entered(values[int(key)], empty)
+        _set(values, key, empty)
+        return empty
+    return _entered(values.setdefault(key, empty), empty)
+
+
+def _entered(found: Any, empty: Any) -> Any:
+    if type(found) is not type(empty):
+        raise _Twice
+    return found
+
+
+def _set(values: Any, key: str, value: Any) -> None:
+    if isinstance(values, list):
+        if key and int(key) < len(values):
+            raise _Twice
+        if key and int(key) > len(values):
+            raise LookupError(f"[{key}] comes before [{len(values)}]: write the items in their order")
+        values.append(value)
+    elif key in values:
+        raise _Twice
+    else:
+        values[key] = value
+
+
+def _from_text(text: str, kind: Any) -> Any:
+    """`100` for an int, `true` for a bool, the text itself for a str."""
+    if kind is Any:
+        return text
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError:
+        if values := values_of(kind):
+            raise ValueError(f"not one of {', '.join(values)}") from None
+        if is_object(plain := _plain(kind)):
+            first = next((field.encode_name for field in object_fields(plain)), "field")
+            raise ValueError(f"it has fields of its own: write …[{first}]=…") from None
+        raise
+
+
+def _from_json(text: str, kind: Any) -> Raw:
+    """JSON as it stands; raises `ValueError` for anything else, and for a value of another type."""
+    raw = text.encode()
+    msgspec.json.decode(raw)
+    try:
+        msgspec.json.decode(raw, type=kind)
+    except msgspec.ValidationError as error:
+        if (values := values_of(kind)) and "enum value" in str(error):
+            raise ValueError(f"not one of {', '.join(values)}") from None
+        raise
+    return Raw(raw)
+
+
+def describe_fields(command: type[Command]) -> str:
+    """`Deposit takes amount: int`, for hints."""
+    named = ", ".join(field.spelled() for field in fields_of(command))
+    return f"{command.__name__} takes {named or 'no fields'}"

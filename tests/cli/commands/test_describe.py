@@ -1,0 +1,56 @@
+import pytest
+
+from tests.cli.conftest import Cqrs
+
+
+def test_aggregates_are_described(cqrs: Cqrs) -> None:
+    said = cqrs("describe")
+    assert said.status == 0
+    assert "bank_account\n  A bank account that is never overdrawn." in said.out
+    assert "\n  Increment, Reset\n" in said.out
+
+
+def test_messages_have_fields_and_docstrings(cqrs: Cqrs) -> None:
+    out = cqrs("describe", "order").out
+    assert "  AddLine  Add some of an article; if the order holds it already, more of it.\n" in out
+    assert "    quantity  int = 1\n" in out
+    assert 'status    "absent" | "placed" | "shipped" | "cancelled" | "deleted" = "absent"' in out
+    assert out.index("\nCommands\n") < out.index("\nEvents\n") < out.index("\nState\n")
+
+
+def test_command_is_shown_as_sent(cqrs: Cqrs) -> None:
+    assert cqrs("describe", "order", "AddLine").out.rstrip().endswith("cqrs send order ID AddLine sku=…")
+
+
+def test_json_is_json_schema(cqrs: Cqrs) -> None:
+    schema = cqrs("describe", "bank_account", "-o", "json").document
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["commands"]["bank_account.Deposit"] == {"$ref": "#/$defs/Deposit"}
+    assert schema["$defs"]["Deposit"]["required"] == ["amount"]
+    assert schema["state"] == {"$ref": "#/$defs/Account"}
+    one = cqrs("describe", "bank_account", "Opened", "-o", "json").document
+    assert one["$ref"] == "#/$defs/Opened" and one["$defs"]["Opened"]["required"] == ["owner"]
+    assert set(cqrs("describe", "-o", "json").document["aggregates"]) >= {"bank_account", "order"}
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_asyncapi_is_json_either_way(cqrs: Cqrs, form: str) -> None:
+    document = cqrs("describe", "counter", "--asyncapi", "--topic-prefix", "x.", "-o", form).document
+    assert document["asyncapi"] == "3.0.0"
+    assert document["channels"]["counter.events"]["address"] == "x.counter.events"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["describe", "bank"], "no aggregate 'bank'"),
+        (["describe", "counter", "Decrement"], "counter has no 'Decrement'; known: Increment, Reset"),
+        (["describe", "counter", "Reset", "--asyncapi"], "--asyncapi is of whole aggregates"),
+        (["send", "counter"], "ID and COMMAND are missing; counter has Increment, Reset; see cqrs describe"),
+        (["send", "counter", "a"], "COMMAND is missing; counter has Increment, Reset"),
+    ],
+)
+def test_unknown_names_exit_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+    said = cqrs(*arguments)
+    assert said.status == 2
+    assert complaint in said.err

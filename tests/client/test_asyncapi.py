@@ -1,0 +1,77 @@
+"""The AsyncAPI document: its references lead somewhere, its schemas take what is on the wire.
+
+Checked once by hand against the official schema of AsyncAPI 3.0.0, which no package on PyPI has.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cqrs_cli import registry
+from cqrs_cli.client.asyncapi import asyncapi
+from cqrs_cli.client.compose import compose
+from tests.client.shopping import SHOPPING
+from tests.support import ROOT
+
+BANK = registry.load("bank_account", "aggregates", ROOT)
+DOCUMENT: Any = json.loads(msgspec.json.encode(asyncapi({"bank_account": BANK, "shopping": SHOPPING}, "x.")))
+
+
+def references(part: Any) -> Iterator[str]:
+    if isinstance(part, dict):
+        yield from ([part["$ref"]] if isinstance(part.get("$ref"), str) else [])
+        for value in part.values():
+            yield from references(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from references(value)
+
+
+def resolved(reference: str) -> Any:
+    found = DOCUMENT
+    for key in reference.removeprefix("#/").split("/"):
+        found = found[key]
+    return found
+
+
+def test_every_reference_leads_somewhere() -> None:
+    found = set(references(DOCUMENT))
+    assert "#/components/schemas/shopping.Line" in found
+    assert all(resolved(reference) for reference in found)
+
+
+def test_document_has_the_parts_of_asyncapi() -> None:
+    assert DOCUMENT["asyncapi"] == "3.0.0"
+    assert set(DOCUMENT) == {
+        "asyncapi",
+        "info",
+        "defaultContentType",
+        "channels",
+        "operations",
+        "components",
+    }
+    assert {"title", "version"} <= set(DOCUMENT["info"])
+    for operation in DOCUMENT["operations"].values():
+        assert operation["action"] in ("send", "receive")
+        assert resolved(operation["channel"]["$ref"])["address"].startswith("x.")
+
+
+def test_channels_are_the_topics() -> None:
+    channel = DOCUMENT["channels"]["bank_account.commands"]
+    assert channel["address"] == "x.bank_account.commands"
+    assert set(channel["messages"]) == {"Open", "Deposit", "Withdraw", "Close"}
+    assert set(DOCUMENT["channels"]["bank_account.events"]["messages"]) == {
+        cls.__name__ for cls in BANK.events.values()
+    }
+    assert set(DOCUMENT["channels"]["bank_account.outcomes"]["messages"]) == {"outcome"}
+
+
+def test_payload_has_what_send_writes() -> None:
+    command = json.loads(compose(SHOPPING, "o", "Place", ["customer[name]=Ada"], expected="0").value)
+    payload = DOCUMENT["channels"]["shopping.commands"]["messages"]["Place"]["payload"]
+    assert set(command) <= set(payload["properties"])
+    assert set(payload["required"]) <= set(command)
+    data = resolved(payload["properties"]["data"]["$ref"])
+    assert set(data["required"]) == set(command["data"])

@@ -1,0 +1,78 @@
+import json
+from typing import Any
+
+import pytest
+
+from cqrs_cli.client.compose import compose
+from cqrs_cli.errors import UsageError
+from tests.client.shopping import SHOPPING
+
+ADA = {"customer": {"name": "Ada"}}
+
+
+def data(*fields: str) -> Any:
+    """The data that these fields of a `Place` make."""
+    return json.loads(compose(SHOPPING, "o-1", "Place", fields).value)["data"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "made"),
+    [
+        (["customer[zip]=04109"], {"customer": {"name": "Ada", "zip": "04109"}}),
+        (
+            ["customer[phones]=1", "customer[phones]=2"],
+            {"customer": {"name": "Ada", "phones": ["1", "2"]}},
+        ),
+        (["tag=a", "tag=b"], {**ADA, "tag": ["a", "b"]}),
+        (["tag[]=a", "tag[]=b"], {**ADA, "tag": ["a", "b"]}),
+        (['tag:=["a"]'], {**ADA, "tag": ["a"]}),
+        (
+            ["lines[0][sku]=tea", "lines[0][quantity]=2", "lines[1][sku]=pot"],
+            {**ADA, "lines": [{"sku": "tea", "quantity": 2}, {"sku": "pot"}]},
+        ),
+        (["lines[][sku]=tea", "lines[][sku]=pot"], {**ADA, "lines": [{"sku": "tea"}, {"sku": "pot"}]}),
+        (
+            ["lines[0][sku]=set", "lines[0][parts][0][sku]=cup"],
+            {**ADA, "lines": [{"sku": "set", "parts": [{"sku": "cup"}]}]},
+        ),
+        (["notes[a b][sku]=tea"], {**ADA, "notes": {"a b": {"sku": "tea"}}}),
+        (["extra[a][b]=1", "extra[a][c]:=1"], {**ADA, "extra": {"a": {"b": "1", "c": 1}}}),
+        (["colour=blue", "speed=fast"], {**ADA, "colour": "blue", "speed": "fast"}),
+        (['pair:=[1, "x"]'], {**ADA, "pair": [1, "x"]}),
+    ],
+)
+def test_fields_within_are_filled(fields: list[str], made: Any) -> None:
+    assert data("customer[name]=Ada", *fields) == made
+
+
+@pytest.mark.parametrize(
+    ("field", "complaint"),
+    [
+        ("colour=green", 'colour=green: not one of "red", "blue"'),
+        ('colour:="green"', 'not one of "red", "blue"'),
+        ("speed=medium", 'speed=medium: not one of "slow", "fast"'),
+        ("customer[street]=x", "customer has no field 'street'"),
+        ("customer=Ada", "it has fields of its own: write …[name]=…"),
+        ("customer[name]=Bob", "field 'customer[name]' is given twice"),
+        ("customer[name][first]=x", "name is str: it has no [first]"),
+        ("lines[a][sku]=x", "lines is a list: write lines[]=… or lines[0]=…, not lines[a]"),
+        ("lines[1][sku]=x", "[1] comes before [0]: write the items in their order"),
+        ("lines[0][quantity]=0", "Expected `int` >= 1"),
+        ("lines[0][quantity]=1", "missing required field `sku`"),
+        ("lines=x", "it has fields of its own: write …[sku]=…"),
+        ("pair=1", "Expected `array | null`"),
+        (
+            "what=1",
+            "shopping.Place has no field 'what'; Place takes customer: Customer, lines: list[Line] = []",
+        ),
+    ],
+)
+def test_wrong_field_within_is_named(field: str, complaint: str) -> None:
+    with pytest.raises(UsageError) as refusal:
+        data("customer[name]=Ada", field)
+    assert complaint in str(refusal.value)
+
+
+def test_lists_are_given_one_way() -> None:
+    with pytest.raises(UsageError, match="given twice"):
+        data('tag:=["a"]', "tag=b", "customer[name]=Ada")
