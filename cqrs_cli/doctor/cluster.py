@@ -17,6 +17,9 @@ from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 #: The roles that are judged when none is named.
 DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
 
+#: Only clients write to these topics: an open transaction there is not an owner's.
+_COMMANDS = ".commands"
+
 
 def check_embedded(root: Path) -> Iterator[Check]:
     """Check the project's own broker. It is not started."""
@@ -105,7 +108,11 @@ def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
     hanging = [transaction for transaction in held if transaction.hangs(now)]
     server = admin.connection.bootstrap_server
     yield from (fail("transactions", _blocked(transaction, server)) for transaction in hanging)
-    if not hanging:
+    hiding = [
+        one for one in held if one not in hanging and not one.is_young(now) and one.topic.endswith(_COMMANDS)
+    ]
+    yield from (warn("transactions", one.hiding(), one.way_out(server)) for one in hiding)
+    if not hanging and not hiding:
         yield ok("transactions", f"none hanging, {len(held)} open")
 
 

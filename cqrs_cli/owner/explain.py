@@ -1,7 +1,11 @@
 """The errors that say what keeps an owner from its work, and the way out."""
 
+from collections.abc import Iterable
+
 from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.acls import needs, refusal
@@ -23,8 +27,22 @@ def explain_stall(log: PartitionLog, error: StalledError) -> UnavailableError:
         )
     if not found:
         return UnavailableError(error.message, "start it again; if that does not help: cqrs doctor")
-    how = found[0].how_to_abort(log.connection.bootstrap_server)
-    return StalledError(f"{error.message}: {found[0]}", f"end the program that opened it, or {how}")
+    return StalledError(f"{error.message}: {found[0]}", found[0].way_out(log.connection.bootstrap_server))
+
+
+def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
+    """The open transactions of clients that hide commands in these (topic, partition)s, none of them young.
+
+    Empty without a broker, and for a user who may not ask.
+    """
+    places = list(partitions)
+    try:
+        with Admin(connection) as admin:
+            found = admin.all_open_transactions(places) if places else []
+    except CqrsError:
+        return []
+    now = now_ms()
+    return [one for one in found if not one.is_young(now)]
 
 
 def explain_denial(log: PartitionLog) -> CqrsError:

@@ -71,9 +71,8 @@ def position(log: LogState, accept_loss: int | None = None) -> int:
         what = f"offset {at - 1} is decided but the log ends at {log.end}"
         raise contradiction(log, what, log.start if log.is_new else log.end)
     if at < log.start and not _nothing_lost(log, at):
-        raise contradiction(
-            log, f"commands {at} to {log.start - 1} were deleted before they were decided", log.start
-        )
+        what = f"commands {at} to {log.start - 1} were deleted before they were decided"
+        raise contradiction(log, f"{what}, if they were not of aborted transactions", log.start)
     if log.committed is not None and log.committed > log.end:
         raise contradiction(log, f"offset {log.committed} is committed but the log ends at {log.end}", at)
     return max(at, log.start)

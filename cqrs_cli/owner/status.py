@@ -11,11 +11,13 @@ from cqrs_cli.core import digest
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import Claim, parse_claim
+from cqrs_cli.owner.explain import hidden_commands
 from cqrs_cli.owner.plan import shard_folder
 from cqrs_cli.state.shard import Identity, open_readonly
 
@@ -29,7 +31,10 @@ class ShardStatus(NamedTuple):
 
 
 class PartitionStatus(NamedTuple):
-    """Commands are in the log from `start` to `end`, and decided below `position` (None: none yet, or it expired)."""
+    """Commands are in the log from `start` to `end`, and decided below `position` (None: none yet, or it expired).
+
+    `hidden_by`: the open transaction of a client that keeps the last of them from being decided.
+    """
 
     partition: int
     start: int
@@ -37,6 +42,7 @@ class PartitionStatus(NamedTuple):
     position: int | None
     claim: Claim | None
     shard: ShardStatus | None
+    hidden_by: OpenTransaction | None = None
 
     @property
     def lag(self) -> int:
@@ -48,21 +54,25 @@ def partition_statuses(
     connection: Connection, topics: Topics, state_dir: Path, with_digest: bool = False
 ) -> list[PartitionStatus]:
     """Every partition of an aggregate; raises `ConfigurationError` if its topics do not exist."""
-    numbers = range(readers.partitions(connection, topics.commands))
+    numbers, name = range(readers.partitions(connection, topics.commands)), topics.commands
     client = clients.consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:
-        positions = committed(client, topics.commands, numbers)
-        bounds = {number: readers.watermarks(client, topics.commands, number) for number in numbers}
+        positions = committed(client, name, numbers)
+        bounds = {number: readers.watermarks(client, name, number) for number in numbers}
     except KafkaException as error:
         raise _failure(connection, topics, error) from error
     finally:
         client.close()
+    stable = readers.bounds(connection, name, numbers)
+    places = [(name, number) for number in numbers if stable[number][1] < bounds[number][1]]
+    hidden = {one.partition: one for one in hidden_commands(connection, places)}
     seen = []
     for number in numbers:
         claim = parse_claim(positions[number].metadata)
         path = shard_folder(state_dir, topics) / str(number)
         shard = None if claim is None else _shard(path, claim.topic_id, with_digest)
-        seen.append(PartitionStatus(number, *bounds[number], positions[number].offset, claim, shard))
+        position = positions[number].offset
+        seen.append(PartitionStatus(number, *bounds[number], position, claim, shard, hidden.get(number)))
     return seen
 
 

@@ -71,6 +71,10 @@ class Timing:
     # The driver reads the claims this often.
     progress_interval: float = 0.5
 
+    # A partition that got no further for this long is asked for the open transaction that may hide its commands, and
+    # this often again.
+    hidden: float = 5.0
+
     # Every partition must be claimed by then: enough for the start of a rebuild, not for a missing worker.
     claim_deadline: float = 60.0
 

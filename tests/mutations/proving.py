@@ -1,4 +1,4 @@
-"""The mutations of `verify`: each rule of the proof is left out, and a planted fault is no longer found."""
+"""The mutations of `verify`, each rule of which is left out, and of what else operators are told."""
 
 from tests.mutations.table import Mutation
 
@@ -56,5 +56,23 @@ PROVING = [
         "cqrs_cli/proof/scope.py",
         (("        _members(event.data)\n", ""),),
         "tests/proof/test_events.py::test_data_of_no_event",
+    ),
+    Mutation(
+        "stopping passes commands that nobody has decided",
+        "cqrs_cli/jobs/run/retire.py",
+        ((' and log.first_record("commands", offset, end) is None', ""),),
+        "tests/scenarios/losses/test_aborted.py::test_stopping_passes_no_command",
+    ),
+    Mutation(
+        "stopping leaves aborted records to retention",
+        "cqrs_cli/jobs/run/retire.py",
+        (("return end if left else offset", "return offset"),),
+        "tests/scenarios/losses/test_aborted.py::test_stopping_passes_aborted_records",
+    ),
+    Mutation(
+        "a transaction that hides commands is not named",
+        "cqrs_cli/owner/explain.py",
+        (("return [one for one in found if not one.is_young(now)]", "return []"),),
+        "tests/cli/commands/test_status.py::test_status_names_hiding_transaction",
     ),
 ]

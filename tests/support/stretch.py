@@ -30,7 +30,7 @@ class Stretch:
 
     def begin(self, values: Iterable[bytes]) -> Producer:
         """Records in a transaction that is left open."""
-        return _begun(self.connection, self.topic, values)
+        return begin(self.connection, self.topic, values)
 
     def commit(self, values: Iterable[bytes]) -> None:
         self.begin(values).commit_transaction(10)
@@ -42,11 +42,12 @@ class Stretch:
 
 def abort(connection: Connection, topic: str, values: Iterable[bytes]) -> None:
     """Records in a transaction that is given up, and its marker, in partition 0 of any topic."""
-    _begun(connection, topic, values).abort_transaction(10)
+    begin(connection, topic, values).abort_transaction(10)
     settled(connection, topic)
 
 
-def _begun(connection: Connection, topic: str, values: Iterable[bytes]) -> Producer:
+def begin(connection: Connection, topic: str, values: Iterable[bytes]) -> Producer:
+    """Records in a transaction that is left open, in partition 0 of any topic."""
     client = producer(connection, transactional_id=f"{topic}.writer")
     client.init_transactions(10)
     client.begin_transaction()

@@ -30,7 +30,8 @@ def status(
 
     The owner is the run that committed last; its speed is the average since its first commit. State is what this
     machine holds of the partition: nothing, where another machine owns it. Aggregates without topics are left out, and
-    named as missing in JSON; without any that has them it ends with 3.
+    named as missing in JSON; without any that has them it ends with 3. A client's transaction that is left open hides
+    the commands after it: it is named with how to end it.
     """
     from cqrs_cli.owner.status import partition_statuses
 
@@ -48,4 +49,6 @@ def status(
         raise next(iter(missing.values()))
     for name, why in missing.items():
         cli.note(f"{name}: {cli.with_flags(str(why))}")
+    for found in (part.hidden_by for parts in seen.values() for part in parts if part.hidden_by):
+        cli.note(f"{found.topic} partition {found.partition}: {found.way_out(connection.bootstrap_server)}")
     cli.result(status_document(seen, list(missing), with_digest), partial(status_table, seen, with_digest))

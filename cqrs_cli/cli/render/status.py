@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from cqrs_cli.kafka.admin.transactions import OpenTransaction
     from cqrs_cli.owner.claim import Claim
     from cqrs_cli.owner.status import PartitionStatus
 
@@ -50,6 +51,18 @@ def _partition(part: "PartitionStatus") -> dict[str, Any]:
         "lag": part.lag,
         "owner": None if part.claim is None else _owner(part.claim),
         "state": None if shard is None else {"aggregates": shard.aggregates, "bytes": shard.bytes},
+        "hidden_by": None if part.hidden_by is None else _transaction(part.hidden_by),
+    }
+
+
+def _transaction(found: "OpenTransaction") -> dict[str, Any]:
+    from cqrs_cli.core.messages.timestamps import rfc3339
+
+    return {
+        "transactional_id": found.transactional_id,
+        "producer_id": found.producer_id,
+        "offset": found.first_offset,
+        "since": rfc3339(found.since),
     }
 
 
@@ -97,6 +110,7 @@ def status_table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: b
         for part in parts:
             table.add_row(f"{name} {part.partition}", *_cells(part))
     lines: list[RenderableType] = [table]
+    lines += [part.hidden_by.hiding() for parts in seen.values() for part in parts if part.hidden_by]
     if with_digest:
         lines += [
             f"digest of {name}: {_digest(parts) or 'not all of it is on this machine'}"

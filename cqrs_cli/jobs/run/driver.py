@@ -50,6 +50,7 @@ def run_owners(
                 _watch(job, plan, progress, watch, note)
                 if job.error is None:
                     done = _settled(plan, job.endings, progress, note)
+                    _name_hidden(plan, progress, note, patience=0)
                     retire(plan)
                     return done
                 if jvm.is_gone(context, within=1.0):
@@ -150,6 +151,7 @@ def _watch(
             deadline = max(deadline, time.monotonic() + patience)  # nobody can claim meanwhile
             continue
         watch(snapshot)
+        _name_hidden(plan, progress, note, plan.timing.hidden)
         if plan.targets is None and not ending and job.a_task_has_ended():
             ending = True
             retire(plan)
@@ -166,6 +168,12 @@ def _watch(
                 f"nobody owns {', '.join(f'{name}:{p}' for name, p in missing)} after {patience:.0f} s",
                 "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
             )
+
+
+def _name_hidden(plan: Plan, progress: Progress, note: Callable[[str], None], patience: float) -> None:
+    """Say which open transactions of clients keep commands from being decided, and how to end them."""
+    for found in progress.hidden(patience):
+        note(f"{found.hiding()}; {found.way_out(plan.connection.bootstrap_server)}")
 
 
 def _settled(

@@ -8,16 +8,18 @@ from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.owner.claim import Claim, Counts, parse_claim
+from cqrs_cli.owner.explain import hidden_commands
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The decisions of a run so far; `lag` counts commands below the last stable offset and not decided."""
+    """The decisions of a run so far; `lag` counts commands that are not decided, hidden ones too."""
 
     at: float  # monotonic seconds
     counts: dict[Partition, Counts] = field(default_factory=dict)
@@ -56,6 +58,9 @@ class Progress:
         self._plan = plan
         self._clients: dict[str, Consumer] = {}
         self._claims: dict[Partition, Claim] = {}
+        self._waiting: dict[Partition, tuple[int, float]] = {}  # position and since when, where commands wait
+        self._named: set[tuple[str, int, int, int]] = set()  # transactions that hide commands
+        self._asked = 0.0
         self._connect()
 
     def __enter__(self) -> "Progress":
@@ -75,7 +80,7 @@ class Progress:
 
     def look(self) -> Snapshot:
         """Read the progress now; raises `UnavailableError` if the broker does not answer."""
-        lag = 0
+        lag, now = 0, time.monotonic()
         try:
             for name, found in self._plan.topics.items():
                 client, topic = self._clients[name], found.topics.commands
@@ -84,7 +89,9 @@ class Progress:
                     if claim is not None and self._is_ours(claim):
                         self._claims[Partition(name, partition)] = claim
                     start, end = watermarks(client, topic, partition)
-                    lag += max(0, end - max(start, place.offset or 0))
+                    at = max(start, place.offset or 0)
+                    lag += max(0, end - at)
+                    self._wait(Partition(name, partition), at if at < end else None, now)
         except (KafkaException, MissingError) as error:
             # Never patched in place: a client that once met a broker cut off from the others said "unknown partition"
             # for minutes after all of them were back. The owners find out whether one is really missing.
@@ -95,6 +102,26 @@ class Progress:
         return Snapshot(
             time.monotonic(), {partition: claim.counts for partition, claim in self._claims.items()}, lag
         )
+
+    def _wait(self, partition: Partition, at: int | None, now: float) -> None:
+        """Note where a partition stands; `at` is None if it has decided everything."""
+        if at is None:
+            self._waiting.pop(partition, None)
+        elif self._waiting.get(partition, (None, now))[0] != at:
+            self._waiting[partition] = at, now
+
+    def hidden(self, patience: float) -> list[OpenTransaction]:
+        """The transactions of clients that have hidden commands for `patience` seconds, each once."""
+        now = time.monotonic()
+        stuck = [partition for partition, (_, since) in self._waiting.items() if now - since >= patience]
+        if not stuck or now - self._asked < patience:
+            return []
+        self._asked = now
+        places = [(self._plan.topics[name].topics.commands, number) for name, number in stuck]
+        found = hidden_commands(self._plan.connection, places)
+        fresh = [one for one in found if one.identity not in self._named]
+        self._named |= {one.identity for one in fresh}
+        return fresh
 
     def _is_ours(self, claim: Claim) -> bool:
         return (claim.run_epoch, claim.run) == (self._plan.run_epoch, self._plan.run)

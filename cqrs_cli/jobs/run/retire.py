@@ -8,9 +8,11 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
 
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.claim import parse_claim, terminal
 from cqrs_cli.owner.plan import Partition, Plan
@@ -56,9 +58,19 @@ def _retire_one(plan: Plan, partition: Partition) -> None:
         found = log.committed_by(reader)
         last = terminal(parse_claim(found.metadata), plan.run_epoch, plan.run)
         if found.offset is not None and last is not None:
-            writer.commit_position(reader, found.offset, last.metadata())
-    except KafkaException:
+            writer.commit_position(reader, _behind_holes(log, reader, found.offset), last.metadata())
+    except (KafkaException, CqrsError):
         pass  # fenced by a newer run, or no broker: either way there is nothing left to end
     finally:
         watcher.close()
         reader.close()
+
+
+def _behind_holes(log: PartitionLog, reader: Consumer, offset: int) -> int:
+    """The end of the log if only control and aborted records are left from `offset` on, else `offset`.
+
+    Once retention has deleted them nothing tells them from commands that were never decided.
+    """
+    start, end = log.watermarks(reader, "commands")
+    left = start <= offset < end and log.first_record("commands", offset, end) is None
+    return end if left else offset

@@ -9,6 +9,9 @@ from typing import Any
 #: A transaction that its coordinator no longer knows, or this long past its own timeout, will not end by itself.
 GRACE_MS = 60_000
 
+#: A transaction of this age is looked at: younger ones come and go where clients write in transactions.
+YOUNG_MS = 5_000
+
 
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
@@ -35,10 +38,30 @@ class OpenTransaction:
         """True if it will not end by itself, as far as we can tell from here."""
         return self.timeout_ms is None or now - self.since > self.timeout_ms + GRACE_MS
 
+    def is_young(self, now: int) -> bool:
+        """True if it is too young to deserve a word."""
+        return abs(now - self.since) < YOUNG_MS
+
+    def hiding(self) -> str:
+        """The records that it hides, and for how long at most."""
+        end = (
+            "will not end by itself"
+            if self.timeout_ms is None
+            else f"has until {_time(self.since + self.timeout_ms)}"
+        )
+        return (
+            f"{self.topic} partition {self.partition}: nobody sees the records from offset {self.first_offset} on: "
+            f"{self} hides them, and {end}"
+        )
+
     def __str__(self) -> str:
-        since = datetime.fromtimestamp(self.since / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        since = _time(self.since)
         who = self.transactional_id or "of an unknown id"
         return f"open transaction {who} (producer id {self.producer_id}) since {since}"
+
+    def way_out(self, bootstrap_server: str) -> str:
+        """The advice to whoever waits for its end."""
+        return f"end the program that opened it, or {self.how_to_abort(bootstrap_server)}"
 
     def how_to_abort(self, bootstrap_server: str) -> str:
         """The command of Kafka's that ends it."""
@@ -46,6 +69,10 @@ class OpenTransaction:
             f"kafka-transactions.sh --bootstrap-server {bootstrap_server} abort --topic {self.topic} "
             f"--partition {self.partition} --start-offset {self.first_offset}"
         )
+
+
+def _time(timestamp: int) -> str:
+    return datetime.fromtimestamp(timestamp / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def find(client: Any, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:

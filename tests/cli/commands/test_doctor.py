@@ -9,11 +9,13 @@ import pytest
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from tests.support import ROOT
+from tests.support.stretch import begin
 
 COUNTER = ROOT / "aggregates" / "counter.py"
 
@@ -159,6 +161,23 @@ def test_young_transactions_are_not_failures(doctor: Doctor, connection: Connect
     assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 0
     assert doctor.of("transactions") == [("ok", "none hanging, 1 open")]
     producer.abort_transaction(20)
+
+
+@pytest.mark.kafka
+def test_transaction_that_hides_commands_is_named(
+    doctor: Doctor, connection: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Topics("counter", prefix)
+    with Admin(connection) as admin:
+        ensure_topics(admin, topics, TopicPlan())
+    client = begin(connection, topics.commands, [b"?"])
+    monkeypatch.setattr(transactions, "YOUNG_MS", 0)
+    assert doctor("-b", connection.bootstrap_server, "--topic-prefix", prefix) == 0
+    ((status, detail),) = doctor.of("transactions")
+    assert status == "warn" and f"open transaction {topics.commands}.writer" in detail
+    (hint,) = [check["hint"] for check in doctor.document["checks"] if check["name"] == "transactions"]
+    assert hint.startswith("end the program that opened it, or kafka-transactions.sh")
+    client.abort_transaction(10)
 
 
 @pytest.mark.kafka

@@ -1,13 +1,16 @@
 """`cqrs status` before and after an owner has decided."""
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import Claim, Counts
@@ -15,6 +18,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Identity, open_shard
 from cqrs_cli.state.store import WriteBatch
 from tests.cli.conftest import Cqrs
+from tests.support.stretch import begin, settled
 
 pytestmark = pytest.mark.kafka
 
@@ -65,6 +69,29 @@ def test_status_without_topics_ends_with_3(cqrs: Cqrs, connection: Connection, p
     said = cqrs("status", "-o", "json", "-b", connection.bootstrap_server, "--topic-prefix", prefix)
     assert (said.status, said.out) == (3, "")
     assert json.loads(said.err)["error"]["message"] == f"topic {prefix}bank_account.commands does not exist"
+
+
+def test_status_names_hiding_transaction(
+    decided: Cqrs, connection: Connection, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = f"{prefix}bank_account.commands"
+    client = begin(connection, topic, [b"?"])
+    assert hiders(decided("status", "-o", "json").document) == [None, None]  # too young to deserve a word
+    monkeypatch.setattr(transactions, "YOUNG_MS", 0)
+    first, second = hiders(decided("status", "-o", "json").document)
+    assert (first["transactional_id"], second) == (f"{topic}.writer", None)
+    assert re.fullmatch(r"20..-..-..T..:..:..\....Z", first["since"])
+    said = decided("status").out
+    offset = first["offset"]
+    hidden = f"{topic} partition 0: nobody sees the records from offset {offset} on"
+    assert hidden in " ".join(said.split())
+    client.abort_transaction(10)
+    settled(connection, topic)
+    assert hiders(decided("status", "-o", "json").document) == [None, None]
+
+
+def hiders(status: Any) -> list[Any]:
+    return [partition["hidden_by"] for partition in status["aggregates"]["bank_account"]["partitions"]]
 
 
 def claimed(connection: Connection, topics: Topics, claim: Claim) -> None:

@@ -13,12 +13,15 @@ from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.run.driver import FUTILE, run_owners
 from cqrs_cli.jobs.run.progress import Progress, Snapshot
 from cqrs_cli.jobs.run.task import own
+from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import TERMINAL, Counts
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.timing import Timing
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
+from tests.support.stretch import begin
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -93,6 +96,32 @@ def test_finished_run_has_terminal_claim(counters: TopicHarness) -> None:
     drive(Context(works), counters.plan())
     _, claim = counters.standing()
     assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3
+
+
+@pytest.mark.parametrize("patience", [0.0, 600.0], ids=["while it runs", "at its end"])
+def test_transaction_that_hides_commands_is_named(
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, patience: float
+) -> None:
+    """Once, however long it stays open."""
+    monkeypatch.setattr(transactions, "YOUNG_MS", 0)
+    counters.send(*increments(3))
+    client = begin(counters.connection, counters.topics.commands, [b"?"])
+    notes: list[str] = []
+
+    def works_on(plan: Plan) -> list[OwnerResult]:
+        done = list(own(plan, 0, 1, 0))
+        eventually(lambda: notes or patience)
+        return done
+
+    done = drive(Context(works_on), counters.plan(), notes, hidden=patience)
+    (note,) = notes
+    assert (
+        f"nobody sees the records from offset 3 on: open transaction {counters.topics.commands}.writer"
+        in note
+    )
+    assert "end the program that opened it, or kafka-transactions.sh" in note
+    assert (done.total("commands"), done.lag) == (3, 1)
+    client.abort_transaction(10)
 
 
 def test_lost_task_is_submitted_again(counters: TopicHarness) -> None:
