@@ -8,11 +8,12 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
+from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
+from cqrs_cli.settings.moments import parse_moment
 
 #: Tells if an aggregate at this point is still within the version or time asked for.
 Within = Callable[[Folded], bool]
@@ -44,7 +45,7 @@ def parse_at(text: str | None) -> Within:
         version = int(text)
         return lambda folded: folded.version <= version
     try:
-        latest = rfc3339(parse_timestamp(text))
+        latest = rfc3339(parse_moment(text))
     except ValueError as error:
         raise UsageError(f"--at: {error}", "give a version or a time") from None
     return lambda folded: folded.time <= latest

@@ -8,12 +8,12 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
+from cqrs_cli.settings.moments import parse_moment
 
 #: A record and the partition it was in.
 Placed = tuple[int, Record]
@@ -36,12 +36,12 @@ class Origin(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Origin":
-        """`beginning`, `end`, an offset or a time in RFC 3339; raises `ValueError` for anything else."""
+        """`beginning`, `end`, an offset or a moment; raises `ValueError` for anything else."""
         if text in ("beginning", "end"):
             return cls(text)
         if text.isascii() and text.isdigit():
             return cls("offset", int(text))
-        return cls("time", parse_timestamp(text))
+        return cls("time", parse_moment(text))
 
 
 def tail_bounds(

@@ -30,7 +30,10 @@ def replay(
     cli: Cli,
     aggregate: AggregateName,
     until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="As it was then (RFC 3339).")
+        str | None,
+        typer.Option(
+            "--until", metavar="TIME", help="As it was then: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 2h ago."
+        ),
     ] = None,
     out: Annotated[
         str | None, typer.Option("--out", metavar="DIR", help="Write id, version, time and state of each.")
@@ -76,12 +79,13 @@ def replay(
 
 
 def _moment(until: str | None) -> str | None:
-    from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
+    from cqrs_cli.core.messages.timestamps import rfc3339
+    from cqrs_cli.settings.moments import parse_moment
 
     try:
-        return None if until is None else rfc3339(parse_timestamp(until))
+        return None if until is None else rfc3339(parse_moment(until))
     except ValueError as error:
-        raise UsageError(f"--until: {error}", "give a time with its offset") from None
+        raise UsageError(f"--until: {error}", "give a time") from None
 
 
 def _target(out: str | None, format: Literal["parquet", "json"] | None) -> "Target | None":

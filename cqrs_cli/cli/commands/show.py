@@ -2,7 +2,7 @@
 
 from contextlib import nullcontext
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName
 from cqrs_cli.cli.render.show import show_document, show_text
 from cqrs_cli.errors import UsageError
-
-if TYPE_CHECKING:
-    pass
 
 #: Records whose reading takes long enough to show that it goes on.
 LONG = 200_000
@@ -27,6 +24,7 @@ LONG = 200_000
         "cqrs show bank_account acc-42 --history",
         "cqrs show bank_account acc-42 --at 3",
         "cqrs show bank_account acc-42 --at 2026-11-21T01:02:03Z -o json",
+        "cqrs show bank_account acc-42 --at 2h",
     ],
 )
 def show(
@@ -35,7 +33,10 @@ def show(
     id: Annotated[str, typer.Argument(metavar="ID", help="Which one of them.")],
     at: Annotated[
         str | None,
-        typer.Option(metavar="VERSION|TIME", help="As it was at a version, or at a time (RFC 3339)."),
+        typer.Option(
+            metavar="VERSION|TIME",
+            help="As it was at a version, or at a time: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 2h ago.",
+        ),
     ] = None,
     history: Annotated[bool, typer.Option("--history", help="Its events, too.")] = False,
 ) -> None:

@@ -14,7 +14,6 @@ from cqrs_cli.cli.output import json_line
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from cqrs_cli.core.messages.record import Record
     from cqrs_cli.kafka.tailing import Placed
 
 
@@ -24,7 +23,8 @@ if TYPE_CHECKING:
         "cqrs tail bank_account outcomes --follow",
         "cqrs tail bank_account events --aggregate-id acc-42",
         "cqrs tail bank_account commands -n 10 -o json",
-        "cqrs tail bank_account dead-letters --from 2026-11-21T01:02:03Z",
+        "cqrs tail bank_account dead-letters --from 10m",
+        "cqrs tail bank_account outcomes -f --status rejected --reason VERSION_CONFLICT",
         "cqrs tail bank_account events --partition 3 --from 250 -n 1",
     ],
 )
@@ -37,7 +37,11 @@ def tail(
     ],
     start: Annotated[
         str | None,
-        typer.Option("--from", metavar="WHERE", help="beginning, end, an offset, or a time (RFC 3339)."),
+        typer.Option(
+            "--from",
+            metavar="WHERE",
+            help="beginning, end, an offset, or a time: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 10m ago.",
+        ),
     ] = None,
     count: Annotated[
         int | None,
@@ -47,36 +51,47 @@ def tail(
     aggregate_id: Annotated[
         str | None, typer.Option("--aggregate-id", metavar="ID", help="Only this one's (by record key).")
     ] = None,
+    types: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="NAME", help="Only of this command or event; repeatable."),
+    ] = None,
+    statuses: Annotated[
+        list[str] | None,
+        typer.Option("--status", metavar="STATUS", help="Only outcomes with this one; repeatable."),
+    ] = None,
+    reasons: Annotated[
+        list[str] | None,
+        typer.Option("--reason", metavar="REASON", help="Only what was refused for this one; repeatable."),
+    ] = None,
     partitions: Annotated[
         list[int] | None,
         typer.Option("--partition", metavar="P", min=0, help="Only of this one; repeatable."),
     ] = None,
 ) -> None:
-    """Print committed records: from the beginning to the present end, if nothing else is said.
+    """Print committed records: from the beginning to the present end, if nothing else is said; with --follow those that
+    come from now on, and before them the last N with -n.
 
     Records of several partitions are printed in the order of their timestamps, within a partition in that of the log;
     with --follow as they come. With --from and -n it ends after N records, also when following. Each partition
     counts its own offsets: with --partition one is a place.
     """
+    from cqrs_cli.cli.record_filter import record_filter
     from cqrs_cli.kafka import tailing
     from cqrs_cli.kafka.tailing import Origin
 
     if aggregate not in cli.aggregate_names():
         cli.aggregate(aggregate)  # says which there are
     try:
-        origin = Origin.parse(start or "beginning")
+        origin = Origin.parse(start or ("end" if follow and count is None else "beginning"))
     except ValueError as error:
         raise UsageError(f"--from: {error}", "give beginning, end, an offset or a time") from None
     topic = cli.topics(aggregate).name(kind)
     key = None if aggregate_id is None else aggregate_id.encode(errors="surrogateescape")
+    keep = record_filter(kind, aggregate, key, types or (), statuses or (), reasons or ())
     # A command sent to a wrong partition has its outcome and dead letter there, but never an event.
     partitioner = cli.settings.partitioner if kind == "events" else "off"
     connection = cli.connection()
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
-
-    def keep(record: "Record") -> bool:
-        return key is None or record.key == key
-
     if count is not None and start is None:
         printed, most = _print(cli, tailing.last(connection, topic, bounds, keep, count)), None
     else:

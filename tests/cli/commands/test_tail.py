@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+from itertools import count
+from select import select
 
 import pytest
 
@@ -73,6 +75,62 @@ def test_tail_filters_by_aggregate_id(decided: Cqrs) -> None:
         'v1  bank_account.Opened  {"owner":"Bob"}',
         'v2  bank_account.Deposited  {"amount":5}',
     ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "records"),
+    [
+        (("events", "--type", "Opened"), 2),
+        (("events", "--type", "bank_account.Opened", "--type", "Withdrawn"), 3),
+        (("commands", "--type", "Withdraw"), 2),
+        (("outcomes", "--type", "Withdraw"), 2),
+        (("outcomes", "--type", "Withdraw.accepted"), 1),
+        (("outcomes", "--status", "rejected"), 1),
+        (("outcomes", "--status", "accepted", "--aggregate-id", "b"), 2),
+        (("outcomes", "--reason", "BUSINESS_RULE", "--status", "rejected"), 1),
+        (("outcomes", "--reason", "BUSINESS_RULE", "--status", "accepted"), 0),
+        (("dead-letters", "--reason", "INVALID_ENVELOPE"), 1),
+        (("dead-letters", "--reason", "TOO_LARGE"), 0),
+        (("events", "--from", "1h"), 5),
+    ],
+)
+def test_tail_prints_what_is_wanted(decided: Cqrs, arguments: tuple[str, ...], records: int) -> None:
+    assert len(decided("tail", "bank_account", *arguments).out.splitlines()) == records
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("events", "--status", "accepted"), "--status is for outcomes"),
+        (("commands", "--reason", "TOO_LARGE"), "--reason is for outcomes and dead-letters"),
+        (("outcomes", "--status", "fine"), "--status: there is no 'fine'; there are: accepted, unchanged,"),
+        (("outcomes", "--reason", "no"), "--reason: there is no 'no'; there are: VERSION_CONFLICT,"),
+        (("outcomes", "--from", "soon"), "--from: not a time: 'soon'"),
+    ],
+)
+def test_impossible_wishes_end_with_2(on_broker: Cqrs, arguments: tuple[str, ...], said: str) -> None:
+    done = on_broker("tail", "bank_account", *arguments)
+    assert done.status == 2 and said in done.err
+
+
+def test_following_begins_at_the_end(decided: Cqrs, connection: Connection, prefix: str) -> None:
+    """As `tail` does: the last N first, and without -n only what comes."""
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix, "-o", "json")
+    program = [sys.executable, "-m", "cqrs_cli", "tail", "bank_account", "commands", "-f", *place]
+    with (
+        subprocess.Popen([*program, "-n", "1"], stdout=subprocess.PIPE) as last,
+        subprocess.Popen(program, stdout=subprocess.PIPE) as later,
+    ):
+        assert last.stdout is not None and later.stdout is not None
+        assert json.loads(last.stdout.readline())["key"] == "x"
+        for attempt in count():  # nothing says when `later` has begun to follow
+            decided("send", "bank_account", f"new{attempt}", "Close")
+            assert json.loads(last.stdout.readline())["key"] == f"new{attempt}"
+            if select([later.stdout], [], [], 0.5)[0]:
+                break
+        assert json.loads(later.stdout.readline())["key"].startswith("new")
+        last.terminate()
+        later.terminate()
 
 
 def test_tail_follows_new_records(decided: Cqrs, connection: Connection, prefix: str) -> None:

@@ -1,0 +1,31 @@
+"""Moments as people write them."""
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
+from cqrs_cli.settings.moments import parse_moment
+
+
+@given(st.integers(0, 4_000_000_000_000))
+def test_a_time_is_itself(ms: int) -> None:
+    assert parse_moment(rfc3339(ms)) == ms
+
+
+def test_a_day_begins_in_utc() -> None:
+    assert parse_moment("2026-11-22") == parse_timestamp("2026-11-22T00:00:00Z")
+
+
+@pytest.mark.parametrize(("text", "ago"), [("10m", 600_000), ("1h30m", 5_400_000), ("2d", 172_800_000)])
+def test_a_duration_counts_back(text: str, ago: int) -> None:
+    before = time.time_ns() // 1_000_000
+    assert before <= parse_moment(text) + ago <= time.time_ns() // 1_000_000
+
+
+@pytest.mark.parametrize("text", ["", "now", "10", "2026-13-01", "2026-11-22T01:02:03", "22.11.2026", "-5m"])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not a time: .* 10m for ten minutes ago"):
+        parse_moment(text)
