@@ -60,3 +60,15 @@ def open_to_others(pid: int) -> dict[int, Address]:
 def anywhere() -> socket.socket:
     """A listener on all interfaces, as a test of these functions needs it."""
     return socket.create_server(("0.0.0.0", 0))
+
+
+def working_in(folder: Path) -> list[int]:
+    """The processes whose working directory this is."""
+    return [int(link.parent.name) for link in Path("/proc").glob("[0-9]*/cwd") if _target(link) == folder]
+
+
+def _target(link: Path) -> Path | None:
+    try:
+        return link.readlink()
+    except OSError:  # it has ended
+        return None

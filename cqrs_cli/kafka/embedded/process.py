@@ -20,6 +20,12 @@ from cqrs_cli.system import process
 #: Seconds that a start may take: a broker that was killed first checks the tails of all its logs.
 START_PATIENCE = 120.0
 
+#: Bytes of a disk that is as good as full: the first line of a log may still fit.
+FULL_BELOW = 64 << 10
+
+#: Seconds that a broker which has just been started may take to end before it is killed.
+END_GRACE = 5.0
+
 #: Ports to choose from: below the range from which systems take the ports of outgoing connections. Within it,
 #: a client that keeps trying to reach a stopped broker at last connects to itself, and holds the port.
 _PORTS = range(20_000, 30_000)
@@ -80,15 +86,23 @@ def spawn_broker(
     more: str = "",
     release: Release = EMBEDDED,
 ) -> BrokerState:
-    """Start the broker, with `more` settings, and write down that it runs. It is not ready yet: see `wait`."""
+    """Start the broker, with `more` settings, and write down that it runs. It is not ready yet: see `wait`.
+
+    If it cannot be written down, as on a full disk, the process is ended: no command would find it, and it would keep
+    the port from the next start.
+    """
     port, controller_port = ports
     files.write_settings(folder, port, controller_port, more=more)
     command = _command(java, jars, _JVM, ["kafka.Kafka", files.SERVER_FILE])
     pid = process.spawn(command, folder, files.LOG_FILE, os.environ)
-    birth = process.born(pid) or ""  # empty if it is dead already, which `wait` then says
-    place = files.place(folder)
-    state = BrokerState(pid, birth, place, port, controller_port, cluster_id, release.version)
-    files.write_state(folder, state)
+    try:
+        birth = process.born(pid) or ""  # empty if it is dead already, which `wait` then says
+        place = files.place(folder)
+        state = BrokerState(pid, birth, place, port, controller_port, cluster_id, release.version)
+        files.write_state(folder, state)
+    except BaseException:
+        process.end(pid, process.born(pid) or "", END_GRACE)
+        raise
     return state
 
 
@@ -120,7 +134,8 @@ def serves(state: BrokerState) -> bool:
 
 def broker_failure(folder: Path, output: list[str], what: str) -> ConfigurationError | UnavailableError:
     """The error, with the line of the log that says most, and where to read the others."""
-    if any("No space left on device" in line for line in output):
+    full = shutil.disk_usage(folder).free < FULL_BELOW  # then the log lacks the line that says so
+    if full or any("No space left on device" in line for line in output):
         return ConfigurationError(f"{what}: the disk under {folder} is full", "make room, then try again")
     telling = [line for line in output if " ERROR " in line or " FATAL " in line or "Exception" in line]
     why = (telling or output or ["it said nothing"])[-1].strip()

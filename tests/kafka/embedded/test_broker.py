@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import stat
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -21,7 +22,7 @@ from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.kafka.embedded.broker import Broker
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.system import process
-from tests.support.listening import listening, open_to_others
+from tests.support.listening import listening, open_to_others, working_in
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
@@ -95,6 +96,22 @@ def test_topics_survive_killed_broker(root: Path) -> None:
     assert "kept-through-sigkill" in topics(after)
     assert after.bootstrap_server == before.bootstrap_server
     assert after.pid != before.pid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and /dev/full")
+def test_full_disk_leaves_no_process(root: Path) -> None:
+    """Its state cannot be written: no command would find it, and it would keep the port from the next start."""
+    before = embedded.start_broker(root)
+    embedded.stop_broker(root)
+    home = files.broker_folder(root)
+    full = home / f"{files.STATE_FILE}.new"
+    full.symlink_to("/dev/full")
+    with pytest.raises(ConfigurationError, match="No space left on device"):
+        embedded.start_broker(root)
+    assert working_in(home) == []
+    full.unlink()
+    after = embedded.start_broker(root)
+    assert (after.bootstrap_server, working_in(home)) == (before.bootstrap_server, [after.pid])
 
 
 def test_concurrent_starts_share_one_broker(root: Path) -> None:
