@@ -18,6 +18,7 @@ PANELS = {
     "show": "Look",
     "tail": "Look",
     "replay": "Look",
+    "check": "Operate",
     "verify": "Operate",
     "status": "Operate",
     "doctor": "Operate",

@@ -28,6 +28,7 @@ COMMANDS = (
     "show",
     "tail",
     "replay",
+    "check",
     "verify",
     "status",
     "doctor",

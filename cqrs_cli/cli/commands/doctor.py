@@ -76,6 +76,24 @@ def _project(settings: "Settings") -> "Iterator[Check]":
     yield from examined("settings", lambda: machine.check_settings(settings))
     yield from examined("aggregates", lambda: machine.check_aggregates(settings))
     yield from examined("state", lambda: machine.check_state(settings.state_dir))
+    yield from examined("revision", lambda: _revisions(settings))
+
+
+def _revisions(settings: "Settings") -> "Iterator[Check]":
+    """Check the shards of each aggregate whose code can be loaded; the others have their own check."""
+    from cqrs_cli import registry
+    from cqrs_cli.doctor.shards import check_revision
+    from cqrs_cli.kafka.topics.topics import Topics
+    from cqrs_cli.owner.plan import shard_folder
+
+    for name in registry.names(settings.aggregates, settings.root):
+        try:
+            aggregate = registry.load(name, settings.aggregates, settings.root)
+        except CqrsError:
+            continue
+        yield from check_revision(
+            shard_folder(settings.state_dir, Topics(name, settings.topic_prefix)), aggregate
+        )
 
 
 def _cluster(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Check]":

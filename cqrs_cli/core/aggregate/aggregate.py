@@ -1,5 +1,6 @@
 """An aggregate made ready for the wire: its decider, the types it is annotated with, and their codecs."""
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ import msgspec
 
 from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
-from cqrs_cli.core.aggregate.code_digest import code_digest
+from cqrs_cli.core.aggregate.code_digest import code_digest, reach_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
 from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting
 from cqrs_cli.core.messages.json import encode_json
@@ -97,6 +98,18 @@ class Aggregate:
     def code_digest(self) -> str:
         """A digest of the module's code: when it changes under one revision, `run` warns."""
         return code_digest(self.decider.decide.__module__)
+
+    @cached_property
+    def fold_digest(self) -> str:
+        """A digest of the code that folds: `evolve`, the upcasters and all that they use, and the initial state.
+
+        When it changes under one revision, `cqrs check` says so.
+        """
+        decider = self.decider
+        functions = [decider.evolve, *decider.upcasters.values()]
+        names = [getattr(function, "__name__", "") for function in functions]
+        code = reach_digest(decider.evolve.__module__, [*names, self.state.__name__])
+        return hashlib.sha256(code.encode() + self.encode_state(decider.initial)).hexdigest()[:16]
 
     def encode_state(self, state: State) -> bytes:
         """The canonical bytes of a state: equal states are equal bytes, in any process."""

@@ -4,7 +4,7 @@ import ast
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 
 def code_digest(module: str) -> str:
@@ -28,6 +28,43 @@ def code_digest(module: str) -> str:
         for name in sorted(trees)
     )
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def reach_digest(module: str, names: Iterable[str]) -> str:
+    """16 hex digits that change when one of these functions and classes of the module does, or what they are made of.
+
+    That is all they name at the top of the module, and the modules of its package that these lines import. It is the
+    `code_digest` where one of the names is not to be found.
+    """
+    source = _source(module)
+    tree = ast.parse(source or "")
+    lines = {name: node for node in tree.body for name in _defined(node)}
+    waiting, found = list(names), dict[str, ast.stmt]()
+    if not all(name in lines for name in waiting):
+        return code_digest(module)
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name in lines:
+            found[name] = lines[name]
+            waiting.extend(node.id for node in ast.walk(lines[name]) if isinstance(node, ast.Name))
+    reached = ast.Module(list(found.values()), [])
+    imported = sorted(
+        code_digest(one) for one in set(_siblings(reached, module)) - {module.rpartition(".")[0]}
+    )
+    text = sorted(ast.unparse(_without_docstrings(ast.Module([node], []))) for node in found.values())
+    return hashlib.sha256("\0".join([*text, *imported]).encode()).hexdigest()[:16]
+
+
+def _defined(node: ast.stmt) -> list[str]:
+    """The names that a line at the top of a module gives a meaning."""
+    match node:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name]
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return [(alias.asname or alias.name).partition(".")[0] for alias in names]
+        case _:
+            stored = (n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+            return [name.id for name in stored]
 
 
 def _source(name: str) -> str | None:

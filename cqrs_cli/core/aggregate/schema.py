@@ -63,7 +63,7 @@ def schema_digest(classes: Iterable[type], upcasters: Iterable[str] = ()) -> str
     docstrings or order.
     """
     _, schemas = msgspec.json.schema_components(classes)
-    form = {name: _without_prose(schema) for name, schema in schemas.items()}
+    form = {name: without_prose(schema) for name, schema in schemas.items()}
     form |= {f"upcaster of {name}": {} for name in upcasters}  # no class has spaces in its name
     return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
 
@@ -93,10 +93,10 @@ def _within(part: msgspec_types.Type) -> Iterator[msgspec_types.Type]:
             yield found
 
 
-def _without_prose(schema: Any) -> Any:
+def without_prose(schema: Any) -> Any:
     """A JSON Schema without what is for people. Under `properties` the keys are names, not keywords."""
     if isinstance(schema, (list, tuple)):
-        return [_without_prose(item) for item in schema]
+        return [without_prose(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     kept = {}
@@ -104,9 +104,9 @@ def _without_prose(schema: Any) -> Any:
         if key in ("default", "enum", "const", "required"):
             kept[key] = value
         elif key == "properties":
-            kept[key] = {name: _without_prose(item) for name, item in value.items()}
+            kept[key] = {name: without_prose(item) for name, item in value.items()}
         elif key not in _PROSE:
-            kept[key] = _without_prose(value)
+            kept[key] = without_prose(value)
     return kept
 
 

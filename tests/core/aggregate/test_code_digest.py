@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.aggregate.code_digest import code_digest
+from cqrs_cli.core.aggregate.code_digest import code_digest, reach_digest
 from tests.support import ROOT
 
 Digest = Callable[..., str]
@@ -19,7 +19,7 @@ def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Diges
     """The digest of module `one` in a package `sources` of these modules."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def compute(**sources: str) -> str:
+    def compute(reached: str | None = None, **sources: str) -> str:
         package = tmp_path / "sources"
         shutil.rmtree(package, ignore_errors=True)
         package.mkdir()
@@ -28,7 +28,7 @@ def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Diges
         forget("sources")
         importlib.invalidate_caches()
         importlib.import_module("sources.one")
-        return code_digest("sources.one")
+        return code_digest("sources.one") if reached is None else reach_digest("sources.one", [reached])
 
     yield compute
     forget("sources")
@@ -88,3 +88,26 @@ def test_hash_seed_does_not_matter() -> None:
 
 def test_there_is_none_without_source() -> None:
     assert code_digest("builtins") == code_digest("no_such_module") == ""
+
+
+REACHED = "from .two import f\nLIMIT = 3\ndef g(x):\n    return h(x)\ndef h(x):\n    return f(x) + LIMIT\n"
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "counts"),
+    [
+        (REACHED.replace("LIMIT = 3", "LIMIT = 4"), SOURCE, True),
+        (REACHED.replace("+ LIMIT", "- LIMIT"), SOURCE, True),
+        (REACHED, SOURCE.replace("1", "2"), True),
+        (REACHED + "def other():\n    return 1\n", SOURCE, False),
+        (REACHED.replace("    return h", "    # comment\n    return h"), SOURCE, False),
+    ],
+)
+def test_only_what_is_reached_counts(digest_of: Digest, one: str, two: str, counts: bool) -> None:
+    same = digest_of("g", one=REACHED, two=SOURCE) == digest_of("g", one=one, two=two)
+    assert same is not counts
+
+
+def test_unknown_name_reaches_everything(digest_of: Digest) -> None:
+    one, other = SOURCE + "def g():\n    return 1\n", SOURCE + "def g():\n    return 2\n"
+    assert digest_of("<lambda>", one=one) != digest_of("<lambda>", one=other)

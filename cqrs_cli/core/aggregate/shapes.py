@@ -1,0 +1,165 @@
+"""Differences between two JSON Schemas of a message, field by field."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple
+
+Schema = Mapping[str, Any]
+
+#: Keywords that hold other schemas, or only a default.
+_STRUCTURE = {
+    "properties",
+    "required",
+    "items",
+    "prefixItems",
+    "additionalProperties",
+    "anyOf",
+    "enum",
+    "const",
+}
+
+
+#: A type, and one that takes all of its values.
+_WIDER = (("integer", ""), ("number", ""))
+
+
+class Difference(NamedTuple):
+    """A difference at a field: `gone`, `required`, `value` and `type` break what was written before."""
+
+    path: str
+    kind: Literal["gone", "required", "value", "type", "wider"]
+    words: str
+
+
+class Comparison:
+    """Two documents with their `$defs`, whose schemas are compared."""
+
+    def __init__(self, before: Schema, today: Schema) -> None:
+        self._before, self._today = before.get("$defs", {}), today.get("$defs", {})
+        self._seen: set[tuple[str, str]] = set()
+
+    def of(self, old: Schema, new: Schema, path: str = "") -> Iterator[Difference]:
+        """All differences from a schema of the one document to a schema of the other."""
+        pair = (old.get("$ref", ""), new.get("$ref", ""))
+        if all(pair):
+            if pair in self._seen:  # a type within itself
+                return
+            self._seen.add(pair)
+        old, new = _resolved(old, self._before), _resolved(new, self._today)
+        ours, theirs = _alternatives(old), _alternatives(new)
+        if len(ours) > 1 or len(theirs) > 1:
+            yield from self._unions(ours, theirs, path)
+        elif _values(old) is not None and _values(new) is not None:
+            yield from _enums(_values(old) or [], _values(new) or [], path)
+        elif _shape(old) != _shape(new):
+            wider = (_shape(old), _shape(new)) == _WIDER
+            yield Difference(path, "wider" if wider else "type", f"was {_spell(old)}, is {_spell(new)}")
+        else:
+            yield from self._same_shape(old, new, path)
+
+    def _unions(self, ours: list[Schema], theirs: list[Schema], path: str) -> Iterator[Difference]:
+        """Each alternative of before needs one of today that has its shape."""
+        left = list(theirs)
+        for old in ours:
+            same = [one for one in left if self._kin(old, one)]
+            if not same:
+                yield Difference(path, "type", f"can no longer be {_spell(_resolved(old, self._before))}")
+                continue
+            kin = next((one for one in same if one == old), same[0])
+            left.remove(kin)
+            yield from self.of(old, kin, path)
+        for one in left:
+            yield Difference(path, "wider", f"may now be {_spell(_resolved(one, self._today))}")
+
+    def _kin(self, old: Schema, new: Schema) -> bool:
+        shapes = _shape(_resolved(old, self._before)), _shape(_resolved(new, self._today))
+        return shapes[0] == shapes[1] or shapes == _WIDER
+
+    def _same_shape(self, old: Schema, new: Schema, path: str) -> Iterator[Difference]:
+        if "properties" in old or "properties" in new:
+            yield from self._objects(old, new, path)
+        for keyword, suffix in (("items", "[]"), ("additionalProperties", "[KEY]")):
+            if isinstance(old.get(keyword), Mapping) and isinstance(new.get(keyword), Mapping):
+                yield from self.of(old[keyword], new[keyword], f"{path}{suffix}")
+        pairs = (old.get("prefixItems", ()), new.get("prefixItems", ()))
+        if len(pairs[0]) != len(pairs[1]):
+            yield Difference(path, "type", f"had {len(pairs[0])} items, has {len(pairs[1])}")
+        for number, (one, other) in enumerate(zip(*pairs, strict=False)):
+            yield from self.of(one, other, f"{path}[{number}]")
+        yield from _bounds(old, new, path)
+
+    def _objects(self, old: Schema, new: Schema, path: str) -> Iterator[Difference]:
+        before, today = old.get("properties", {}), new.get("properties", {})
+        gone, added = sorted(before.keys() - today.keys()), sorted(today.keys() - before.keys())
+        renamed = len(gone) == len(added) == 1 and before[gone[0]] == today[added[0]]
+        for name in gone:
+            words = "is gone" + (f" (renamed to {added[0]}?)" if renamed else "")
+            yield Difference(_at(path, name), "gone", words)
+        for name in added:
+            required = name in new.get("required", ())
+            words = "is new and has no default" if required else "is new"
+            yield Difference(_at(path, name), "required" if required else "wider", words)
+        for name in sorted(before.keys() & today.keys()):
+            yield from self.of(before[name], today[name], _at(path, name))
+            yield from _defaults(name, old, new, _at(path, name))
+
+
+def _defaults(name: str, old: Schema, new: Schema, path: str) -> Iterator[Difference]:
+    before, today = old["properties"][name], new["properties"][name]
+    if name in new.get("required", ()) and name not in old.get("required", ()):
+        yield Difference(path, "required", "has lost its default")
+    elif name in old.get("required", ()) and name not in new.get("required", ()):
+        yield Difference(path, "wider", "has a default now")
+    elif before.get("default") != today.get("default"):
+        words = f"has the default {today.get('default')!r}, it was {before.get('default')!r}"
+        yield Difference(path, "wider", words)
+
+
+def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
+    """Limits like `minimum`: without one more is taken, with another one perhaps less."""
+    ignored = {*_STRUCTURE, "type", "format", "default", "$ref"}
+    before = {key: value for key, value in old.items() if key not in ignored}
+    today = {key: value for key, value in new.items() if key not in ignored}
+    if before != today:
+        kind: Literal["wider", "type"] = "wider" if today.items() <= before.items() else "type"
+        yield Difference(path, kind, f"had {before or 'no limits'}, has {today or 'none'}")
+
+
+def _enums(old: list[Any], new: list[Any], path: str) -> Iterator[Difference]:
+    for value in old:
+        if value not in new:
+            yield Difference(path, "value", f"can no longer be {value!r}")
+    for value in new:
+        if value not in old:
+            yield Difference(path, "wider", f"may now be {value!r}")
+
+
+def _resolved(schema: Schema, definitions: Schema) -> Schema:
+    while "$ref" in schema:
+        schema = definitions[schema["$ref"].rpartition("/")[2]]
+    return schema
+
+
+def _alternatives(schema: Schema) -> list[Schema]:
+    return list(schema.get("anyOf", (schema,)))
+
+
+def _values(schema: Schema) -> list[Any] | None:
+    return [schema["const"]] if "const" in schema else schema.get("enum")
+
+
+def _shape(schema: Schema) -> tuple[str, str]:
+    kind = "enum" if _values(schema) is not None else ""
+    return str(schema.get("type", kind)), str(schema.get("format", ""))
+
+
+def _spell(schema: Schema) -> str:
+    if (values := _values(schema)) is not None:
+        return " | ".join(map(repr, values))
+    if "anyOf" in schema:
+        return " | ".join(map(_spell, schema["anyOf"]))
+    kind, form = _shape(schema)
+    return f"{kind or 'anything'} ({form})" if form else kind or "anything"
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name

@@ -1,0 +1,72 @@
+"""The committed contracts of a project: `schemas/<aggregate>.json`, compared with the code of today."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.compatibility import Change, changes, contract
+from cqrs_cli.errors import ConfigurationError
+
+#: The folder of the committed contracts, in a project's root.
+FOLDER = "schemas"
+
+Level = Literal["green", "amber", "red"]
+
+
+class Compared(NamedTuple):
+    """One aggregate against its committed contract."""
+
+    aggregate: str
+    file: Path
+    changes: list[Change]
+
+    @property
+    def level(self) -> Level:
+        """The gravest of its changes; green without any."""
+        return max((change.level for change in self.changes), key=("amber", "red").index, default="green")
+
+
+def compare(root: Path, aggregates: Mapping[str, Aggregate], every: bool) -> list[Compared]:
+    """Compare the aggregates with what is committed; with `every` also look for those that are gone.
+
+    Raises `ConfigurationError` for a file that is not a contract.
+    """
+    found = [_compared(root, name, aggregate) for name, aggregate in aggregates.items()]
+    if every:
+        for path in sorted((root / FOLDER).glob("*.json")):
+            if path.stem not in aggregates:
+                gone = Change(
+                    "red", "the aggregate is gone", f"its topics stay; if that is meant, remove {path.name}"
+                )
+                found.append(Compared(path.stem, path, [gone]))
+    return found
+
+
+def _compared(root: Path, name: str, aggregate: Aggregate) -> Compared:
+    path = root / FOLDER / f"{name}.json"
+    try:
+        written = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        return Compared(name, path, changes(written, contract(aggregate)))
+    except FileNotFoundError:
+        return Compared(name, path, [Change("amber", "it is not committed yet")])
+    except (OSError, msgspec.MsgspecError, LookupError, TypeError, AttributeError) as error:
+        raise ConfigurationError(
+            f"{path} cannot be compared: {error}",
+            "restore it, or remove it and write it again: cqrs check --write",
+        ) from error
+
+
+def write_contract(root: Path, aggregate: Aggregate) -> None:
+    """Commit the aggregate as it is; raises `ConfigurationError` if the file cannot be written."""
+    path = root / FOLDER / f"{aggregate.name}.json"
+    text = msgspec.json.format(msgspec.json.encode(contract(aggregate), order="sorted"), indent=2)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(text + b"\n")
+    except OSError as error:
+        raise ConfigurationError(
+            f"cannot write {path}: {error.strerror or error}", "make it writable"
+        ) from error

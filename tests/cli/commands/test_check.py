@@ -1,0 +1,126 @@
+"""`cqrs check` in a project of its own, as a process: its aggregate's code changes from call to call."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.cli.conftest import Said
+from tests.support import AGGREGATES
+
+Check = Callable[..., Said]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """The code of the project's one aggregate, a counter."""
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").mkdir()
+    (tmp_path / "aggregates" / "__init__.py").touch()
+    return Path(shutil.copy(AGGREGATES / "counter.py", tmp_path / "aggregates"))
+
+
+@pytest.fixture
+def cqrs(source: Path) -> Check:
+    def call(*arguments: str) -> Said:
+        command = [sys.executable, "-m", "cqrs_cli", *arguments]
+        done = subprocess.run(
+            command, cwd=source.parents[1], capture_output=True, text=True, check=False, timeout=120
+        )
+        return Said(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+def change(source: Path, old: str, new: str) -> None:
+    text = source.read_text()
+    assert old in text
+    source.write_text(text.replace(old, new))
+
+
+def test_written_contract_is_green(cqrs: Check, source: Path) -> None:
+    first = cqrs("check")
+    assert (first.status, "amber" in first.out, "cqrs check --write" in first.out) == (0, True, True)
+    assert cqrs("check", "--write").status == 0
+    assert (source.parents[1] / "schemas" / "counter.json").is_file()
+    change(source, "Count up, or down", "Comments and docstrings change nothing. Count up, or down")
+    said = cqrs("check", "-o", "json")
+    assert (said.status, said.document["level"]) == (0, "green")
+
+
+def test_renamed_field_is_red(cqrs: Check, source: Path) -> None:
+    cqrs("check", "--write")
+    change(
+        source, "class Incremented(cqrs.Event):\n    by: int", "class Incremented(cqrs.Event):\n    to: int"
+    )
+    said = cqrs("check", "-o", "json")
+    assert (said.status, said.document["level"]) == (1, "red")
+    first = said.document["aggregates"]["counter"]["changes"][0]
+    assert first["what"] == "event Incremented, field by: is gone (renamed to to?)"
+    assert "make a new event and read this one by an upcaster" in first["do"]
+    assert "red    counter  event Incremented, field by: is gone" in cqrs("check").out
+    assert cqrs("check", "--write").status == 0
+    assert cqrs("check").status == 0
+
+
+def test_forgotten_revision_is_said(cqrs: Check, source: Path) -> None:
+    """Of evolve only: decide may change at any time."""
+    cqrs("check", "--write")
+    change(source, "if by != 0:", "if by > 0:")
+    assert cqrs("check", "-o", "json").document["level"] == "green"
+    change(source, "counter.value + by", "counter.value + 2 * by")
+    (one,) = cqrs("check", "-o", "json").document["aggregates"]["counter"]["changes"]
+    assert one["what"] == "the code of evolve changed but not the revision"
+    assert "Decider(…, revision=2)" in one["do"]
+    change(source, "initial=Counter()", "initial=Counter(), revision=2")
+    (one,) = cqrs("check", "-o", "json").document["aggregates"]["counter"]["changes"]
+    assert one["what"] == "the revision is 2, it was 1"
+
+
+def test_lost_aggregate_is_red(cqrs: Check, source: Path) -> None:
+    cqrs("check", "--write")
+    source.rename(source.with_name("tally.py"))
+    said = cqrs("check", "-o", "json")
+    assert (said.status, said.document["aggregates"]["counter"]["level"]) == (1, "red")
+    assert cqrs("check", "tally").status == 0
+
+
+def test_foreign_file_exits_3(cqrs: Check, source: Path) -> None:
+    (source.parents[1] / "schemas").mkdir()
+    for text in ("{", "[]", "{}", '{"commands": 1}'):
+        (source.parents[1] / "schemas" / "counter.json").write_text(text)
+        said = cqrs("check")
+        assert said.status == 3
+        assert "counter.json cannot be compared" in said.err
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_log_names_unreadable_events(cqrs: Check, connection: Connection, prefix: str) -> None:
+    broker = ["-b", connection.bootstrap_server, "--topic-prefix", prefix, "-q"]
+    assert cqrs("init", *broker).status == 0
+    producer = clients.producer(connection)
+    event = {"subject": "a", "time": "", "causationid": "c", "eventindex": 0, "eventcount": 1}
+    for number, (kind, data) in enumerate(
+        [("Incremented", {"by": 1}), ("Counted", {}), ("Counted", {}), ("WasReset", {"to": "x"})], 1
+    ):
+        told = {"id": f"1/{number}/0", "type": f"counter.{kind}", "aggregateversion": number, "data": data}
+        producer.produce(f"{prefix}counter.events", json.dumps(event | told).encode(), b"a", 1)
+    producer.flush()
+    said = cqrs("check", "--log", *broker, "-o", "json")
+    assert (said.status, said.document["level"]) == (1, "red")
+    log = said.document["logs"]["counter"]
+    assert log["events"] == 4
+    assert [(bad["type"], bad["partition"], bad["offset"], bad["times"]) for bad in log["unreadable"]] == [
+        ("counter.Counted", 1, 1, 2),
+        ("counter.WasReset", 1, 3, 1),
+    ]
+    text = cqrs("check", "--log", *broker).out
+    assert "partition 1 offset 1: the code knows no event counter.Counted" in text

@@ -1,0 +1,165 @@
+"""What breaks events on the log or clients is told from what only has to be committed."""
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import msgspec
+import pytest
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.compatibility import changes, contract
+
+SOURCE = """
+import enum
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Literal
+import msgspec
+import cqrs_cli as cqrs
+
+class Colour(enum.Enum):
+    {colours}
+
+@dataclass(frozen=True)
+class Customer:
+    name: str
+    {customer}
+
+class Tree(msgspec.Struct, frozen=True):
+    {tree}
+    left: "Tree | None" = None
+
+class Put(cqrs.Command):
+    {put}
+
+class Done(cqrs.Event):
+    {done}
+
+{more}
+
+class Box(cqrs.State):
+    {box}
+
+def decide(command: {commands}, box: Box) -> list[Done]:
+    return []
+
+def evolve(box: Box, event: {events}) -> Box:
+    return box
+
+decider = cqrs.Decider(decide, evolve, initial=Box(), {decider})
+"""
+BEFORE = {
+    "colours": "RED = 'red'; BLUE = 'blue'",
+    "customer": "",
+    "tree": "",
+    "put": "n: int; colour: Colour = Colour.RED",
+    "done": "n: int; who: Customer | None = None; colour: Colour = Colour.RED; tree: Tree | None = None",
+    "more": "class Old(cqrs.Event):\n    pass\nclass Go(cqrs.Command):\n    pass",
+    "box": "n: int = 0",
+    "commands": "Put | Go",
+    "events": "Done | Old",
+    "decider": "",
+}
+
+
+def made(**parts: str) -> dict[str, Any]:
+    """The contract of the aggregate with these parts."""
+    module = sys.modules["made"] = ModuleType("made")
+    try:
+        exec(SOURCE.format(**(BEFORE | parts)), vars(module))  # noqa: S102 - the test's own text
+        return contract(Aggregate.of("made", module.decider))
+    finally:
+        del sys.modules["made"]
+
+
+def found(**parts: str) -> list[tuple[str, str]]:
+    return [(change.level, change.what) for change in changes(made(), made(**parts))]
+
+
+def test_same_code_changes_nothing() -> None:
+    assert found() == []
+
+
+GROWN = BEFORE["done"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "what"),
+    [
+        ({"events": "Done"}, "event Old is gone"),
+        ({"commands": "Put"}, "command Go is gone"),
+        ({"done": GROWN.replace("n: int;", "")}, "event Done, field n: is gone"),
+        ({"done": GROWN.replace("n: int;", "m: int;")}, "event Done, field n: is gone (renamed to m?)"),
+        ({"done": "new: str; " + GROWN}, "event Done, field new: is new and has no default"),
+        ({"done": GROWN.replace("n: int", "n: str", 1)}, "event Done, field n: was integer, is string"),
+        (
+            {"done": GROWN.replace("n: int", "n: Annotated[datetime, msgspec.Meta(tz=True)]")},
+            "event Done, field n: was integer, is string (date-time)",
+        ),
+        ({"colours": "RED = 'red'"}, "event Done, field colour: can no longer be 'blue'"),
+        ({"colours": "RED = 'red'"}, "command Put, field colour: can no longer be 'blue'"),
+        ({"customer": "zip: str"}, "event Done, field who.zip: is new and has no default"),
+        ({"done": GROWN.replace(" | None = None", "= Customer('x')")}, "field who: can no longer be null"),
+        ({"put": "colour: Colour; n: int = 0"}, "command Put, field colour: has lost its default"),
+        ({"put": "n: Annotated[int, msgspec.Meta(ge=0)]"}, "command Put, field colour: is gone"),
+        (
+            {"put": "n: Annotated[int, msgspec.Meta(ge=0)]"},
+            "command Put, field n: had no limits, has {'minimum': 0}",
+        ),
+        ({"tree": "size: int"}, "event Done, field tree.size: is new and has no default"),
+    ],
+)
+def test_breaking_change_is_red(parts: dict[str, str], what: str) -> None:
+    assert any(level == "red" and what in said for level, said in found(**parts))
+
+
+@pytest.mark.parametrize(
+    ("parts", "what"),
+    [
+        ({"done": GROWN + "; new: str = ''"}, "event Done, field new: is new"),
+        ({"done": GROWN.replace("n: int", "n: float")}, "event Done, field n: was integer, is number"),
+        ({"done": GROWN.replace("n: int", "n: int | None")}, "event Done, field n: may now be null"),
+        ({"colours": "RED = 'red'; BLUE = 'blue'; G = 'green'"}, "field colour: may now be 'green'"),
+        ({"put": "n: int = 1; colour: Colour = Colour.RED"}, "command Put, field n: has a default now"),
+        (
+            {"put": "n: int; colour: Colour = Colour.BLUE"},
+            "command Put, field colour: has the default 'blue', it was 'red'",
+        ),
+        ({"box": "n: str = ''"}, "the state changed"),
+        (
+            {"events": "Done", "decider": "upcasters={'Old': lambda old: Done(0)}"},
+            "Old is read by an upcaster",
+        ),
+        ({"decider": "revision=2"}, "the revision is 2, it was 1"),
+        ({"more": BEFORE["more"] + "\nclass Up(cqrs.Event): pass", "events": "Done | Old | Up"}, "Up is new"),
+    ],
+)
+def test_compatible_change_is_amber(parts: dict[str, str], what: str) -> None:
+    said = found(**parts)
+    assert {level for level, _ in said} == {"amber"}
+    assert any(what in one for _, one in said)
+
+
+def test_lost_upcaster_is_red() -> None:
+    before = made(events="Done", decider="upcasters={'Old': lambda old: Done(0)}")
+    (change,) = changes(before, made(events="Done"))
+    assert (change.level, change.what) == ("red", "upcaster of event Old is gone")
+    assert "upcasters={'Old': …}" in change.do
+
+
+def test_upcaster_allows_another_shape() -> None:
+    """One with the name of an event of today gets old and new data alike."""
+    parts = {"done": "new: str", "decider": "upcasters={'Done': lambda data: Done(str(data))}"}
+    assert {level for level, _ in found(**parts)} == {"amber"}
+
+
+def test_every_break_says_what_to_do() -> None:
+    broken = changes(made(), made(events="Done", commands="Put", done="x: int", put="x: int"))
+    assert len(broken) >= 6
+    assert all(change.do for change in broken if change.level == "red")
+
+
+def test_contract_survives_its_file() -> None:
+    written = made()
+    assert msgspec.json.decode(msgspec.json.encode(written, order="sorted")) == written
