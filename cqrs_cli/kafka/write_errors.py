@@ -46,6 +46,13 @@ class TopicMadeAgainError(Exception):
     """The log of this topic that was written to is not the one that was read: nothing of the batch is committed."""
 
 
+class ReadShortError(Exception):
+    """The log that was written to holds more than was read of it: nothing of the batch is committed."""
+
+    def __init__(self, topic: str, wanted: int, found: int) -> None:
+        super().__init__(f"{topic} ends at {found}, not at {wanted}: not all of it was read")
+
+
 def refused_batch(error: KafkaError) -> BatchRefusedError | None:
     """The error to raise if the batch itself caused this one; None if it did not."""
     if error.code() == KafkaError._MSG_TIMED_OUT:

@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
 from cqrs_cli.kafka.connection.librdkafka_log import until_sent
+from cqrs_cli.kafka.log_ends import LogEnds, OnDelivery
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.write_errors import (
     BatchLateError,
+    ReadShortError,
     TopicMadeAgainError,
     aborting,
     refused_batch,
@@ -62,10 +64,8 @@ class FencedWriter:
         """`most_bytes`: the least `max.message.bytes` among the topics, so that no batch of records exceeds it."""
         self._topics, self._partition = log.topics, log.partition
         self._timeout, self._produce_timeout = timeout, produce_timeout
-        self._ends: dict[str, int] = {}  # by topic, as reported
-        self._least: dict[str, int] = {}  # what the ends must be after all that was sent
+        self._ends = LogEnds()
         self._request_bytes = min(_REQUEST_BYTES, most_bytes)
-        self._made_again = ""  # the topic that was
         self._unsent = 0  # bytes that wait to be sent, of the topic that has more
         self._began: float | None = None
         self._producer = producer(
@@ -111,9 +111,8 @@ class FencedWriter:
         self._wait(self._producer.init_transactions, self._timeout)
 
     def expect(self, events: int, outcomes: int) -> None:
-        """Take the logs' ends: a record that lands before its log's end landed in a topic that was made again."""
-        self._ends = {self._topics.events: events, self._topics.outcomes: outcomes}
-        self._least = dict(self._ends)
+        """Take the logs' ends as they were read: a commit whose records land elsewhere fails."""
+        self._ends.expect({self._topics.events: events, self._topics.outcomes: outcomes})
 
     @unwrapped()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
@@ -129,8 +128,8 @@ class FencedWriter:
 
         The transaction begins with the first piece; the pieces are produced as they come, and then `position` gives the
         offset and the metadata. An error that comes out of `pieces` aborts it. Raises `BatchRefusedError` if the batch
-        is at fault, `TopicMadeAgainError`, and `KafkaException` for anything else. After a lost reply only the next
-        `fence` shows if the commit took place.
+        is at fault, `TopicMadeAgainError` and `ReadShortError` if a record did not get its offset, and `KafkaException`
+        for anything else. After a lost reply only the next `fence` shows if the commit took place.
         """
         abort = partial(self._wait, self._producer.abort_transaction, self._timeout)
         began = None
@@ -139,6 +138,7 @@ class FencedWriter:
                 if began is None:
                     self._producer.begin_transaction()
                     self._unsent, began = 0, time.monotonic()
+                    self._ends.begin()
                 elif time.monotonic() - began > self._timeout / 2:
                     raise BatchLateError("deciding took longer than half the transaction's time")
                 self._produce_piece(piece, began + self._produce_timeout)
@@ -148,7 +148,8 @@ class FencedWriter:
             if (refused := refused_batch(error.args[0])) is not None:
                 raise refused from error
             raise
-        return Written(self._ends.get(self._topics.events), self._ends.get(self._topics.outcomes))
+        self._ends.commit()
+        return Written(self._ends.known(self._topics.events), self._ends.known(self._topics.outcomes))
 
     def _finish(self, group: Consumer, offset: int, metadata: str) -> None:
         position = TopicPartition(self._topics.commands, self._partition, offset, metadata)
@@ -166,9 +167,11 @@ class FencedWriter:
                 raise BatchLateError(f"{left} records were not written in {self._timeout:g} s")
             self._send_offset(group, position)
         failpoints.reached("flush.after")
-        if self._made_again:
+        try:
+            self._ends.check()
+        except (ReadShortError, TopicMadeAgainError):
             self._wait(self._producer.abort_transaction, self._timeout)
-            raise TopicMadeAgainError(self._made_again)
+            raise
         failpoints.during(
             "commit.sent",
             lambda: self._wait(self._producer.commit_transaction, self._timeout),
@@ -212,15 +215,14 @@ class FencedWriter:
                 produce(topic, value, key, partition, None, None, timestamp, headers)
             except BufferError:
                 self._produce(topic, outputs[number], HEADERS, None, deadline)
-        self._least[topic] = least = self._least.get(topic, 0) + len(outputs)
-        self._produce(topic, outputs[-1], HEADERS, partial(self._reported, least), deadline)
+        self._produce(topic, outputs[-1], HEADERS, self._ends.send(topic, len(outputs)), deadline)
 
     def _produce(
         self,
         topic: str,
         output: tuple[bytes | None, bytes | None, int],
         headers: Any,
-        report: Callable[[KafkaError | None, Message], None] | None,
+        report: OnDelivery | None,
         deadline: float,
     ) -> None:
         value, key, timestamp = output
@@ -232,17 +234,6 @@ class FencedWriter:
                 if time.monotonic() > deadline:
                     raise BatchLateError("producing took longer than half the transaction's time") from None
                 self._producer.poll(0.05)
-
-    def _reported(self, least: int, error: KafkaError | None, message: Message) -> None:
-        """Note the offset that a record got. The log before it is whole if it now reaches `least`."""
-        offset, topic = message.offset(), str(message.topic())
-        if error is not None or offset is None or offset < 0:
-            return
-        end = offset + 1
-        if end < least:
-            self._made_again = topic
-        self._ends[topic] = end
-        self._least[topic] = max(end, self._least[topic])
 
 
 def _portion(outputs: Sequence[OutputRecord], number: int, portions: int) -> Sequence[OutputRecord]:

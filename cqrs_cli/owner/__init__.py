@@ -26,7 +26,9 @@ A `Supervisor` has one partition. It warms the shard, then lets one `Owner` afte
 | … of one command alone | begins again; the command fails after `attempts.ATTEMPTS` times |
 | one of `PROCESS_ERRORS` elsewhere | begins again with half the batch; ends the run once it lasts |
 | `ContradictionError` while another's claim is committed | begins again: that owner was at work |
+| `ReadShortError`: a log holds more than was read of it | begins again, with nothing committed |
 | `ContradictionError` in steps 3 and 4 | begins again; ends the run once it lasts `Timing.contradicted` |
+| … while a replica of the logs is not in sync | the same, but `Timing.unsettled` |
 | `ContradictionError` in step 5 | ends the run |
 | `MissingError`: a partition does not exist | begins again; ends the run once it lasts `Timing.missing` |
 | `StalledError`: an open transaction hides the end of a log | ends the run, and names the transaction |

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from msgspec.structs import replace
 
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.readers import StalledError
-from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.owner.explain import explain_stall
@@ -55,6 +55,13 @@ class OwnerSession:
     def claim_now(self) -> Claim | None:
         """The committed claim, read without waiting for pending commits; raises `KafkaException`."""
         return parse_claim(self.log.committed_by(self.watcher).metadata)
+
+    def is_settled(self) -> bool:
+        """True if every replica of the partition's logs is in sync."""
+        try:
+            return all(self.log.is_in_sync(self.watcher, kind) for kind in KINDS)
+        except KafkaException:
+            return False
 
     def present_claim(self) -> Claim:
         """My claim with what has been decided under it."""

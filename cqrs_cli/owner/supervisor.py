@@ -17,6 +17,7 @@ from cqrs_cli.core.context import Undecided
 from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.kafka.clients import is_denied
 from cqrs_cli.kafka.readers import MissingError, StalledError
+from cqrs_cli.kafka.write_errors import ReadShortError
 from cqrs_cli.owner.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.owner.explain import explain_denial, explain_takeover, explain_undecidable
 from cqrs_cli.owner.owner import Owner
@@ -40,6 +41,7 @@ _JUDGED = (
     MissingError,
     ClaimLost,
     NotOwnerError,
+    ReadShortError,
 )
 
 
@@ -170,6 +172,8 @@ class Supervisor:
 
     def _handle(self, error: BaseException, owner: Owner) -> None:
         """Return if another owner is to begin; raise the error that ends the run."""
+        if not isinstance(error, ContradictionError):
+            self.contradicted = Lasting(self.timing.forgotten)  # brokers that fail may tell anything
         match error:
             case Undecided():
                 self._try_alone(error, owner.session.batch_limit)
@@ -184,9 +188,7 @@ class Supervisor:
                 if error.size > 1:
                     self.pause = self.timing.first_pause
             case ContradictionError():
-                if self._is_believable(owner) and (
-                    owner.recovered or self.contradicted.lasts(self.timing.contradicted)
-                ):
+                if self._is_believable(owner) and (owner.recovered or self._lasts(owner)):
                     raise error
             case MissingError():
                 if self.missing.lasts(self.timing.missing):
@@ -239,3 +241,8 @@ class Supervisor:
             return believable(owner.session.mine, owner.session.claimed, owner.session.claim_now())
         except KafkaException:
             return False
+
+    def _lasts(self, owner: Owner) -> bool:
+        """True if a contradiction has lasted long enough, without any other error between."""
+        settled = owner.session.is_settled()
+        return self.contradicted.lasts(self.timing.contradicted if settled else self.timing.unsettled)

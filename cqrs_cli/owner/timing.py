@@ -62,6 +62,9 @@ class Timing:
     # cluster may still think that it is the leader, and serve a truncated log.
     contradicted: float = 20.0
 
+    # The same while a replica of the partition's logs is not in sync: then leaders change.
+    unsettled: float = 120.0
+
     # An error that was last seen this long ago does not count any more.
     forgotten: float = 30.0
 

@@ -10,13 +10,13 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import DeadLetter
-from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.clients import consumer, producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import Committed, committed, committed_now
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import bounds, read
-from cqrs_cli.kafka.topics.topics import KINDS, Topics
-from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, unwrapped
+from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, ReadShortError, unwrapped
 from cqrs_cli.kafka.writer import FencedWriter, Written
 from tests.support.stretch import Stretch
 
@@ -79,6 +79,26 @@ def test_commit_reports_each_logs_end(partition: Partition) -> None:
     written = writer.commit([Decisions(0, [], [(b"two", b"k", 7)])], partition.group, lambda: (2, "two"))
     assert written.outcomes == 3  # behind a marker
     assert written.events in (None, 2)  # a report may come late: they are lower bounds
+
+
+@pytest.mark.pins("no-lost-update")
+@pytest.mark.parametrize("kind", ["events", "outcomes"])
+def test_records_that_land_later_commit_nothing(partition: Partition, kind: Kind) -> None:
+    """The log holds more than was read of it: another record came between, in the first batch and in a later one."""
+    for first in (True, False):
+        log = PartitionLog(partition.connection, partition.topics, 0)
+        writer = partition.writer()
+        writer.expect(log.bounds("events")[1], log.bounds("outcomes")[1])
+        if not first:
+            partition.write(writer, "one")
+        before = partition.standing()
+        foreign = producer(partition.connection)
+        foreign.produce(partition.topics.name(kind), b"foreign", b"k", 0)
+        foreign.flush()
+        with pytest.raises(ReadShortError, match=r"not all of it was read"):
+            partition.write(writer, "two")
+        assert partition.standing() == before
+    assert b"two" not in partition.values(partition.topics.outcomes)
 
 
 @pytest.mark.pins("all-or-none")

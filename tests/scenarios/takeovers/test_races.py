@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.errors import TakenOverError
+from cqrs_cli.errors import ContradictionError, TakenOverError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.topics import Kind
+from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.session import OwnerSession
@@ -73,6 +73,38 @@ def test_briefly_short_log_contradicts_nothing(
     quietly(counters.plan(timing=Timing(contradicted=60.0)))
     assert next(stale, None) is None
     counters.check()
+
+
+@pytest.mark.pins("no-lost-update")
+def test_brokers_that_lag_cause_no_second_decision(
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The position and the logs as they were some time ago agree with each other; brokers that only believe to lead may
+    show them. But the first record lands too late. The position went back with the claim: that stops the run.
+    """
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    then = {kind: counters.end(kind) for kind in KINDS}
+    counters.send(*increments(5, first=5))
+    quietly(counters.plan())
+    bounds, committed = OwnerSession.bounds, PartitionLog.committed_by
+    stale = iter([True] * 5)
+
+    def shown(session: OwnerSession, kind: Kind) -> tuple[int, int]:
+        start, end = bounds(session, kind)
+        return start, then[kind] if kind != "commands" and next(stale, False) else end
+
+    def stood(log: PartitionLog, *arguments: Any) -> Committed:
+        found = committed(log, *arguments)
+        return found._replace(offset=5) if next(lagging, False) else found
+
+    lagging = iter([True])
+    monkeypatch.setattr(OwnerSession, "bounds", shown)
+    monkeypatch.setattr(PartitionLog, "committed_by", stood)
+    monkeypatch.setattr("cqrs_cli.owner.supervisor.warm", lambda *_: None)
+    error = owned(counters.plan(machine="other"))
+    assert isinstance(error, ContradictionError) and "offset 5 is committed but 9 is decided" in error.message
+    assert [outcome.data.offset for outcome in counters.outcomes()] == list(range(10))
 
 
 def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:

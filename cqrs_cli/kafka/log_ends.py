@@ -1,0 +1,66 @@
+"""The offsets that a partition's only writer gives its records: a conditional append, which Kafka itself has not.
+
+The end of what the writer has read is the end of the log, so its next record must get that offset. It gets another one
+where the read came from a broker that only believed to lead (a later offset), or the topic was made again (an earlier
+one). The transaction is then not committed.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from confluent_kafka import KafkaError, Message
+
+from cqrs_cli.kafka.write_errors import ReadShortError, TopicMadeAgainError
+
+#: Told by librdkafka what became of a record.
+OnDelivery = Callable[[KafkaError | None, Message], None]
+
+
+class LogEnds:
+    """Where the logs of one writer end: as read, as sent, as reported. A log that was not read may end anywhere."""
+
+    def __init__(self) -> None:
+        self._reported: dict[str, int] = {}
+        self._next: dict[str, int] = {}  # the offset of the next record
+        self._touched: set[str] = set()  # reported in this transaction
+        self._misplaced: Exception | None = None
+
+    def expect(self, ends: Mapping[str, int]) -> None:
+        """Take the ends of the logs that were read, by topic."""
+        self._reported, self._next = dict(ends), dict(ends)
+
+    def begin(self) -> None:
+        """Begin another transaction."""
+        self._touched.clear()
+
+    def send(self, topic: str, count: int) -> OnDelivery:
+        """Note that `count` records are sent. The result takes the report on the last one."""
+        end = self._next.pop(topic, None)
+        if end is not None:
+            self._next[topic] = end = end + count
+        return partial(self._report, topic, end)
+
+    def _report(self, topic: str, wanted: int | None, error: KafkaError | None, message: Message) -> None:
+        offset = message.offset()
+        if error is not None or offset is None or offset < 0:
+            return
+        self._reported[topic] = end = offset + 1
+        self._touched.add(topic)
+        if wanted is not None and end != wanted:
+            self._misplaced = (
+                TopicMadeAgainError(topic) if end < wanted else ReadShortError(topic, wanted, end)
+            )
+
+    def check(self) -> None:
+        """Raise `TopicMadeAgainError` or `ReadShortError` if a record did not get its offset."""
+        if self._misplaced is not None:
+            raise self._misplaced
+
+    def commit(self) -> None:
+        """Note that the transaction is committed: a marker lies behind its records in each log."""
+        for topic in self._touched:
+            self._next[topic] = self._reported[topic] + 1
+
+    def known(self, topic: str) -> int | None:
+        """The end of a log after its last reported record: a lower bound, since a marker may follow."""
+        return self._reported.get(topic)

@@ -1,0 +1,61 @@
+"""A writer's records must get the very next offsets."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.kafka.log_ends import LogEnds
+from cqrs_cli.kafka.write_errors import ReadShortError, TopicMadeAgainError
+
+
+class Message:
+    """A delivered record."""
+
+    def __init__(self, offset: int) -> None:
+        self._offset = offset
+
+    def offset(self) -> int:
+        return self._offset
+
+
+def report(ends: LogEnds, count: int, last: int) -> None:
+    sent: Any = ends.send("t", count)
+    sent(None, Message(last))
+
+
+@given(st.integers(0, 10**6), st.lists(st.lists(st.integers(1, 300), min_size=1), min_size=1))
+def test_consecutive_offsets_are_fine(end: int, transactions: list[list[int]]) -> None:
+    """Portions in a transaction follow each other, transactions leave room for a marker."""
+    ends = LogEnds()
+    ends.expect({"t": end})
+    for portions in transactions:
+        ends.begin()
+        for count in portions:
+            end += count
+            report(ends, count, end - 1)
+        ends.check()
+        ends.commit()
+        assert ends.known("t") == end
+        end += 1
+
+
+@given(st.integers(0, 100), st.integers(1, 300), st.integers(-300, 300).filter(bool))
+def test_any_other_offset_is_found(end: int, count: int, away: int) -> None:
+    ends = LogEnds()
+    ends.expect({"t": end})
+    report(ends, count, max(0, end + count - 1 + away))
+    if end + count - 1 + away < 0 and end + count - 1 == 0:
+        return  # there is no offset before the first
+    with pytest.raises(ReadShortError if away > 0 else TopicMadeAgainError):
+        ends.check()
+
+
+def test_unread_logs_may_end_anywhere() -> None:
+    ends = LogEnds()
+    report(ends, 5, 1000)
+    ends.check()
+    ends.commit()
+    report(ends, 5, 1006)
+    ends.check()
