@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
 from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.projections.projection import Projection
 from cqrs_cli.version import __version__
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ __all__ = [
     "Context",
     "Decider",
     "Event",
+    "Projection",
     "Recorded",
     "Rejected",
     "State",

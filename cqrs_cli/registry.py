@@ -49,11 +49,11 @@ def load(name: str, package: str, root: Path) -> Aggregate:
             f"aggregate {name!r} cannot be part of a topic's name",
             f"rename its file: letters A to Z, digits, _ and -, at most 200 (in {package})",
         )
-    module = _executed(partial(importlib.import_module, f"{package}.{name}"), f"{package}.{name}", root)
+    module = load_module(name, package, root)
     decider = getattr(module, "decider", None)
     if not isinstance(decider, Decider):
         raise ConfigurationError(
-            f"{_spell(module.__file__, root)} defines no decider",
+            f"{spell_file(module.__file__, root)} defines no decider",
             "end it with `decider = cqrs.Decider(decide, evolve, initial=…)`",
         )
     try:
@@ -61,8 +61,17 @@ def load(name: str, package: str, root: Path) -> Aggregate:
     except TypeError as error:
         where = error.where if isinstance(error, InvalidAggregate) else decider.decide
         raise ConfigurationError(
-            f"{_place(where, module, root)}: {error}", "correct the aggregate"
+            f"{place_of(where, module, root)}: {error}", "correct the aggregate"
         ) from error
+
+
+def load_module(name: str, package: str, root: Path, kind: str = "aggregate") -> ModuleType:
+    """The module `name` of a package that `names` knows; `kind` is what it holds.
+
+    Raises `ConfigurationError` naming file and line if its code raises.
+    """
+    full = f"{package}.{name}"
+    return _executed(partial(importlib.import_module, full), full, root, kind)
 
 
 def source_archive(package: str, root: Path, target: Path) -> Path:
@@ -100,6 +109,8 @@ def _import(spec: ModuleSpec) -> ModuleType:
     for name in [n for n in sys.modules if n == spec.name or n.startswith(f"{spec.name}.")]:
         del sys.modules[name]
     module = sys.modules[spec.name] = module_from_spec(spec)
+    # Without an `__init__` its path would be looked for again, among all of `sys.path`.
+    module.__path__ = list(spec.submodule_search_locations or ())
     try:
         if spec.loader is not None:
             spec.loader.exec_module(module)
@@ -109,7 +120,7 @@ def _import(spec: ModuleSpec) -> ModuleType:
     return module
 
 
-def _executed(run: Callable[[], ModuleType], name: str, root: Path) -> ModuleType:
+def _executed(run: Callable[[], ModuleType], name: str, root: Path, kind: str = "aggregate") -> ModuleType:
     """Run a user's module; whatever it raises becomes a `ConfigurationError` with the place in the user's code."""
     try:
         return run()
@@ -118,27 +129,28 @@ def _executed(run: Callable[[], ModuleType], name: str, root: Path) -> ModuleTyp
     except BaseException as error:
         place = _raised_at(error, root) or name
         raise ConfigurationError(
-            f"{place}: {' '.join(raised(error).split())}", "correct the aggregate"
+            f"{place}: {' '.join(raised(error).split())}", f"correct the {kind}"
         ) from error
 
 
 def _raised_at(error: BaseException, root: Path) -> str:
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{_spell(error.filename, root)}:{error.lineno}"
+        return f"{spell_file(error.filename, root)}:{error.lineno}"
     base = str(root.resolve())
     ours = [f for f in traceback.extract_tb(error.__traceback__) if _real(f.filename).startswith(base)]
-    return f"{_spell(ours[-1].filename, root)}:{ours[-1].lineno}" if ours else ""
+    return f"{spell_file(ours[-1].filename, root)}:{ours[-1].lineno}" if ours else ""
 
 
-def _place(where: object, module: ModuleType, root: Path) -> str:
+def place_of(where: object, module: ModuleType, root: Path) -> str:
+    """The file and line of a function or class, as the user knows them; that of the module for anything else."""
     try:
         file = inspect.getsourcefile(where) or module.__file__  # type: ignore[arg-type]
-        return f"{_spell(file, root)}:{inspect.getsourcelines(where)[1]}"  # type: ignore[arg-type]
+        return f"{spell_file(file, root)}:{inspect.getsourcelines(where)[1]}"  # type: ignore[arg-type]
     except (TypeError, OSError):
-        return _spell(module.__file__, root)
+        return spell_file(module.__file__, root)
 
 
-def _spell(file: str | None, root: Path) -> str:
+def spell_file(file: str | None, root: Path) -> str:
     """A file as the user knows it: relative to the project's root where it is in there."""
     path = Path(_real(file or "?"))
     base = root.resolve()

@@ -15,6 +15,7 @@ PANELS = {
     "describe": "Work",
     "send": "Work",
     "run": "Work",
+    "project": "Work",
     "show": "Look",
     "tail": "Look",
     "replay": "Look",

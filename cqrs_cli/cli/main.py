@@ -25,6 +25,7 @@ COMMANDS = (
     "describe",
     "send",
     "run",
+    "project",
     "show",
     "tail",
     "replay",

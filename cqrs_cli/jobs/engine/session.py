@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -77,16 +77,20 @@ def session(master: str, conf: Mapping[str, str], log_file: Path, name: str) -> 
 
 @contextmanager
 def project_session(
-    settings: "Settings", job: str, what: str, conf: Mapping[str, str] | None = None
+    settings: "Settings",
+    job: str,
+    what: str,
+    conf: Mapping[str, str] | None = None,
+    packages: Iterable[str] = (),
 ) -> Iterator["SparkContext"]:
     """A `session` of the project for a job (`run`, say) about `what`: logged under its name, and every worker can
-    load the project's aggregates.
+    load the project's aggregates, and its other `packages`.
     """
     log_file = settings.root / ".cqrs" / "log" / f"{job}.log"
     name = f"cqrs {job} {what}".strip()
     with session(settings.master, conf or {}, log_file, name) as context, TemporaryDirectory() as folder:
-        archive = Path(folder) / archive_name(settings.aggregates)
-        ship(context, source_archive(settings.aggregates, settings.root, archive))
+        for package in (settings.aggregates, *packages):
+            ship(context, source_archive(package, settings.root, Path(folder) / archive_name(package)))
         yield context
 
 

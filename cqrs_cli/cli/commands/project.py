@@ -1,0 +1,147 @@
+"""`cqrs project`: fill a read model in a database from the events."""
+
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import Conf, Master, spark_properties
+from cqrs_cli.cli.output import counted
+from cqrs_cli.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from cqrs_cli.cli.render.project import ProjectionDisplay
+    from cqrs_cli.projections.load import LoadedProjection
+    from cqrs_cli.projections.plan import ProjectionPlan
+    from cqrs_cli.projections.prepare import PreparedProjection
+
+
+def complete_projection(incomplete: str) -> list[str]:
+    """Shell completion: the project's projections."""
+    from cqrs_cli import registry
+
+    try:
+        return [
+            name for name in registry.names("projections", Cli().settings.root) if name.startswith(incomplete)
+        ]
+    except Exception:  # the command itself reports it when it runs
+        return []
+
+
+@command(
+    app,
+    examples=[
+        "cqrs project recent_orders",
+        "cqrs project recent_orders --to sqlite:///orders.db --once",
+        "cqrs project recent_orders --to postgresql://shop@db-1/shop",
+        "cqrs project recent_orders --rebuild",
+    ],
+)
+def project(
+    cli: Cli,
+    name: Annotated[
+        str,
+        typer.Argument(metavar="NAME", autocompletion=complete_projection, help="Its file in `projections`."),
+    ],
+    to: Annotated[
+        str, typer.Option("--to", metavar="URL", help="The database: SQLite or PostgreSQL.")
+    ] = "sqlite:///projections.db",
+    once: Annotated[bool, typer.Option("--once", help="Project what is there now, then end.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Fill new tables from the first event on, then exchange them.")
+    ] = False,
+    master: Master = None,
+    conf: Conf = None,
+) -> None:
+    """Keep a read model in a database, each event exactly once, until stopped.
+
+    Rows and the position are one transaction, so they agree after any crash. A later `cqrs project` of the same tables
+    takes them over, and the earlier one ends with exit status 6. When the projection's revision was raised, or with
+    --rebuild, new tables are filled beside the present ones, which are served meanwhile, and exchanged in one
+    transaction. A password is not part of the URL: it stands in ~/.pgpass or PGPASSWORD.
+    """
+    try:
+        import sqlalchemy  # noqa: F401
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            "projections need SQLAlchemy", "install it: pip install 'cqrs-cli[projections]'"
+        ) from None
+    from cqrs_cli.cli.render.project import ProjectionDisplay
+    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.projections.database import parse_database, shown
+    from cqrs_cli.projections.load import PACKAGE, load_projection
+    from cqrs_cli.projections.prepare import prepare_projection
+
+    cli.timestamped = not sys.stderr.isatty()
+    spark = spark_properties(conf or ())
+    cli.flags.update(master=master)
+    settings = cli.settings
+    loaded = load_projection(name, settings.root, settings.aggregates)
+    place = parse_database(to, settings.root)
+    with ExitStack() as stack:
+        prepared = prepare_projection(settings, cli.connection(), loaded, place, cli.note, rebuild=rebuild)
+        display = stack.enter_context(ProjectionDisplay(cli))
+        with cli.working("starting Spark"):
+            session = project_session(settings, "project", name, spark, [PACKAGE])
+            context = stack.enter_context(session)
+            tasks = min(len(prepared.live.sources), slots(context))
+        if prepared.before:
+            cli.note(f"took over from {', '.join(prepared.before)}")
+        where = f"{counted(len(prepared.live.sources), 'partition')}, {counted(tasks, 'task')}"
+        cli.note(f"projecting {name} into {shown(place)}: {where}; Ctrl-C stops")
+        if prepared.new is not None:
+            _fill_beside(cli, context, prepared, prepared.new, loaded, tasks, display)
+        _project(cli, context, prepared.live, loaded, tasks, once, display)
+
+
+def _fill_beside(
+    cli: Cli,
+    context: "SparkContext",
+    prepared: "PreparedProjection",
+    new: "ProjectionPlan",
+    loaded: "LoadedProjection",
+    tasks: int,
+    display: "ProjectionDisplay",
+) -> None:
+    """Fill new tables up to the present ends of the logs, then exchange them for the live ones."""
+    from cqrs_cli.jobs.project.driver import run_projection
+    from cqrs_cli.projections.prepare import ends
+    from cqrs_cli.projections.swap import exchange
+
+    cli.note(f"filling new tables of revision {loaded.projection.revision} beside the present ones")
+    run_projection(context, replace(new, targets=ends(new)), tasks, display.show, cli.note)
+    exchange(prepared.live, new, loaded, cli.note)
+    cli.note("the new tables are in place")
+
+
+def _project(
+    cli: Cli,
+    context: "SparkContext",
+    plan: "ProjectionPlan",
+    loaded: "LoadedProjection",
+    tasks: int,
+    once: bool,
+    display: "ProjectionDisplay",
+) -> None:
+    """Go on with the live tables, and print how far they are when that ends."""
+    from cqrs_cli.cli.render.project import projection_document, projection_text
+    from cqrs_cli.jobs.project.driver import run_projection
+    from cqrs_cli.projections.prepare import ends
+
+    plan = replace(plan, targets=ends(plan)) if once else plan
+    try:
+        done = run_projection(context, plan, tasks, display.show, cli.note)
+    except KeyboardInterrupt:
+        if display.last is not None:
+            cli.note(f"stopped: {projection_text(loaded.name, display.last)}")
+        raise
+    cli.result(
+        projection_document(loaded.name, loaded.projection.revision, done), projection_text(loaded.name, done)
+    )

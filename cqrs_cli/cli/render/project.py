@@ -1,0 +1,69 @@
+"""Shows a projection while it is filled: one live line on a terminal, a plain line now and then elsewhere."""
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.render.progress import PLAIN_EVERY
+
+if TYPE_CHECKING:
+    from cqrs_cli.projections.plan import ProjectionProgress
+
+
+class ProjectionDisplay:
+    """Shows how far a projection is. Use as a context manager."""
+
+    def __init__(self, cli: Cli) -> None:
+        self._cli = cli
+        self._stack = ExitStack()
+        self._live: Callable[[str], None] | None = None
+        self._shown: ProjectionProgress | None = None
+        self._rate = 0.0
+        self.last: ProjectionProgress | None = None  # what was shown last
+
+    def __enter__(self) -> "ProjectionDisplay":
+        if not self._cli.quiet and sys.stderr.isatty():
+            from rich.markup import escape
+
+            status = self._stack.enter_context(self._cli.stderr.status("starting"))
+            self._live = lambda text: status.update(escape(text))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def show(self, progress: "ProjectionProgress") -> None:
+        """Take in how far it is."""
+        before, self.last = self.last, progress
+        if before is not None and progress.at > before.at:
+            speed = max(0, progress.position - before.position) / (progress.at - before.at)
+            self._rate = speed if self._rate == 0.0 else 0.6 * self._rate + 0.4 * speed
+        text = f"{self._rate:,.0f} records/s · lag {progress.lag:,}"
+        if self._live is not None:
+            self._live(text)
+        elif self._is_due(progress):
+            self._cli.note(text)
+            self._shown = progress
+
+    def _is_due(self, progress: "ProjectionProgress") -> bool:
+        """True if the last line is old, and not true any more."""
+        if self._shown is None:
+            self._shown = progress
+            return False
+        moved = progress.position != self._shown.position
+        return moved and progress.at - self._shown.at >= PLAIN_EVERY
+
+
+def projection_document(name: str, revision: int, done: "ProjectionProgress") -> dict[str, Any]:
+    """The document that `project --once` prints."""
+    positions: dict[str, dict[str, int]] = {}
+    for source, position in sorted(done.positions.items()):
+        positions.setdefault(source.topic, {})[str(source.partition)] = position
+    return {"projection": name, "revision": revision, "lag": done.lag, "positions": positions}
+
+
+def projection_text(name: str, done: "ProjectionProgress") -> str:
+    """The same as a line."""
+    return f"{name} is at {done.position:,} of {done.position + done.lag:,} records"

@@ -1,0 +1,120 @@
+"""Opens the database of a projection: SQLite or PostgreSQL, by SQLAlchemy."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+from sqlalchemy.pool import NullPool
+
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.projections.plan import DatabasePlace
+
+#: Seconds that SQLite waits for another writer before it says that the database is locked.
+BUSY = 30.0
+
+#: Stands in a connection's info while a projection works in its transaction.
+_KEPT = "cqrs_transaction_kept"
+
+#: The execution option of connections that only read.
+_READS = "cqrs_reads"
+
+#: A transaction that takes SQLite's one write lock at once: two that read first could both wait for the other.
+_IMMEDIATE = "BEGIN IMMEDIATE"
+
+
+def parse_database(text: str, root: Path) -> DatabasePlace:
+    """The place that a URL names; raises `UsageError` for one that cannot be used. A relative file is below `root`."""
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise UsageError(
+            f"--to: not a URL of a database: {text[:80]!r}", "e.g. sqlite:///orders.db"
+        ) from None
+    if url.password:
+        raise UsageError(
+            "--to: a password is not accepted on the command line", "put it into ~/.pgpass, or PGPASSWORD"
+        )
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    if url.drivername not in ("sqlite", "postgresql+psycopg"):
+        raise UsageError(f"--to: {url.drivername} is not supported", "write sqlite:///FILE or postgresql://…")
+    if url.drivername == "sqlite":
+        if url.database in (None, "", ":memory:") or url.query:
+            raise UsageError("--to: SQLite needs a file", "write sqlite:///orders.db")
+        url = url.set(database=str((root / str(url.database)).resolve()))
+    return DatabasePlace(url.render_as_string())
+
+
+def open_database(place: DatabasePlace) -> Engine:
+    """An engine whose transactions are what projecting needs. No connection outlives its use or its thread."""
+    url = make_url(place.url)
+    arguments: dict[str, Any] = {}
+    if url.drivername == "sqlite":
+        arguments = {"timeout": BUSY, "isolation_level": None}  # we begin transactions ourselves
+    elif place.schema is not None:
+        arguments = {"options": f'-csearch_path="{place.schema}",public'}
+    pooled: dict[str, Any] = {"poolclass": NullPool} if url.drivername == "sqlite" else {"pool_size": 100}
+    try:
+        engine = create_engine(url, connect_args=arguments, **pooled)
+    except (NoSuchModuleError, ModuleNotFoundError) as error:
+        raise ConfigurationError(f"{error}", "install it: pip install 'cqrs-cli[projections]'") from error
+    if url.drivername == "sqlite":
+        event.listen(engine, "connect", _prepare_sqlite)
+        event.listen(engine, "begin", _begin_sqlite)
+    event.listen(engine, "commit", _refuse_ending)
+    event.listen(engine, "rollback", _refuse_ending)
+    return engine
+
+
+def new_place(place: DatabasePlace, projection: str) -> DatabasePlace:
+    """Where the new tables of a projection are filled: a file beside SQLite's, a schema of PostgreSQL's."""
+    url = make_url(place.url)
+    if url.drivername == "sqlite":
+        return DatabasePlace(url.set(database=f"{url.database}-{projection}-new").render_as_string())
+    return DatabasePlace(place.url, f"cqrs_new_{projection}")
+
+
+def shown(place: DatabasePlace) -> str:
+    """The database's name for people, without a password."""
+    url: URL = make_url(place.url)
+    return str(url.render_as_string(hide_password=True))
+
+
+def reading(engine: Engine) -> Engine:
+    """The engine for looking only: it waits for no writer."""
+    return engine.execution_options(**{_READS: True})
+
+
+@contextmanager
+def transaction_kept(db: Connection) -> Iterator[None]:
+    """Within the block the transaction can be neither committed nor rolled back: rows and position belong together."""
+    db.info[_KEPT] = True
+    try:
+        yield
+    finally:
+        db.info.pop(_KEPT, None)
+
+
+def _refuse_ending(db: Connection) -> None:
+    if _KEPT in db.info:
+        raise RuntimeError(
+            "a projection neither commits nor rolls back: the transaction holds its position, too"
+        )
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
+    """A log ahead of the file: readers and the writer do not wait for each other.
+
+    Synced at checkpoints only: a lost machine may lose the last batches, rows and positions alike.
+    """
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("PRAGMA synchronous=NORMAL")
+    connection.execute("PRAGMA foreign_keys=ON")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    connection.exec_driver_sql("BEGIN" if _READS in connection.get_execution_options() else _IMMEDIATE)

@@ -1,0 +1,73 @@
+"""The plan of a projection, which travels to its tasks, and what they hand back: plain values."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.connection.connection import Connection
+
+
+class EventPartition(NamedTuple):
+    """A partition of an aggregate's events."""
+
+    aggregate: str
+    topic: str
+    partition: int
+
+
+class DatabasePlace(NamedTuple):
+    """Where tables and positions stand: a database, and a schema in it if they are not in its default one."""
+
+    url: str
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionPlan:
+    """One run of a projection: the same for all its tasks."""
+
+    name: str
+    connection: Connection
+    aggregates: str  # the package
+    root: Path
+    topic_ids: Mapping[str, str]  # by topic
+    sources: list[EventPartition]
+    place: DatabasePlace
+    owner: str
+    targets: Mapping[EventPartition, int] | None = None  # where `--once` ends: events offset
+    batch: int = 5000
+
+    def share(self, task: int, tasks: int) -> list[EventPartition]:
+        """The sources that one of `tasks` tasks projects."""
+        return self.sources[task::tasks]
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectorResult:
+    """The end of a projector: a quiet one (`error` None), or the error that ends the run."""
+
+    source: EventPartition
+    events: int = 0  # projected
+    error: CqrsError | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectionProgress:
+    """The positions of a projection, and the ends of the logs as they were seen last."""
+
+    at: float  # monotonic seconds
+    positions: Mapping[EventPartition, int]
+    ends: Mapping[EventPartition, int]
+
+    @property
+    def position(self) -> int:
+        """All positions together: it rises with every batch."""
+        return sum(self.positions.values())
+
+    @property
+    def lag(self) -> int:
+        """Records below the ends that are not projected."""
+        return sum(max(0, end - self.positions.get(source, 0)) for source, end in self.ends.items())

@@ -1,0 +1,106 @@
+"""The positions of a projection in its database: read, taken over, and moved by the first statement of a batch."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Engine, insert, inspect, select, update
+
+from cqrs_cli.errors import ContradictionError, TakenOverError
+from cqrs_cli.projections.control import POSITIONS
+from cqrs_cli.projections.database import reading
+from cqrs_cli.projections.plan import EventPartition, ProjectionPlan
+
+
+class Position(NamedTuple):
+    """A row of the positions."""
+
+    topic_id: str
+    next_offset: int
+    owner: str
+
+
+class MovedError(Exception):
+    """The position is not where it was left: look where it is."""
+
+
+def _at(plan: ProjectionPlan, source: EventPartition) -> ColumnElement[bool]:
+    row = POSITIONS.c
+    return (row.projection == plan.name) & (row.topic == source.topic) & (row.partition == source.partition)
+
+
+def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], Position]:
+    """All positions of a projection, by topic and partition."""
+    row = POSITIONS.c
+    query = select(row.topic, row.partition, row.topic_id, row.next_offset, row.owner)
+    return {
+        (topic, partition): Position(topic_id, next_offset, owner)
+        for topic, partition, topic_id, next_offset, owner in connection.execute(
+            query.where(row.projection == name)
+        )
+    }
+
+
+def move_position(
+    db: Connection, plan: ProjectionPlan, source: EventPartition, before: int, after: int
+) -> None:
+    """The first statement of a batch: it takes the row's lock, and stops a stale projector before its work.
+
+    Raises `MovedError` if the position is not this run's, of this topic and at `before`.
+    """
+    mine = (
+        _at(plan, source)
+        & (POSITIONS.c.topic_id == plan.topic_ids[source.topic])
+        & (POSITIONS.c.next_offset == before)
+        & (POSITIONS.c.owner == plan.owner)
+    )
+    if db.execute(update(POSITIONS).where(mine).values(next_offset=after)).rowcount != 1:
+        raise MovedError
+
+
+def own_position(engine: Engine, plan: ProjectionPlan, source: EventPartition) -> int:
+    """Where this run goes on.
+
+    Raises `TakenOverError` if another run owns the position, `ContradictionError` if it is one in another topic.
+    """
+    with reading(engine).connect() as connection:
+        if not inspect(connection).has_table(POSITIONS.name):
+            raise TakenOverError(f"the tables that {plan.name} was filling are gone", "another rebuild began")
+        found = read_positions(connection, plan.name).get((source.topic, source.partition))
+    if found is None or found.owner != plan.owner:
+        who = f"run {found.owner}" if found else "another run"
+        raise TakenOverError(
+            f"{who} took over projection {plan.name}",
+            "let it work: to start this one again would take it back",
+        )
+    check_topic(plan, source, found)
+    return found.next_offset
+
+
+def check_topic(plan: ProjectionPlan, source: EventPartition, found: Position) -> None:
+    """Raise `ContradictionError` if the position is one in a topic that was deleted and made again."""
+    if found.topic_id != plan.topic_ids[source.topic]:
+        raise ContradictionError(
+            f"{source.topic} is not the topic that {plan.name} was filled from: it was made again",
+            f"fill the tables from this one: cqrs project {plan.name} --rebuild",
+        )
+
+
+def take_positions(db: Connection, plan: ProjectionPlan, starts: Mapping[EventPartition, int]) -> list[str]:
+    """Make all positions this run's, and new ones begin at `starts`; the owners before. The caller commits."""
+    found = read_positions(db, plan.name)
+    for source in sorted(plan.sources):
+        before = found.get((source.topic, source.partition))
+        if before is None:
+            row = {
+                "projection": plan.name,
+                "topic": source.topic,
+                "partition": source.partition,
+                "topic_id": plan.topic_ids[source.topic],
+                "next_offset": starts[source],
+                "owner": plan.owner,
+            }
+            db.execute(insert(POSITIONS).values(row))
+        else:
+            check_topic(plan, source, before)
+            db.execute(update(POSITIONS).where(_at(plan, source)).values(owner=plan.owner))
+    return sorted({position.owner for position in found.values()} - {plan.owner})

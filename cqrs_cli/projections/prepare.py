@@ -1,0 +1,214 @@
+"""Makes the plans of a run before anything is projected: which tables are filled, from where, and by whom."""
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.projections.control import CONTROL
+from cqrs_cli.projections.database import new_place, open_database, reading, shown
+from cqrs_cli.projections.definition import check_columns, definition_digest
+from cqrs_cli.projections.failures import remedy, words
+from cqrs_cli.projections.load import LoadedProjection
+from cqrs_cli.projections.plan import DatabasePlace, EventPartition, ProjectionPlan
+from cqrs_cli.projections.positions import take_positions
+from cqrs_cli.projections.reading import Tell
+from cqrs_cli.projections.tables import (
+    clear_place,
+    make_control,
+    make_tables,
+    place_exists,
+    read_made,
+    refuse_foreign,
+)
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+_T = TypeVar("_T")
+
+#: Seconds between two attempts to reach the database.
+_AWAY = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProjection:
+    """What a run does: fill new tables beside the live ones first, if `new` is there, and then the live ones."""
+
+    live: ProjectionPlan
+    new: ProjectionPlan | None
+    before: list[str]  # who owned the positions
+
+
+def prepare_projection(
+    settings: "Settings",
+    connection: Connection,
+    loaded: LoadedProjection,
+    place: DatabasePlace,
+    note: Tell,
+    *,
+    rebuild: bool = False,
+) -> PreparedProjection:
+    """Make what is missing, and take ownership. Waits for a database that is away.
+
+    Raises `ConfigurationError` for tables that are not as they were made, `ContradictionError` for positions in a topic
+    that is not there any more.
+    """
+    plan = _plan(settings, connection, loaded, place)
+    engine = open_database(place)
+    try:
+        return patiently(lambda: _prepared(plan, loaded, engine, rebuild), place, note)
+    finally:
+        engine.dispose()
+
+
+def patiently(work: Callable[[], _T], place: DatabasePlace, note: Tell) -> _T:
+    """The result of `work`, tried until the database answers; raises `ConfigurationError` if waiting does not help."""
+    told = False
+    while True:
+        try:
+            return work()
+        except SQLAlchemyError as error:
+            if remedy(error) == "none":
+                raise ConfigurationError(
+                    f"{shown(place)}: {words(error)}", "correct --to, or the database"
+                ) from error
+            if remedy(error) == "wait" and not told:
+                note(f"no answer from {shown(place)} ({words(error)}); still trying")
+                told = True
+            time.sleep(_AWAY)
+
+
+def _plan(
+    settings: "Settings", connection: Connection, loaded: LoadedProjection, place: DatabasePlace
+) -> ProjectionPlan:
+    topics = {name: Topics(name, settings.topic_prefix).events for name in sorted(loaded.aggregates)}
+    with Admin(connection) as admin:
+        found = admin.describe(topics.values())
+    for topic in topics.values():
+        if topic not in found:
+            raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
+    return ProjectionPlan(
+        loaded.name,
+        connection,
+        settings.aggregates,
+        settings.root,
+        {topic: info.topic_id for topic, info in found.items()},
+        [
+            EventPartition(name, topic, p)
+            for name, topic in topics.items()
+            for p in range(found[topic].partitions)
+        ],
+        place,
+        f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
+    )
+
+
+def _prepared(
+    plan: ProjectionPlan, loaded: LoadedProjection, engine: Engine, rebuild: bool
+) -> PreparedProjection:
+    starts = _starts(plan)
+    make_control(engine)
+    with reading(engine).connect() as connection:
+        made = read_made(connection, plan.name)
+        refuse_foreign(connection, loaded, made.names if made else [])
+    if made is None:
+        make_tables(engine, loaded)
+    elif rebuild or made.revision < loaded.projection.revision:
+        return PreparedProjection(plan, _beside(plan, loaded, engine, rebuild, starts), [])
+    else:
+        _check_made(plan, loaded, engine)
+    return PreparedProjection(plan, None, _take(engine, plan, starts))
+
+
+def _check_made(plan: ProjectionPlan, loaded: LoadedProjection, engine: Engine) -> None:
+    """Refuse code that is older than the tables, or another with the same revision; and tables that were changed."""
+    with reading(engine).connect() as connection:
+        made = read_made(connection, plan.name)
+        assert made is not None
+        revision = loaded.projection.revision
+        if made.revision > revision:
+            raise ConfigurationError(
+                f"the tables of {plan.name} have revision {made.revision}, the code {revision}",
+                "deploy the newer code, or fill them from this one: cqrs project --rebuild",
+            )
+        if made.definition != definition_digest(loaded, engine):
+            raise ConfigurationError(
+                f"the tables or events of projection {plan.name} changed, its revision did not",
+                f"raise it: cqrs.Projection(…, revision={revision + 1})",
+            )
+        check_columns(connection, plan.name, made.tables)
+
+
+def _beside(
+    plan: ProjectionPlan,
+    loaded: LoadedProjection,
+    live: Engine,
+    rebuild: bool,
+    starts: Mapping[EventPartition, int],
+) -> ProjectionPlan:
+    """The plan of new tables: those that an earlier run began if they are of this revision, unless `rebuild`."""
+    place = new_place(plan.place, plan.name)
+    new = ProjectionPlan(
+        plan.name,
+        plan.connection,
+        plan.aggregates,
+        plan.root,
+        plan.topic_ids,
+        plan.sources,
+        place,
+        plan.owner,
+    )
+    engine = open_database(place)
+    try:
+        if rebuild or not (place_exists(live, place) and _is_begun(engine, loaded)):
+            clear_place(live, place)
+            CONTROL.create_all(engine, checkfirst=False)
+            make_tables(engine, loaded)
+        _take(engine, new, starts)
+    finally:
+        engine.dispose()
+    return new
+
+
+def _is_begun(engine: Engine, loaded: LoadedProjection) -> bool:
+    with reading(engine).connect() as connection:
+        made = read_made(connection, loaded.name)
+    revision, definition = loaded.projection.revision, definition_digest(loaded, engine)
+    return made is not None and (made.revision, made.definition) == (revision, definition)
+
+
+def _take(engine: Engine, plan: ProjectionPlan, starts: Mapping[EventPartition, int]) -> list[str]:
+    with engine.begin() as db:
+        return take_positions(db, plan, starts)
+
+
+def _starts(plan: ProjectionPlan) -> dict[EventPartition, int]:
+    """The first offset of each partition."""
+    starts: dict[EventPartition, int] = {}
+    for topic in plan.topic_ids:
+        sources = {source.partition: source for source in plan.sources if source.topic == topic}
+        for number, (low, _) in readers.bounds(plan.connection, topic, sources).items():
+            starts[sources[number]] = low
+    return starts
+
+
+def ends(plan: ProjectionPlan) -> dict[EventPartition, int]:
+    """The last stable offset of each partition: where `--once` ends."""
+    found: dict[EventPartition, int] = {}
+    for topic in plan.topic_ids:
+        sources = {source.partition: source for source in plan.sources if source.topic == topic}
+        for number, (_, end) in readers.bounds(plan.connection, topic, sources).items():
+            found[sources[number]] = end
+    return found

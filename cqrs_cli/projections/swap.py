@@ -1,0 +1,170 @@
+"""Exchanges the live tables of a projection, and their positions, for the new ones: in one transaction.
+
+1. Lock the live positions of all partitions: the live tables stand still.
+2. Fold into the new tables what is missing, until each new position is as far as the live one: nobody who waited for
+   an event may lose it.
+3. Exchange tables and positions, the owner among them, so that an older run finds that it was taken over.
+"""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, make_url, select, text, update
+from sqlalchemy.exc import OperationalError
+
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.projections.control import POSITIONS, PROJECTIONS
+from cqrs_cli.projections.database import BUSY, open_database
+from cqrs_cli.projections.load import LoadedProjection
+from cqrs_cli.projections.plan import EventPartition, ProjectionPlan, ProjectorResult
+from cqrs_cli.projections.positions import Position, read_positions
+from cqrs_cli.projections.prepare import patiently
+from cqrs_cli.projections.reading import Tell
+from cqrs_cli.projections.runner import project_partitions
+from cqrs_cli.projections.tables import clear_place
+
+#: Brings the new tables up to these offsets.
+CatchUp = Callable[[Mapping[EventPartition, int]], None]
+
+
+def exchange(live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection, note: Tell) -> None:
+    """`swap_tables`; what is missing is folded in this process. Tried again while the database is busy or away."""
+
+    def catch_up(targets: Mapping[EventPartition, int]) -> None:
+        tail = replace(new, targets=targets)
+        raise_first(
+            project_partitions(tail, [source for source in new.sources if source in targets], loaded, note)
+        )
+
+    patiently(lambda: swap_tables(live, new, catch_up), live.place, note)
+
+
+def raise_first(results: Iterable[ProjectorResult]) -> None:
+    """Raise the error of the first projector that failed."""
+    for result in results:
+        if result.error is not None:
+            raise result.error
+
+
+def swap_tables(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> None:
+    """Put the new tables in the place of the live ones. Raises `TakenOverError` if the new ones are another run's."""
+    if new.place.schema is None:
+        _swap_files(live, new, catch_up)
+    else:
+        _swap_schemas(live, new, catch_up)
+
+
+def _targets(
+    plan: ProjectionPlan, positions: Mapping[tuple[str, int], Position]
+) -> dict[EventPartition, int]:
+    """How far the live tables are; those of a topic that was made again do not count."""
+    return {
+        source: found.next_offset
+        for source in plan.sources
+        if (found := positions.get((source.topic, source.partition))) is not None
+        and found.topic_id == plan.topic_ids[source.topic]
+    }
+
+
+def _check_owner(plan: ProjectionPlan, owners: set[str]) -> None:
+    if owners != {plan.owner}:
+        other = ", ".join(sorted(owners - {plan.owner})) or "nobody"
+        raise TakenOverError(
+            f"run {other} took over the new tables of projection {plan.name}",
+            "let it work: it exchanges them",
+        )
+
+
+def _swap_schemas(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> None:
+    """PostgreSQL: tables move between schemas, with their indexes and sequences."""
+    schema = str(new.place.schema)
+    engine = open_database(live.place)
+    theirs = POSITIONS.to_metadata(type(POSITIONS.metadata)(), schema=schema)
+    facts = PROJECTIONS.to_metadata(type(POSITIONS.metadata)(), schema=schema)
+    try:
+        with engine.begin() as db:
+            mine = POSITIONS.c.projection == live.name
+            db.execute(select(POSITIONS.c.next_offset).where(mine).with_for_update()).all()
+            catch_up(_targets(live, read_positions(db, live.name)))
+            rows = db.execute(select(theirs).with_for_update()).mappings().all()
+            _check_owner(new, {row["owner"] for row in rows})
+            fact = db.execute(select(facts).where(facts.c.projection == live.name)).mappings().one()
+            _exchange_schemas(db, live.name, schema, json.loads(fact["tables"]))
+            db.execute(delete(POSITIONS).where(mine))
+            db.execute(insert(POSITIONS), [dict(row) for row in rows])
+            noted = {name: value for name, value in fact.items() if name != "projection"}
+            db.execute(update(PROJECTIONS).where(PROJECTIONS.c.projection == live.name).values(**noted))
+            db.execute(text(f'DROP SCHEMA "{schema}" CASCADE'))
+    finally:
+        engine.dispose()
+
+
+def _exchange_schemas(db: Connection, name: str, schema: str, tables: Mapping[str, Any]) -> None:
+    row = PROJECTIONS.c
+    old = json.loads(db.execute(select(row.tables).where(row.projection == name)).scalar_one())
+    home = db.execute(text("SELECT current_schema()")).scalar_one()
+    if old:
+        db.execute(text("DROP TABLE IF EXISTS " + ", ".join(f'"{home}"."{table}"' for table in old)))
+    for table in tables:
+        db.execute(text(f'ALTER TABLE "{schema}"."{table}" SET SCHEMA "{home}"'))
+
+
+def _swap_files(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> None:
+    """SQLite: the rows are copied from the new tables' file. Only the live file is written, so one commit does it."""
+    try:
+        _copy_file(live, new, catch_up)
+    except sqlite3.OperationalError as error:  # as SQLAlchemy has it, whose errors can be sorted
+        raise OperationalError("exchange", None, error) from error
+    clear_place(open_database(live.place), new.place)
+
+
+def _copy_file(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> None:
+    with closing(_attached(live, new)) as db:
+        db.execute("BEGIN")
+        # The first statement writes: it takes the live file's lock, and not the other's, where catching up writes.
+        db.execute("UPDATE cqrs_positions SET owner = owner WHERE projection = ?", (live.name,))
+        positions = db.execute(
+            "SELECT topic, partition, topic_id, next_offset, owner FROM main.cqrs_positions WHERE projection = ?",
+            (live.name,),
+        )
+        catch_up(_targets(live, {(t, p): Position(*rest) for t, p, *rest in positions}))
+        _check_owner(new, {owner for (owner,) in db.execute("SELECT owner FROM new.cqrs_positions")})
+        _exchange_files(db, live.name)
+        db.execute("COMMIT")
+        db.execute("DETACH new")
+
+
+def _attached(live: ProjectionPlan, new: ProjectionPlan) -> sqlite3.Connection:
+    db = sqlite3.connect(str(make_url(live.place.url).database), timeout=BUSY, isolation_level=None)
+    db.execute("ATTACH ? AS new", (make_url(new.place.url).database,))
+    return db
+
+
+def _exchange_files(db: sqlite3.Connection, name: str) -> None:
+    ((old,),) = db.execute("SELECT tables FROM main.cqrs_projections WHERE projection = ?", (name,))
+    ((made,),) = db.execute("SELECT tables FROM new.cqrs_projections WHERE projection = ?", (name,))
+    for table in json.loads(old):
+        db.execute(f'DROP TABLE IF EXISTS main."{table}"')
+    tables = list(json.loads(made))
+    marks = ", ".join("?" for _ in tables)
+    scripts = db.execute(
+        f"SELECT sql FROM new.sqlite_master WHERE tbl_name IN ({marks}) AND type = 'table'", tables
+    ).fetchall()
+    indexes = db.execute(
+        f"SELECT sql FROM new.sqlite_master WHERE tbl_name IN ({marks}) AND type = 'index' AND sql IS NOT NULL",
+        tables,
+    ).fetchall()
+    for (script,) in scripts:
+        db.execute(script)
+    for table in tables:
+        db.execute(f'INSERT INTO main."{table}" SELECT * FROM new."{table}"')
+    for (script,) in indexes:
+        db.execute(script)
+    db.execute("DELETE FROM main.cqrs_positions WHERE projection = ?", (name,))
+    db.execute("INSERT INTO main.cqrs_positions SELECT * FROM new.cqrs_positions")
+    db.execute("DELETE FROM main.cqrs_projections WHERE projection = ?", (name,))
+    db.execute("INSERT INTO main.cqrs_projections SELECT * FROM new.cqrs_projections")

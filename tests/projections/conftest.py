@@ -1,0 +1,40 @@
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.postgres import Postgres, binaries, postgres
+
+if TYPE_CHECKING:
+    from cqrs_cli.projections.plan import DatabasePlace
+
+pytest.importorskip("sqlalchemy", reason="needs the extra `projections`")
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Postgres]:
+    """The one PostgreSQL of the run."""
+    pytest.importorskip("psycopg", reason="needs the extra `projections`")
+    if binaries() is None:
+        pytest.skip("no PostgreSQL here (Debian: apt-get install postgresql)")
+    with postgres() as started:
+        yield started
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> "DatabasePlace":
+    """An empty database of each kind."""
+    from cqrs_cli.projections.database import parse_database
+
+    if request.param == "sqlite":
+        return parse_database("sqlite:///read.db", tmp_path)
+    return parse_database(request.getfixturevalue("server").make_database(), tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> "DatabasePlace":
+    """An empty SQLite database."""
+    from cqrs_cli.projections.database import parse_database
+
+    return parse_database("sqlite:///read.db", tmp_path)
