@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,8 @@ from tests.support.postgres import Postgres, binaries, postgres
 if TYPE_CHECKING:
     from cqrs_cli.projections.plan import DatabasePlace
 
-pytest.importorskip("sqlalchemy", reason="needs the extra `projections`")
+#: Without the extra `projections` there is nothing to test.
+collect_ignore_glob = [] if find_spec("sqlalchemy") else ["test_*.py"]
 
 
 @pytest.fixture(scope="session")
