@@ -23,6 +23,7 @@ _PROGRAM = "from cqrs_cli.testing import hash_seed; hash_seed.transcribe_stdin()
 
 def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[TimedCommand]]) -> None:
     """Raise `BrokenLaw` if a process with another hash seed comes to other outcomes or states."""
+    __tracebackhide__ = True
     aggregate = aggregate_of(module.decider)
     types = {cls: name for name, cls in aggregate.commands.items()}
     messages = [[(types[type(c)], msgspec.Raw(encode_json(c)), at) for c, at in h] for h in histories]
@@ -32,8 +33,11 @@ def check_hash_seed(module: ModuleType, histories: Sequence[Sequence[TimedComman
         if mine != other:
             step = next(i for i, (one, two) in enumerate(zip(mine, other, strict=True)) if one != two)
             raise BrokenLaw(
-                f"{history[step].command!r} after {[c for c, _ in history[:step]]!r} depends on the order of a set:"
-                f" {mine[step]}, but {other[step]} in another process"
+                "decide or evolve depends on the order of a set",
+                f"{history[step].command!r} after {[c for c, _ in history[:step]]!r}",
+                f"here it gives {mine[step]}",
+                f"in another process {other[step]}",
+                of=aggregate.decider.decide,
             )
 
 

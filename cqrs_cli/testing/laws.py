@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterable
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
-from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.aggregate.invalid import raised, raised_at
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.hash_seed import check_hash_seed
 from cqrs_cli.testing.round_trip import (
@@ -31,6 +31,7 @@ def check_laws(module: ModuleType, *, examples: int = 200, samples: Samples | No
 
     Raises `BrokenLaw`. Needs hypothesis; the module must be importable by its name.
     """
+    __tracebackhide__ = True
     aggregate = aggregate_of(module.decider)
     check_samples(aggregate, samples or {})
     check_hash_seed(module, _check(aggregate, examples))
@@ -48,6 +49,7 @@ def laws(decider: Decider[Any, Any, Any], *, examples: int = 200, samples: Sampl
        A dict from bytes to events says what each is read as. An upcaster that has the name of an event of today gives
        today's data back unchanged (law 4).
     """
+    __tracebackhide__ = True
     aggregate = aggregate_of(decider)
     check_samples(aggregate, samples or {})
     _check(aggregate, examples)
@@ -81,12 +83,17 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
             broken.append(error)
             raise
 
+    __tracebackhide__ = True
     try:
         keeps_the_laws()
     except Flaky:  # what depends on chance fails in some other way each time
         if not broken:
             raise
-        raise broken[0] from None
+        raise broken[0].with_traceback(None) from None
+    except BrokenLaw as error:
+        # hypothesis explains which lines ran: those of this package
+        error.__notes__ = [note.partition("Explanation:")[0].rstrip() for note in error.__notes__]
+        raise error.with_traceback(None)  # noqa: B904 - the same one, without the way through the drawing
     return tried
 
 
@@ -101,30 +108,50 @@ def _walk(aggregate: Aggregate, commands: Iterable[TimedCommand]) -> None:
 
 def _decide(aggregate: Aggregate, state: State, command: Command, at: Context) -> Decision:
     def run(given: State) -> tuple[Decision, str]:
+        __tracebackhide__ = True
         outcome = decided(aggregate, given, command, at)
         return outcome, ", ".join(outcome.spelled())
 
+    __tracebackhide__ = True
     asked = (command, state, at) if aggregate.decide_with_context else (command, state)
-    call = f"decide({', '.join(map(repr, asked))})"
+    call = _Call("decide", aggregate.decider.decide, asked)
     return _same_each_time(call, run, aggregate, state, command)
 
 
 def _evolve(aggregate: Aggregate, state: State, event: Event) -> State:
     def run(at: State) -> tuple[State, str]:
+        __tracebackhide__ = True
         after = evolved(aggregate, at, event)
         return after, encode_json(after).decode()
 
-    return _same_each_time(f"evolve({state!r}, {event!r})", run, aggregate, state, event)
+    __tracebackhide__ = True
+    call = _Call("evolve", aggregate.decider.evolve, (state, event))
+    return _same_each_time(call, run, aggregate, state, event)
+
+
+class _Call(NamedTuple):
+    """A call of one of the aggregate's functions."""
+
+    name: str
+    function: Callable[..., object]
+    given: tuple[object, ...]
+
+    def broken(self, verdict: str, *details: str) -> BrokenLaw:
+        return BrokenLaw(f"{self.name} {verdict}", self.spelled(), *details, of=self.function)
+
+    def spelled(self) -> str:
+        return f"{self.name}({', '.join(map(repr, self.given))})"
 
 
 def _same_each_time(
-    call: str,
+    call: _Call,
     run: Callable[[State], tuple[_Value, str]],
     aggregate: Aggregate,
     state: State,
     message: Command | Event,
 ) -> _Value:
     """The value of `run`: the same when asked again, and once the state was stored; `run` changes no input."""
+    __tracebackhide__ = True
     given = encode_json([state, message])
     try:
         value, first = run(state)
@@ -134,15 +161,19 @@ def _same_each_time(
     except BrokenLaw:
         raise
     except Exception as error:
-        raise BrokenLaw(f"{call} raised {raised(error)}") from error
+        verdict = f"{call.name} raised {raised(error)}"
+        raise BrokenLaw(
+            verdict, call.spelled(), at=raised_at(error.__traceback__, aggregate.package), of=call.function
+        ) from error
     if changed:
-        raise BrokenLaw(
-            f"{call} changed what it was given: {given.decode()} is now {encode_json([state, message]).decode()}"
-        )
+        now = encode_json([state, message]).decode()
+        raise call.broken("changed what it was given", f"given {given.decode()}", f"now {now}")
     if again != first:
-        raise BrokenLaw(f"{call} depends on chance or time: it gives {first}, then {again}")
+        raise call.broken("depends on chance or time", f"first it gives {first}", f"then {again}")
     if stored != first:
-        raise BrokenLaw(
-            f"{call} depends on the order of a dict or set: {first}, but {stored} once the state was stored"
+        raise call.broken(
+            "depends on the order of a dict or set",
+            f"first it gives {first}",
+            f"once the state was stored {stored}",
         )
     return value

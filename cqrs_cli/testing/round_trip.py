@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -12,7 +13,22 @@ from cqrs_cli.core.messages.json import encode_json
 
 
 class BrokenLaw(AssertionError):
-    """The aggregate breaks a law of the engine: it could not be run, or not be replayed to the same state."""
+    """The aggregate breaks a law of the engine: it could not be run, or not be replayed to the same state.
+
+    The verdict comes first, after the line of the function at fault; then the details, each on a line of its own.
+    """
+
+    def __init__(
+        self, verdict: str, *details: str, at: str = "", of: Callable[..., object] | None = None
+    ) -> None:
+        place = at or (line_of(of) if of else "")
+        super().__init__((f"{place}: " if place else "") + "\n  ".join([verdict, *details]))
+
+
+def line_of(function: Callable[..., object]) -> str:
+    """`bank_account.py:60`: where a function begins; empty for what has no code of its own."""
+    code = getattr(function, "__code__", None)
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
 
 
 class TimedCommand(NamedTuple):
@@ -52,6 +68,7 @@ def decided(aggregate: Aggregate, state: State, command: Command, at: Context) -
 
     Errors of `decide` but `Rejected` pass through.
     """
+    __tracebackhide__ = True
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
     asked = (command, state, at) if aggregate.decide_with_context else (command, state)
     try:
@@ -59,40 +76,59 @@ def decided(aggregate: Aggregate, state: State, command: Command, at: Context) -
     except Rejected as rejected:
         return Decision(rejected=rejected)
     if len(events) > MAX_EVENTS:
-        raise BrokenLaw(f"decide yields more than {MAX_EVENTS} events for {command!r}")
+        raise BrokenLaw(f"decide yields more than {MAX_EVENTS} events", repr(command), of=decide)
     return Decision(tuple(read_back(aggregate, event) for event in events))
 
 
 def read_back(aggregate: Aggregate, event: Event) -> Event:
     """The event as a reader of the log gets it, equal to what was written; else raises `BrokenLaw`."""
+    __tracebackhide__ = True
+    decide, name = aggregate.decider.decide, type(event).__name__
     kind = aggregate.event_types.get(type(event))
     if kind is None:
         known = ", ".join(cls.__name__ for cls in aggregate.event_types)
-        raise BrokenLaw(f"{event!r} is not an event of this aggregate: evolve takes {known}")
+        raise BrokenLaw(f"{event!r} is not an event of this aggregate: evolve takes {known}", of=decide)
     try:
-        aggregate.check_finite(event)
+        aggregate.check_values(event)
         back = aggregate.decode_event[kind](encode_json(event))
     except (ValueError, TypeError) as error:
-        raise BrokenLaw(f"{event!r} does not survive the wire: {error}") from error
+        raise BrokenLaw(f"{name} does not survive the wire: {error}", repr(event), of=decide) from error
     if back != event:
-        raise BrokenLaw(f"{event!r} does not survive the wire: it is read back as {back!r}")
+        raise BrokenLaw(
+            f"{name} does not survive the wire: it is read back as another one",
+            repr(event),
+            repr(back),
+            of=decide,
+        )
     return back
 
 
 def evolved(aggregate: Aggregate, state: State, event: Event) -> State:
     """The next state, which survives its encoding; else raises `BrokenLaw`, or whatever `evolve` raises."""
-    after = aggregate.decider.evolve(state, event)
+    __tracebackhide__ = True
+    evolve = aggregate.decider.evolve
+    after = evolve(state, event)
     if type(after) is not aggregate.state:
-        raise BrokenLaw(f"evolve returned {after!r} for {event!r}, not {aggregate.state.__name__}")
+        raise BrokenLaw(f"evolve returned {after!r}, not {aggregate.state.__name__}", repr(event), of=evolve)
     back = round_trip(aggregate, after)
     if back != after:
-        raise BrokenLaw(f"{after!r} does not survive being stored: it is read back as {back!r}")
+        raise BrokenLaw(
+            f"{type(after).__name__} does not survive being stored: it is read back as another one",
+            repr(after),
+            repr(back),
+            of=evolve,
+        )
     return after
 
 
 def round_trip(aggregate: Aggregate, state: State) -> State:
     """The state as it is read back from where it is stored; raises `BrokenLaw` if it cannot be."""
+    __tracebackhide__ = True
     try:
         return aggregate.round_trip(state)
     except (ValueError, TypeError) as error:
-        raise BrokenLaw(f"{state!r} does not survive being stored: {error}") from error
+        raise BrokenLaw(
+            f"{type(state).__name__} does not survive being stored: {error}",
+            repr(state),
+            of=aggregate.decider.evolve,
+        ) from error

@@ -12,6 +12,7 @@ Samples = Mapping[str, Iterable[bytes] | Mapping[bytes, Event]]
 
 def check_samples(aggregate: Aggregate, samples: Samples) -> None:
     """Raise `BrokenLaw` for a sample that is not read, or is read as something else; for an upcaster without one."""
+    __tracebackhide__ = True
     prefix = f"{aggregate.name}."
     for kind in aggregate.upcasters:
         name = kind.removeprefix(prefix)
@@ -29,6 +30,7 @@ def check_samples(aggregate: Aggregate, samples: Samples) -> None:
 
 def _read(aggregate: Aggregate, name: str, data: bytes) -> Event:
     """The event of today that a sample is, the same when it is read again."""
+    __tracebackhide__ = True
     decode = aggregate.decode_event.get(f"{aggregate.name}.{name}")
     if decode is None:
         raise BrokenLaw(f"{name} is sampled, but is neither an event of today nor has an upcaster")

@@ -32,6 +32,7 @@ class Spec(Generic[_C, _S, _E]):
 
     def given(self, *events: _E) -> "Spec[_C, _S, _E]":
         """After these events, on top of those given before."""
+        __tracebackhide__ = True
         return Spec(self.aggregate, reduce(self._evolve, events, self.state), self.version + len(events))
 
     def when(self, command: _C, at: Context | datetime | None = None) -> "Outcome[_C, _S, _E]":
@@ -40,6 +41,7 @@ class Spec(Generic[_C, _S, _E]):
         The rest is made up: the time 2000-01-01T00:00:00Z, the version the number of events before. Raises `TypeError`
         for a command that `decide` does not take, `ValueError` for a time without its zone.
         """
+        __tracebackhide__ = True
         if type(command) not in self.aggregate.commands.values():
             known = ", ".join(cls.__name__ for cls in self.aggregate.commands.values())
             raise TypeError(f"{command!r} is not a command of this aggregate: decide takes {known}")
@@ -55,6 +57,7 @@ class Spec(Generic[_C, _S, _E]):
         return context_of(self.version, at.astimezone(UTC))
 
     def _evolve(self, state: _S, event: Event) -> Any:
+        __tracebackhide__ = True
         return evolved(self.aggregate, state, read_back(self.aggregate, event))
 
 

@@ -1,12 +1,16 @@
 import enum
 from collections.abc import Iterator, Mapping
-from datetime import datetime
-from typing import Any, Literal
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Annotated, Any, Literal
 
+import msgspec
 from hypothesis import find, given
 from hypothesis import strategies as st
 
 import cqrs_cli as cqrs
+from cqrs_cli import field
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.testing.strategies import commands
@@ -21,6 +25,12 @@ class Tree(cqrs.Command):
     note: Any = None
 
 
+@dataclass(frozen=True)
+class Home:
+    city: str
+    since: datetime
+
+
 class Everything(cqrs.Command):
     name: str
     price: float
@@ -33,6 +43,14 @@ class Everything(cqrs.Command):
     once: frozenset[str]
     table: dict[str, bool]
     view: Mapping[str, int]
+    price_each: Decimal
+    home: Home
+    share: Annotated[int, msgspec.Meta(ge=1, lt=5)] = 1
+    ratio: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    code: Annotated[str, msgspec.Meta(pattern="^[A-Z]{3}$")] = "ABC"
+    label: Annotated[str, msgspec.Meta(min_length=1, max_length=3)] = "x"
+    even: Annotated[int, msgspec.Meta(multiple_of=2)] = 0
+    few: Annotated[list[int], msgspec.Meta(min_length=1, max_length=2)] = field(default_factory=lambda: [1])
     count: int = 1
 
 
@@ -73,3 +91,7 @@ def test_types_that_contain_themselves_are_drawn() -> None:
 def test_texts_meet_again() -> None:
     pairs = st.tuples(anything, anything)
     assert find(pairs, lambda p: all(isinstance(c, Everything) and c.name == "a" for c in p))
+
+
+def test_times_have_an_offset() -> None:
+    assert find(anything, lambda c: isinstance(c, Everything) and c.when.utcoffset() != timedelta(0))

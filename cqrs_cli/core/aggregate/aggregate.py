@@ -1,10 +1,8 @@
 """An aggregate made ready for the wire: its decider, the types it is annotated with, and their codecs."""
 
 import hashlib
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +13,7 @@ from cqrs_cli.core.aggregate.annotations import types_of
 from cqrs_cli.core.aggregate.code_digest import code_digest, reach_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
 from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting
+from cqrs_cli.core.aggregate.values import command_decoder, require_exact, require_finite
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import check_nesting
 
@@ -33,7 +32,7 @@ class Aggregate:
     decode_event: dict[str, Callable[[bytes], Event]]  # those of today, and all that have an upcaster
     decode_state: Callable[[bytes], State]
     event_types: dict[type, str]
-    may_hold_floats: bool
+    may_be_inexact: bool
     may_nest: bool
     decide_with_context: bool  # its third parameter
     package: str  # where its code is, for the place of an error; its module where it is in no package
@@ -58,11 +57,11 @@ class Aggregate:
             events=events,
             state=types.state,
             upcasters={f"{name}.{event}": upcaster for event, upcaster in upcasters.items()},
-            decode_command={t: msgspec.json.Decoder(c).decode for t, c in commands.items()},
+            decode_command={t: command_decoder(c) for t, c in commands.items()},
             decode_event={t: msgspec.json.Decoder(e).decode for t, e in events.items()},
             decode_state=msgspec.json.Decoder(types.state).decode,
             event_types={e: t for t, e in events.items()},
-            may_hold_floats=schema.may_hold_floats([*types.events, types.state]),
+            may_be_inexact=schema.may_be_inexact([*types.events, types.state]),
             may_nest=schema.may_nest([*types.commands, *types.events, types.state]),
             package=decider.decide.__module__.rpartition(".")[0] or decider.decide.__module__,
             decide_with_context=types.decide_with_context,
@@ -117,8 +116,8 @@ class Aggregate:
 
     def encode_checked(self, value: Event | State) -> bytes:
         """The JSON of an event or a state; raises `ValueError` for a value that readers could not read back."""
-        if self.may_hold_floats:
-            self.check_finite(value)
+        if self.may_be_inexact:
+            self.check_values(value)
         data = encode_json(value)
         if self.may_nest:
             check_nesting(data)
@@ -134,29 +133,13 @@ class Aggregate:
             raise TypeError(f"evolve returned {type(state).__name__}, not {self.state.__name__}")
         return self.decode_state(self.encode_checked(state))
 
-    def check_finite(self, value: Event | State) -> None:
-        """Refuse NaN and infinities, which JSON cannot say (msgspec would write null); raises `ValueError`.
+    def check_values(self, value: Event | State) -> None:
+        """Refuse what readers could not read back as it is: NaN and infinities, in an event also times without offset.
 
-        Free for aggregates without floats; a hot loop asks `may_hold_floats` itself and saves the call.
+        Free for aggregates without such fields. A state may hold such a time: old events have put it there.
         """
-        if self.may_hold_floats and not all(map(_finite, _numbers(_plain(value)))):
-            raise ValueError(f"{type(value).__name__} holds a number that is not finite")
-
-
-def _plain(value: object) -> Any:
-    return msgspec.to_builtins(value, builtin_types=(Decimal,))
-
-
-def _finite(number: float | Decimal) -> bool:
-    return number.is_finite() if isinstance(number, Decimal) else math.isfinite(number)
-
-
-def _numbers(value: object) -> Iterator[float | Decimal]:
-    if isinstance(value, (float, Decimal)):
-        yield value
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _numbers(item)
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        for item in value:
-            yield from _numbers(item)
+        if self.may_be_inexact:
+            if isinstance(value, Event):
+                require_exact(value)
+            else:
+                require_finite(value)

@@ -3,7 +3,7 @@
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, State
@@ -28,6 +28,7 @@ def types_of(decider: Decider[Any, Any, Any]) -> Types:
     commands = _messages(decider.decide, command, Command)
     events = _messages(decider.evolve, event, Event)
     state = _state(decider)
+    _require_evolved(decider.decide, events)
     for function, parameter in ((decider.decide, decide_state), (decider.evolve, evolve_state)):
         _require_state(function, parameter, state)
     if at:
@@ -42,7 +43,31 @@ def _parameters(function: Callable[..., Any], form: str, most: int = 2) -> list[
         names = []
     if not 2 <= len(names) <= most:
         raise InvalidAggregate(f"{_name(function)} must be a function {form}", function)
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidAggregate(
+            f"{_name(function)} is `async def`: write `def`, since it is pure and waits for nothing", function
+        )
     return names
+
+
+def _require_evolved(decide: Callable[..., Any], events: list[type[Event]]) -> None:
+    """Refuse an event in what `decide` says it gives that `evolve` does not take."""
+    for given in _classes(_annotation(decide, "return")):
+        if issubclass(given, Event) and given is not Event and given not in events:
+            raise InvalidAggregate(
+                f"{_name(decide)} gives {given.__name__}, which evolve does not take: add it to the annotation of"
+                " evolve's event, and handle it there",
+                decide,
+            )
+
+
+def _classes(annotation: Any) -> Iterator[type]:
+    """Every class within an annotation: `Iterator[Opened | Closed]` has two, and `Iterator`."""
+    annotation = getattr(annotation, "__value__", annotation)
+    if isinstance(annotation, type) and not typing.get_args(annotation):
+        yield annotation
+    for argument in typing.get_args(annotation):
+        yield from _classes(argument)
 
 
 def _require_context(decide: Callable[..., Any], parameter: str) -> None:
@@ -124,6 +149,13 @@ def _require_state(function: Callable[..., Any], parameter: str, state: type[Sta
 def _require_plain(cls: type[Any]) -> None:
     """Frozen, not generic, an object of its fields in JSON: nothing else has one name and form on the wire."""
     config = cls.__struct_config__
+    for name in _unannotated(cls):
+        value = vars(cls)[name]
+        raise InvalidAggregate(
+            f"{cls.__name__}.{name} has no annotation, so it is not a field: write"
+            f" `{name}: {type(value).__name__} = {value!r}`, or ClassVar if it is a constant",
+            cls,
+        )
     if getattr(cls, "__parameters__", ()):
         raise InvalidAggregate(f"{cls.__name__} is generic: name the types it holds", cls)
     if not config.frozen:
@@ -134,6 +166,19 @@ def _require_plain(cls: type[Any]) -> None:
         raise InvalidAggregate(
             f"{cls.__name__} has a tag or is array_like: on the wire it is an object of its fields", cls
         )
+
+
+def _unannotated(cls: type[Any]) -> list[str]:
+    """The values in a class's body that look like fields and are not: all but functions, classes and `ClassVar`."""
+    known = {"__doc__", "__module__", "__qualname__", *cls.__annotations__, *cls.__struct_fields__}
+    return [
+        name
+        for name, value in vars(cls).items()
+        if not name.startswith("_")
+        and name not in known
+        and not callable(value)
+        and not hasattr(value, "__get__")
+    ]
 
 
 def _name(function: Callable[..., Any]) -> str:

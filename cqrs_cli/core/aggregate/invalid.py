@@ -4,9 +4,21 @@ import re
 from pathlib import Path
 from types import TracebackType
 
-_MISSING = re.compile(r"^Missing required argument ('\w+')$")
-_UNSAFE = "Instead configure a `default_factory` for this field."
-_FACTORY = "Write `cqrs.field(default_factory=…)`, so that each message or state gets its own."
+#: The words of msgspec, and ours.
+_WORDS = (
+    (r"^Missing required argument ('\w+')$", r"the field \1 has no default and was not given"),
+    (r"^Unexpected keyword argument ('\w+')$", r"there is no field \1"),
+    (r"^Extra positional arguments provided$", "more values were given than there are fields"),
+    (r"^Argument ('\w+') given by name and position$", r"the field \1 was given twice"),
+    (
+        r"^Required field ('\w+') cannot follow optional fields\..*$",
+        r"the field \1 has no default, and stands after one that has: move it up, or give it a default",
+    ),
+    (
+        r"Instead configure a `default_factory` for this field\.",
+        "Write `cqrs.field(default_factory=…)`, so that each message or state gets its own.",
+    ),
+)
 
 
 #: Errors of the process, not of the code that was running: they may pass when it is tried again. Not `RecursionError`.
@@ -26,11 +38,11 @@ def raised(error: BaseException, package: str = "") -> str:
 
     Asking for the words runs that code again, which may raise again.
     """
-    place = _place(error.__traceback__, package)
+    place = raised_at(error.__traceback__, package)
     return f"{place}: {_words(error)}" if place else _words(error)
 
 
-def _place(traceback: TracebackType | None, package: str) -> str:
+def raised_at(traceback: TracebackType | None, package: str) -> str:
     """`subscription.py:126`: the innermost line of the package, or module, that the exception came through."""
     place = ""
     while traceback is not None and package:
@@ -48,5 +60,6 @@ def _words(error: BaseException) -> str:
         said = error.msg if isinstance(error, SyntaxError) else str(error)
     except Exception:
         return name
-    said = _MISSING.sub(r"the field \1 has no default and was not given", said.replace(_UNSAFE, _FACTORY))
+    for theirs, ours in _WORDS:
+        said = re.sub(theirs, ours, said)
     return f"{name}: {said}" if said else name

@@ -10,9 +10,10 @@ from msgspec import inspect as msgspec_types
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate
 
 _NO_JSON = (msgspec_types.CustomType, msgspec_types.ExtType, msgspec_types.RawType)
-_MAY_HOLD_FLOATS = (
+_INEXACT = (
     msgspec_types.FloatType,
     msgspec_types.DecimalType,
+    msgspec_types.DateTimeType,
     msgspec_types.AnyType,
 )  # an untyped value might be one
 _PROSE = ("title", "description", "examples")
@@ -26,7 +27,7 @@ def require_json(cls: type[msgspec.Struct]) -> None:
         raise InvalidAggregate(f"the annotations of {cls.__name__} cannot be read: {error}", cls) from error
     for field in cls.__struct_fields__:
         try:
-            parts = list(_parts(msgspec_types.type_info(fields[field])))
+            parts = list(parts_of(msgspec_types.type_info(fields[field])))
         except Exception as error:  # msgspec raises what it likes for types it cannot describe
             raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {error}", cls) from error
         for part in parts:
@@ -40,10 +41,10 @@ def require_json(cls: type[msgspec.Struct]) -> None:
                 )
 
 
-def may_hold_floats(classes: Iterable[type]) -> bool:
-    """Tell whether a value of these types could hold a float or a decimal anywhere."""
+def may_be_inexact(classes: Iterable[type]) -> bool:
+    """Tell whether a value of these types could hold a number that is not finite, or a time without its offset."""
     return any(
-        isinstance(part, _MAY_HOLD_FLOATS) for cls in classes for part in _parts(msgspec_types.type_info(cls))
+        isinstance(part, _INEXACT) for cls in classes for part in parts_of(msgspec_types.type_info(cls))
     )
 
 
@@ -68,7 +69,7 @@ def schema_digest(classes: Iterable[type], upcasters: Iterable[str] = ()) -> str
     return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
 
 
-def _parts(whole: msgspec_types.Type) -> Iterator[msgspec_types.Type]:
+def parts_of(whole: msgspec_types.Type) -> Iterator[msgspec_types.Type]:
     """Every type within a type, itself included. Types may contain themselves: each is visited once."""
     seen: set[int] = set()
     waiting = [whole]

@@ -1,5 +1,5 @@
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar, Union
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, ClassVar, Generic, TypeVar, Union
 
 import pytest
 from msgspec import defstruct
@@ -57,6 +57,19 @@ def another_go() -> type[cqrs.Command]:
     return Go
 
 
+class Priced(cqrs.Event):
+    amount = 5
+
+
+class Fixed(cqrs.Event):
+    LIMIT: ClassVar[int] = 5
+    amount: int = 5
+
+    @property
+    def double(self) -> int:
+        return 2 * self.amount
+
+
 def aggregate(command: Any = Go, event: Any = Gone, state: Any = Car, initial: Any = None) -> Aggregate:
     """Of a decider with these annotations; None for none."""
 
@@ -100,6 +113,10 @@ def test_annotations_may_be_strings() -> None:
         ({"command": Loose}, "Loose is not frozen"),
         ({"state": Owned}, "decide: annotate 'state' with Car, the class of `initial`, found Owned"),
         ({"state": Car | None}, "annotate 'state' with Car"),
+        (
+            {"event": Priced},
+            r"Priced.amount has no annotation, so it is not a field: write `amount: int = 5`",
+        ),
         ({"initial": 5}, "initial must be an instance of your own cqrs.State, found 5"),
         ({"initial": Owned("ann"), "state": Owned}, "Owned.owner needs a default"),
     ],
@@ -113,6 +130,36 @@ def test_wrong_annotation_is_explained(arguments: dict[str, Any], complaint: str
 def test_decide_takes_two_parameters(function: Callable[..., Any]) -> None:
     with pytest.raises(InvalidAggregate, match=r"must be a function decide\(command, state\)"):
         Aggregate.of("car", cqrs.Decider(function, lambda state, event: state, initial=Car()))
+
+
+async def waits(command: Go, car: Car) -> list[Gone]:
+    return []
+
+
+async def yields_late(command: Go, car: Car) -> AsyncIterator[Gone]:
+    yield Gone()
+
+
+@pytest.mark.parametrize("function", [waits, yields_late])
+def test_async_decide_is_refused(function: Any) -> None:
+    with pytest.raises(InvalidAggregate, match=f"{function.__name__} is `async def`: write `def`"):
+        Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
+
+
+def test_constants_and_properties_are_no_fields() -> None:
+    assert aggregate(event=Fixed).events == {"car.Fixed": Fixed}
+
+
+def gives_stopped(command: Go, car: Car) -> Iterator[Gone | Stopped]:
+    yield Stopped()
+
+
+def test_event_without_evolve_is_refused() -> None:
+    complaint = (
+        "gives_stopped gives Stopped, which evolve does not take: add it to the annotation of evolve's"
+    )
+    with pytest.raises(InvalidAggregate, match=complaint):
+        Aggregate.of("car", cqrs.Decider(gives_stopped, evolve, initial=Car()))
 
 
 def decide_at(command: Go, car: Car, at: cqrs.Context) -> list[Gone]:
