@@ -100,6 +100,24 @@ def check_state(folder: Path) -> Iterator[Check]:
         yield ok("state", f"{folder}: writable, local, {free >> 30} GiB free")
 
 
+def check_limits(settings: "Settings") -> Iterator[Check]:
+    """Check that the owners of the partitions that the settings ask for fit into this machine's processes."""
+    from cqrs_cli import registry
+    from cqrs_cli.system import limits
+
+    partitions = len(registry.names(settings.aggregates, settings.root)) * settings.partitions
+    tasks = os.cpu_count() or 1
+    needs, allowed = limits.owner_needs(-(-partitions // tasks)), limits.hard_limits()
+    error = allowed.shortage(needs, f"one of {tasks} tasks of cqrs run with {partitions} partitions")
+    if error is not None:
+        yield warn("limits", error.message, error.hint)
+    else:
+        files = "any number of" if allowed.descriptors is None else f"{allowed.descriptors:,}"
+        needed = f"one of {tasks} tasks of cqrs run with {partitions} partitions needs {needs.descriptors:,}"
+        space = "" if allowed.bytes is None else f", in {allowed.bytes >> 30:,} GiB of address space"
+        yield ok("limits", f"a process may open {files} files{space}; {needed}")
+
+
 def check_aggregates(settings: "Settings") -> Iterator[Check]:
     """Check that the project's aggregates can be loaded."""
     from cqrs_cli import registry

@@ -14,6 +14,7 @@ from cqrs_cli.owner.claim import Claim, Counts
 from cqrs_cli.owner.state_cache import CACHE_BYTES
 from cqrs_cli.owner.timing import Timing
 from cqrs_cli.state.shard import Identity
+from cqrs_cli.system.limits import Needs, owner_needs
 
 
 class Partition(NamedTuple):
@@ -42,6 +43,7 @@ class Plan:
     refused: dict[Partition, frozenset[int]] = field(default_factory=dict)
     cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
     timing: Timing = field(default_factory=Timing)
+    brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
 
     def partitions(self) -> list[Partition]:
         """Every (aggregate, partition) of the run."""
@@ -52,6 +54,10 @@ class Plan:
     def share(self, task: int, tasks: int) -> list[Partition]:
         """The partitions that one of `tasks` tasks owns."""
         return self.partitions()[task::tasks]
+
+    def needs(self, tasks: int) -> Needs:
+        """The needs of one of `tasks` tasks, the largest of them."""
+        return owner_needs(-(-len(self.partitions()) // tasks), self.brokers)
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
         """The claim of a task's attempt, before it has seen the committed one."""

@@ -70,6 +70,12 @@ PROVING = [
         "tests/scenarios/losses/test_aborted.py::test_stopping_passes_aborted_records",
     ),
     Mutation(
+        "owners begin without making room for their files",
+        "cqrs_cli/jobs/run/task.py",
+        (('make_room(plan.needs(tasks), f"a task that owns {len(partitions)} partitions")', "pass"),),
+        "tests/scenarios/takeovers/test_limits.py::test_soft_limit_is_raised",
+    ),
+    Mutation(
         "a transaction that hides commands is not named",
         "cqrs_cli/owner/explain.py",
         (("return [one for one in found if not one.is_young(now)]", "return []"),),

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import resource
 import signal
 import threading
 from collections.abc import Iterator
@@ -90,12 +91,13 @@ class Process:
         fault: str = "",
         most: int = 100,
         apply_every: int = 400,
+        open_files: tuple[int, int] | None = None,
         **times: Any,
     ) -> None:
-        """`times`: those of `Timing` that are not the defaults."""
+        """`times`: those of `Timing` that are not the defaults. `open_files`: the soft and the hard limit."""
         timing = Timing(batch_limit=most, apply_every=apply_every, **times)
         self._ours, theirs = _PROCESSES.Pipe(duplex=False)
-        arguments = (replace(plan, timing=timing), fault, theirs)
+        arguments = (replace(plan, timing=timing), fault, open_files, theirs)
         self._process = _PROCESSES.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         theirs.close()
@@ -126,6 +128,8 @@ class Process:
         return next((ending.error for ending in endings if ending.error), None)
 
 
-def _serve(plan: Plan, fault: str, pipe: Pipe) -> None:
+def _serve(plan: Plan, fault: str, open_files: tuple[int, int] | None, pipe: Pipe) -> None:
+    if open_files is not None:
+        resource.setrlimit(resource.RLIMIT_NOFILE, open_files)
     os.environ[failpoints.VARIABLE] = fault
     pipe.send(list(own(plan, 0, 1, 0)))

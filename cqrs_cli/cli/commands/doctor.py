@@ -33,7 +33,7 @@ def doctor(
         ),
     ] = None,
 ) -> int:
-    """Check Java, Python, Spark, the broker, topics, transactions, ACLs and events. Starts and changes nothing.
+    """Check Java, Python, Spark, limits, the broker, topics, transactions, ACLs and events. Starts and changes nothing.
 
     The code must be able to read the events: it looks at the oldest and the newest of each partition.
 
@@ -76,6 +76,7 @@ def _project(settings: "Settings") -> "Iterator[Check]":
     yield from examined("settings", lambda: machine.check_settings(settings))
     yield from examined("aggregates", lambda: machine.check_aggregates(settings))
     yield from examined("state", lambda: machine.check_state(settings.state_dir))
+    yield from examined("limits", lambda: machine.check_limits(settings))
     yield from examined("revision", lambda: _revisions(settings))
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import UsageError
+from cqrs_cli.jobs.run.retire import WORKERS
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed_now
@@ -17,6 +18,7 @@ from cqrs_cli.owner.claim import Claim, next_run_epoch, parse_claim
 from cqrs_cli.owner.plan import Partition, Plan
 from cqrs_cli.owner.position import check_place
 from cqrs_cli.settings.durations import milliseconds
+from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs
 
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
@@ -38,7 +40,8 @@ def prepare(
     refused: dict[Partition, frozenset[int]] = {}
     for partition, offset in _places(fail, aggregates):
         refused[partition] = refused.get(partition, frozenset()) | {offset}
-    topics = _described_topics(settings, connection, aggregates)
+    topics, brokers = _described_topics(settings, connection, aggregates)
+    _make_room(len(topics), brokers)
     _check_partitions(topics, [*losses, *refused])
     seen = {
         Partition(name, partition): parse_claim(committed.metadata)
@@ -62,12 +65,21 @@ def prepare(
         accept_loss=losses,
         refused=refused,
         cache_bytes=int(settings.state_cache),
+        brokers=brokers,
     )
+
+
+def _make_room(aggregates: int, brokers: int) -> None:
+    """Raise this process's limits for the driver: it retires some partitions at once, and reads each group's claims."""
+    retiring = owner_needs(WORKERS, brokers).descriptors
+    reading = aggregates * DESCRIPTORS_A_BROKER * brokers
+    make_room(Needs(retiring + reading, BASE_BYTES), "the driver of a run")
 
 
 def _described_topics(
     settings: "Settings", connection: Connection, aggregates: Iterable[str]
-) -> dict[str, AggregateTopics]:
+) -> tuple[dict[str, AggregateTopics], int]:
+    """The topics of each aggregate, and the number of brokers."""
     topics: dict[str, AggregateTopics] = {}
     with Admin(connection) as admin:
         for name in aggregates:
@@ -75,7 +87,7 @@ def _described_topics(
             if missing := admin.missing_acls(needs("run", names)):
                 raise refusal(missing, "run")
             topics[name] = check_topics(admin, names, TopicPlan(dedup_window=settings.dedup_window))
-    return topics
+        return topics, admin.broker_count()
 
 
 def _check_partitions(topics: Mapping[str, AggregateTopics], named: Iterable[Partition]) -> None:

@@ -8,9 +8,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cqrs_cli import failpoints
-from cqrs_cli.owner.plan import OwnerResult, Plan
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.owner.claim import Counts
+from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.registry import load
+from cqrs_cli.system.limits import make_room
 
 #: New objects since the last collection that may be cycles left by an aggregate's code. Batches under way hold fewer.
 GARBAGE = 300_000
@@ -19,12 +22,23 @@ GARBAGE = 300_000
 def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[OwnerResult]:
     """Own this task's share of the partitions until all of them have ended; yields how each did.
 
+    Before anything is claimed it makes room for all of them: where there is none, the run before this one goes on.
+
     An orphan, whose parent is gone, ends without a result: a driver that still waits must take the task for lost.
     """
     failpoints.arm()
+    partitions = plan.share(task, tasks)
+    try:
+        make_room(plan.needs(tasks), f"a task that owns {len(partitions)} partitions")
+    except ConfigurationError as error:
+        yield OwnerResult(partitions[0], Counts(), error)
+    else:
+        yield from _own(plan, partitions, attempt)
+
+
+def _own(plan: Plan, partitions: list[Partition], attempt: int) -> Iterator[OwnerResult]:
     parent, orphaned, began = os.getppid(), 0.0, time.process_time()
     stopping = threading.Event()
-    partitions = plan.share(task, tasks)
     plan = replace(plan, cache_bytes=plan.cache_bytes // len(partitions))
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in partitions}}
     owners = [

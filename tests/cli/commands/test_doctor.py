@@ -14,6 +14,7 @@ from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.system import limits
 from tests.support import ROOT
 from tests.support.stretch import begin
 
@@ -124,6 +125,16 @@ def test_hints_never_lead_back_here(doctor: Doctor, root: Path, toml: str, argum
     assert doctor(*arguments) in (3, 4)
     hints = [check["hint"] for check in doctor.document["checks"] if check["status"] == "fail"]
     assert hints and all(hint and "cqrs doctor" not in hint for hint in hints)
+
+
+def test_limits_are_shown(doctor: Doctor, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor() == 0
+    ((status, detail),) = doctor.of("limits")
+    assert status == "ok" and "of cqrs run with 4 partitions needs" in detail
+    monkeypatch.setattr(limits, "hard_limits", lambda: limits.Allowance(100, 1 << 30))
+    assert doctor() == 0
+    ((status, detail),) = doctor.of("limits")
+    assert status == "warn" and "open files, and a process may have 100" in detail
 
 
 @pytest.mark.kafka
