@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cqrs_cli.owner.trials.trial import Trial, inherit
+
 #: The broker's limit on an offset commit's metadata (`offset.metadata.max.bytes`), in bytes.
 MAX_METADATA = 4096
 
@@ -65,6 +67,8 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
     counts: Counts = Counts()
     accepted: Accepted | None = None
     other_ids: tuple[str, str] = UNKNOWN_OTHERS  # of the events and the outcomes topic
+    untried: bool = False  # nothing was decided under it yet
+    trial: Trial | None = None  # open while a command is suspected of killing workers
 
     def metadata(self) -> str:
         """The text that rides in an offset commit."""
@@ -129,6 +133,26 @@ def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
         accepted=committed_claim.accepted,
         other_ids=committed_claim.other_ids,
     )
+
+
+def suspect(mine: Claim, committed_claim: Claim | None, most: int) -> Claim:
+    """My claim, before anything is decided, with the trial that the committed one leaves to me.
+
+    The owner before did not die if it was of this process, or if its run was ended. `most`: commands in a batch.
+    """
+    if committed_claim is None:
+        return replace(mine, untried=True)
+    lives = judge(mine, committed_claim) is Judgement.MINE
+    died = not lives and committed_claim.attempt != TERMINAL
+    return replace(
+        mine, untried=True, trial=inherit(committed_claim.trial, committed_claim.untried, died, most)
+    )
+
+
+def progressed(claim: Claim, counts: Counts, decided: int) -> Claim:
+    """The claim that is committed with a batch of this many commands."""
+    trial = None if claim.trial is None else claim.trial.passed(decided)
+    return replace(claim, counts=counts, untried=False, trial=trial)
 
 
 def may_warm(token: str, committed_claim: Claim | None) -> bool:

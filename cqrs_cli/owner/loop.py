@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
 from msgspec.structs import replace
@@ -18,11 +18,12 @@ from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, is_denied
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import partition_function
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicMadeAgainError
-from cqrs_cli.owner.claim import Judgement, parse_claim
+from cqrs_cli.owner.claim import Judgement, parse_claim, progressed
 from cqrs_cli.owner.session import OwnerSession
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.owner.trials.attempts import Attempts
+from cqrs_cli.owner.trials.gate import GATE
 
 
 class Loop:
@@ -44,6 +45,7 @@ class Loop:
         self.next_batch_at = 0.0  # monotonic
         self.left: list[Record] = []  # polled, but not in the batch that was cut
         self.log_end = at  # where the consumer has met the log's end
+        self.met_end = False
         self.stopping: Callable[[], bool] = lambda: False
 
     def run(self, stopping: Callable[[], bool]) -> None:
@@ -59,7 +61,8 @@ class Loop:
         while not stopping() and (target is None or self.at < target):
             records = self.poll()
             if records:
-                decided = self.decide_and_commit(records)
+                with self._admitted(records):
+                    decided = self.decide_and_commit(records)
                 if (
                     cache.pending >= timing.apply_every
                     or cache.is_full()
@@ -78,7 +81,7 @@ class Loop:
 
     def poll(self) -> list[Record]:
         """A batch of commands, empty when none came in a moment; moves `at` past control records."""
-        consumer, limit = self.session.consumer, self.session.batch_limit
+        consumer, limit = self.session.consumer, self.session.limit
         if self.left:
             return self.left[:limit]
         first = consumer.poll(0.2)
@@ -96,7 +99,7 @@ class Loop:
             if error is None:
                 continue
             if error.code() == KafkaError._PARTITION_EOF:
-                self.log_end = int(message.offset() or 0)
+                self.log_end, self.met_end = int(message.offset() or 0), True
             elif is_denied(error):
                 raise KafkaException(error)  # the supervisor finds out which ACL it was
             else:  # also where the records are gone: step 3 of the next owner says what was lost
@@ -105,6 +108,19 @@ class Loop:
         if not records:
             self.at = max(self.at, self.log_end)
         return records
+
+    @contextmanager
+    def _admitted(self, records: list[Record]) -> Iterator[None]:
+        """Let a batch through the process's gate; a suspect goes alone, and is announced first."""
+        session, trial = self.session, self.session.mine.trial
+        if trial is None or trial.limit > 1:
+            with GATE.shared():
+                yield
+            return
+        with GATE.alone():
+            session.mine = replace(session.mine, trial=trial.announce(records[0].offset))
+            session.commit_position(self.at)
+            yield
 
     def decide_and_commit(self, records: list[Record]) -> int:
         """Decide a batch and commit what it comes to: as many of the records as one transaction should have.
@@ -128,7 +144,7 @@ class Loop:
 
     def _commit(self, batch: Batch, records: list[Record], began: int) -> int:
         session, decisions = self.session, batch.done
-        counts, decided = session.counts, 0
+        claim, decided = session.mine, 0
 
         def pieces() -> Generator[Decisions, None, None]:
             nonlocal decided
@@ -140,9 +156,10 @@ class Loop:
                     decided += len(piece.outcomes)
 
         def position() -> tuple[int, str]:
-            nonlocal counts
-            counts = counts.add(decisions.counts, began, _now())
-            return records[decided - 1].offset + 1, replace(session.mine, counts=counts).metadata()
+            nonlocal claim
+            counts = session.counts.add(decisions.counts, began, _now())
+            claim = progressed(claim, counts, decided)
+            return records[decided - 1].offset + 1, claim.metadata()
 
         try:
             with closing(pieces()) as deciding:  # so that the view ends, too, if producing fails
@@ -159,7 +176,7 @@ class Loop:
             size = sum(decisions.counts[status] for status in STATUSES)
             undecidable = decisions.counts["failed"] == size and not untimely
             raise BatchTooLarge(records[0].offset, size, str(error), late, undecidable) from error
-        session.counts = counts
+        session.mine, session.counts = claim, claim.counts
         self.cache.stage(decisions, records[decided - 1].offset + 1, written.events, written.outcomes)
         return decided
 
@@ -205,7 +222,10 @@ class Loop:
             raise ClaimLost("the group's offset is gone")
         if session.judge(committed_claim) is not Judgement.MINE:
             raise ClaimLost("an older run came back")
-        if refresh or self.at != session.offset:
+        acquitted = session.mine.trial is not None and self.met_end  # the suspects are decided, or gone
+        if acquitted:
+            session.mine = replace(session.mine, trial=None)
+        if refresh or acquitted or self.at != session.offset:
             session.commit_position(self.at)
 
 

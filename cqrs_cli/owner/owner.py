@@ -12,7 +12,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.topics.topics import KINDS
-from cqrs_cli.owner.claim import Accepted, Claim, parse_claim, succeed
+from cqrs_cli.owner.claim import Accepted, Claim, parse_claim, succeed, suspect
 from cqrs_cli.owner.log_state import check_gap, check_last_decided, read_log_state
 from cqrs_cli.owner.loop import Loop
 from cqrs_cli.owner.plan import Partition, Plan
@@ -78,7 +78,8 @@ class Owner:
         before = parse_claim(found.metadata)
         session.judge(before)
         session.offset = found.offset
-        session.mine = mine = succeed(session.mine, before, self.store.token())
+        mine = succeed(session.mine, before, self.store.token())
+        session.mine = mine = suspect(mine, before, session.timing.batch_limit)
         if before and (before.run_epoch, before.run) == (mine.run_epoch, mine.run):
             session.counts = before.counts  # what my run has decided, also in an attempt that was lost
         failpoints.reached("claim.before")
@@ -98,15 +99,19 @@ class Owner:
             if at != accept:
                 check_last_decided(state)
                 at = check_gap(session.log, state, at)
-        before, accepted = session.mine, session.mine.accepted
+        before, accepted, trial = session.mine, session.mine.accepted, session.mine.trial
         if at == accept:
             accepted = Accepted(at, bounds["events"], bounds["outcomes"][1])
+            trial = None  # it knows offsets of another log, perhaps
+        elif trial is not None:
+            trial = trial.within(state.end - at)
         session.mine = replace(
             before,
             topic_id=state.topic_id,
             other_ids=state.other_ids,
             partitions=state.partitions,
             accepted=accepted,
+            trial=trial,
         )
         failpoints.reached("position.before")
         if not session.claimed or at != session.offset or session.mine != before:
@@ -136,4 +141,7 @@ class Owner:
 
     def loop(self, state: StateCache, at: int, stopping: Callable[[], bool]) -> None:
         """5: decide commands from `at` on, until the target is reached or `stopping()` says so."""
+        trial = self.session.mine.trial
+        if trial is not None and trial.blame is not None:
+            self.attempts.blame(*trial.blame)
         Loop(self.session, self.aggregate, state, at, self.attempts).run(stopping)

@@ -28,7 +28,7 @@ class OwnerSession:
         self.mine = mine
         self.counts = mine.counts
         self.offset: int | None = None  # the group's, as last read or committed
-        self.batch_limit = batch_limit  # commands in the next batch
+        self.batch_limit = batch_limit  # commands that may be committed at once
         self.claimed = False  # whether a commit carries the claim
         self.useful = False  # whether anything has been decided
         group = self.log.topics.group
@@ -47,6 +47,12 @@ class OwnerSession:
         """Drop the clients."""
         self.consumer.close()
         self.watcher.close()
+
+    @property
+    def limit(self) -> int:
+        """Commands in the next batch, with an eye to those that are suspected."""
+        trial = self.mine.trial
+        return self.batch_limit if trial is None else min(self.batch_limit, trial.limit)
 
     def bounds(self, kind: Kind) -> tuple[int, int]:
         """(start, high watermark) of a log: a read_committed client would give the last stable offset."""

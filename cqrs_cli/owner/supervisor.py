@@ -59,8 +59,9 @@ class Supervisor:
         self.log = plan.log(partition)
         self.mine: Claim = plan.claim(partition, attempt)
         self.batch_limit = self.timing.batch_limit
-        self.attempts = Attempts(plan.refused.get(partition, frozenset()))
         self.notes: list[str] = []
+        refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
+        self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
         self.owner: Owner | None = None
         self.store: Store | None = None
         self.pause = self.timing.first_pause
@@ -176,7 +177,7 @@ class Supervisor:
             self.contradicted = Lasting(self.timing.forgotten)  # brokers that fail may tell anything
         match error:
             case Undecided():
-                self._try_alone(error, owner.session.batch_limit)
+                self._try_alone(error, owner.session.limit)
             case MemoryError() | OSError() | SystemExit():
                 self.batch_limit = max(1, self.batch_limit // 2)
                 if self.exhausted.lasts(self.timing.contradicted):
@@ -209,8 +210,8 @@ class Supervisor:
         gc.collect()  # the memory that was short
         if limit > 1:
             self.pause = self.timing.first_pause
-        elif self.attempts.failed_alone(error.offset, str(error)):
-            self.notes.append(f"{self.log.place('commands')} offset {error.offset} failed: {error}")
+        else:
+            self.attempts.failed_alone(error.offset, str(error))
 
     def _refuse(self, error: BatchTooLarge) -> bool:
         """Leave the bytes of a record out of its dead letter, which is larger than the broker takes: unpacked, a small
@@ -218,11 +219,7 @@ class Supervisor:
         """
         if not error.undecidable or error.offset in self.attempts.refused:
             return False
-        self.attempts.refuse(error.offset)
-        self.notes.append(
-            f"{self.log.place('commands')} offset {error.offset} failed, and its dead letter has none of "
-            f"its bytes: {error}"
-        )
+        self.attempts.refuse(error.offset, str(error))
         return True
 
     def _judge_again(self) -> None:

@@ -131,6 +131,42 @@ RULES = [
         (("        if limit > 1:\n", "        if limit < 0:\n"),),
         "tests/owner/test_batches.py::test_short_memory_costs_no_command",
     ),
+    Mutation(
+        "a death that is not of the command counts",
+        "cqrs_cli/owner/trials/trial.py",
+        (("    if died and before.deciding:", "    if died:"),),
+        "tests/owner/trials/test_trial.py",
+    ),
+    Mutation(
+        "the suspects stay as many as they were",
+        "cqrs_cli/owner/trials/trial.py",
+        (("        return Trial(before.limit)", "        return before"),),
+        "tests/owner/trials/test_trial.py::test_each_death_narrows_the_suspects",
+    ),
+    Mutation(
+        "deaths of one command are counted for the next",
+        "cqrs_cli/owner/trials/trial.py",
+        (("        deaths = self.deaths if self.at == offset else 0\n", "        deaths = self.deaths\n"),),
+        "tests/owner/trials/test_trial.py",
+    ),
+    Mutation(
+        "an owner that was told to end counts as dead",
+        "cqrs_cli/owner/claim.py",
+        (("died = not lives and committed_claim.attempt != TERMINAL", "died = not lives"),),
+        "tests/owner/test_claim.py",
+    ),
+    Mutation(
+        "a command is decided alone without being announced",
+        "cqrs_cli/owner/loop.py",
+        (("            session.commit_position(self.at)\n            yield", "            yield"),),
+        "tests/scenarios/crashes/test_deadly.py::test_only_the_deadly_command_fails[exit-0]",
+    ),
+    Mutation(
+        "neighbours decide while a suspect is decided alone",
+        "cqrs_cli/owner/trials/gate.py",
+        (("not self._occupied and not self._batches", "not self._occupied"),),
+        "tests/owner/trials/test_gate.py",
+    ),
 ]
 
 #: More of the same kind.

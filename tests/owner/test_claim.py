@@ -18,9 +18,12 @@ from cqrs_cli.owner.claim import (
     may_warm,
     next_run_epoch,
     parse_claim,
+    progressed,
     succeed,
+    suspect,
     terminal,
 )
+from cqrs_cli.owner.trials.trial import Trial
 
 MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
 LOSS = Accepted(5, (0, 7), 9)
@@ -165,9 +168,14 @@ ends = st.integers(0, 2**53)
 counts = st.builds(Counts, *[st.integers(0, 2**53)] * 8)
 
 
-@given(claims, counts, st.none() | st.builds(Accepted, ends, st.tuples(ends, ends), ends))
-def test_a_claim_survives_its_offset_commit(claim: Claim, counted: Counts, loss: Accepted | None) -> None:
-    whole = replace(claim, counts=counted, accepted=loss)
+trials = st.builds(Trial, ends, ends, small, st.booleans())
+
+
+@given(claims, counts, st.none() | st.builds(Accepted, ends, st.tuples(ends, ends), ends), st.none() | trials)
+def test_a_claim_survives_its_offset_commit(
+    claim: Claim, counted: Counts, loss: Accepted | None, trial: Trial | None
+) -> None:
+    whole = replace(claim, counts=counted, accepted=loss, trial=trial, untried=trial is None)
     assert parse_claim(whole.metadata()) == whole
 
 
@@ -175,7 +183,34 @@ def test_largest_claim_fits_offset_commit() -> None:
     most = 2**63
     loss, counted, ids = Accepted(most, (most, most), most), Counts(*[most] * 8), ("A" * 22, "A" * 22)
     largest = Claim(most, "f" * 12, TERMINAL, TERMINAL, most, "A" * 22, most, counted, loss, ids)
+    largest = replace(largest, untried=True, trial=Trial(most, most, most, True))
     assert len(largest.metadata()) <= MAX_METADATA
+
+
+def test_lost_predecessor_leaves_suspects() -> None:
+    lost = suspect(MINE, None, 5000)
+    assert lost.untried and lost.trial is None
+    assert suspect(replace(MINE, submission=2), lost, 5000).trial == Trial(5000)
+    assert suspect(replace(MINE, run_epoch=11), lost, 5000).trial == Trial(5000)
+
+
+@pytest.mark.pins("deadly-command")
+@pytest.mark.parametrize("trial", [None, Trial(9).announce(7)])
+def test_own_error_and_end_are_no_deaths(trial: Trial | None) -> None:
+    """An owner before that is of this process has not died of it, and one whose run was ended was told to end."""
+    before = replace(MINE, untried=True, trial=trial)
+    left = trial and replace(trial, deciding=False)
+    assert suspect(replace(MINE, n=9), before, 5000).trial == left
+    ended = terminal(before, MINE.run_epoch, MINE.run)
+    assert suspect(replace(MINE, run_epoch=11), ended, 5000).trial == left
+
+
+def test_progress_clears_the_suspicion() -> None:
+    before = replace(MINE, untried=True, trial=Trial(9).announce(7))
+    after = progressed(before, Counts(accepted=1), 1)
+    assert (after.untried, after.trial, after.counts.accepted) == (False, Trial(8), 1)
+    assert progressed(after, after.counts, 8).trial is None
+    assert suspect(replace(MINE, submission=2), replace(after, trial=None), 5000).trial is None
 
 
 def test_other_text_is_no_claim() -> None:

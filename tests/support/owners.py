@@ -120,11 +120,20 @@ class Process:
         self._process.join(120)
         return self._process.exitcode == os.EX_SOFTWARE
 
+    def endings(self) -> list[OwnerResult] | None:
+        """Wait for the end: its results, None if it died."""
+        assert self._ours.poll(120)
+        try:
+            endings: list[OwnerResult] = self._ours.recv()
+        except EOFError:
+            endings = []
+        self._process.join(60)
+        return endings or None
+
     def error(self) -> CqrsError | None:
         """Wait for the end: what it ended with."""
-        assert self._ours.poll(60)
-        endings: list[OwnerResult] = self._ours.recv()
-        self._process.join(60)
+        endings = self.endings()
+        assert endings is not None
         return next((ending.error for ending in endings if ending.error), None)
 
 

@@ -50,6 +50,7 @@ def _partition(part: "PartitionStatus") -> dict[str, Any]:
         "position": part.position,
         "lag": part.lag,
         "owner": None if part.claim is None else _owner(part.claim),
+        "trial": None if part.claim is None or part.claim.trial is None else str(part.claim.trial),
         "state": None if shard is None else {"aggregates": shard.aggregates, "bytes": shard.bytes},
         "hidden_by": None if part.hidden_by is None else _transaction(part.hidden_by),
     }
@@ -111,6 +112,12 @@ def status_table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: b
             table.add_row(f"{name} {part.partition}", *_cells(part))
     lines: list[RenderableType] = [table]
     lines += [part.hidden_by.hiding() for parts in seen.values() for part in parts if part.hidden_by]
+    lines += [
+        f"{name} {part.partition}: {part.claim.trial}"
+        for name, parts in seen.items()
+        for part in parts
+        if part.claim is not None and part.claim.trial is not None
+    ]
     if with_digest:
         lines += [
             f"digest of {name}: {_digest(parts) or 'not all of it is on this machine'}"

@@ -62,8 +62,10 @@ def run_owners(
                         "see the log",
                     )
                 note(f"a task was lost ({_first_line(job.error)}); submitting again in {backoff:g} s")
+                on_trial = _tell_trials(progress, note)
                 time.sleep(backoff)
-                backoff = min(backoff * 2, timing.longest_backoff) if futile else timing.first_backoff
+                again = futile or on_trial
+                backoff = min(backoff * 2, timing.longest_backoff) if again else timing.first_backoff
                 plan = replace(plan, submission=plan.submission + 1)
         except Exception as error:
             if not jvm.is_gone(context):
@@ -174,6 +176,15 @@ def _name_hidden(plan: Plan, progress: Progress, note: Callable[[str], None], pa
     """Say which open transactions of clients keep commands from being decided, and how to end them."""
     for found in progress.hidden(patience):
         note(f"{found.hiding()}; {found.way_out(plan.connection.bootstrap_server)}")
+
+
+def _tell_trials(progress: Progress, note: Callable[[str], None]) -> bool:
+    """Tell on which commands workers may be dying; true if there are any. The claims stand still: no task runs."""
+    with suppress(UnavailableError):
+        progress.look()
+    for (name, number), trial in progress.trials().items():
+        note(f"{name} partition {number}: {trial}")
+    return bool(progress.trials())
 
 
 def _settled(

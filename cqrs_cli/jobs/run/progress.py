@@ -15,6 +15,7 @@ from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.owner.claim import Claim, Counts, parse_claim
 from cqrs_cli.owner.explain import hidden_commands
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
+from cqrs_cli.owner.trials.trial import Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,14 @@ class Progress:
     def claimed(self, submission: int) -> bool:
         """True if this submission has claimed anything."""
         return any(claim.submission >= submission for claim in self._claims.values())
+
+    def trials(self) -> dict[Partition, Trial]:
+        """The partitions on whose commands workers may be dying, as of the last look."""
+        return {
+            partition: claim.trial
+            for partition, claim in sorted(self._claims.items())
+            if claim.trial is not None
+        }
 
     def unclaimed(self, submission: int) -> list[Partition]:
         """The partitions that this submission has not claimed."""

@@ -3,22 +3,33 @@
 from cqrs_cli.owner.trials.attempts import ATTEMPTS, Attempts
 
 
+def attempts(notes: list[str], refused: frozenset[int] = frozenset()) -> Attempts:
+    return Attempts("p", notes.append, refused)
+
+
 def test_blame_needs_all_attempts() -> None:
-    attempts = Attempts()
-    blamed = [attempts.failed_alone(7, "MemoryError") for _ in range(ATTEMPTS)]
-    assert blamed == [False] * (ATTEMPTS - 1) + [True]
-    assert attempts.blamed == {7: f"MemoryError (tried alone {ATTEMPTS} times)"}
-    assert attempts.refused == frozenset()
+    notes: list[str] = []
+    tried = attempts(notes)
+    for _ in range(ATTEMPTS - 1):
+        tried.failed_alone(7, "MemoryError")
+    assert tried.blamed == {} and notes == []
+    tried.failed_alone(7, "MemoryError")
+    assert tried.blamed == {7: f"MemoryError (tried alone {ATTEMPTS} times)"}
+    assert notes == [f"p offset 7 failed: MemoryError (tried alone {ATTEMPTS} times)"]
+    assert tried.refused == frozenset()
 
 
 def test_each_command_has_its_own_attempts() -> None:
-    attempts = Attempts()
-    assert not any(attempts.failed_alone(offset, "MemoryError") for offset in range(5))
-    assert attempts.blamed == {}
+    tried = attempts([])
+    for offset in range(5):
+        tried.failed_alone(offset, "MemoryError")
+    assert tried.blamed == {}
 
 
 def test_blamed_command_failing_again_is_unread() -> None:
-    attempts = Attempts(frozenset({3}))
+    notes: list[str] = []
+    tried = attempts(notes, frozenset({3}))
     for _ in range(ATTEMPTS + 1):
-        attempts.failed_alone(7, "MemoryError")
-    assert attempts.refused == {3, 7}
+        tried.failed_alone(7, "MemoryError")
+    assert tried.refused == {3, 7}
+    assert len(notes) == 2

@@ -1,0 +1,100 @@
+"""A command on which the worker dies: it is found, it alone fails, and all others are decided."""
+
+import json
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.owner.trials.attempts import ATTEMPTS
+from tests.support.harness import IMPATIENT, TopicHarness
+from tests.support.project import Project
+from tests.support.traps import Submissions, step, traps, write_traps
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+#: A death of the largest batch, one of a part, and those of the command alone; one more if commands came before it.
+MOST_LOST = 3 + ATTEMPTS
+
+HASTY = replace(IMPATIENT, first_backoff=0.05)
+PAUSE = re.compile(r"submitting again in ([\d.]+) s")
+
+
+@pytest.fixture
+def harness(
+    connection: Connection, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> TopicHarness:
+    """Steps on two partitions, which one process owns; any key may be on any partition."""
+    monkeypatch.setenv("CQRS_PARTITIONER", "off")
+    return traps(connection, prefix, tmp_path)
+
+
+def failed(harness: TopicHarness) -> list[tuple[str | None, object, object]]:
+    """The commands that failed: id, reason and message."""
+    return [
+        (outcome.causationid, outcome.data.reason, outcome.data.message)
+        for partition in range(2)
+        for outcome in harness.outcomes(partition)
+        if outcome.data.status != "accepted"
+    ]
+
+
+def check(harness: TopicHarness, counts: tuple[int, int], deadly: dict[str, str]) -> None:
+    """Each command has one outcome, the deadly ones a failed one with this message."""
+    for partition, count in enumerate(counts):
+        assert [outcome.data.offset for outcome in harness.outcomes(partition)] == list(range(count))
+        assert len(harness.records("dead-letters", partition)) == (len(deadly) if partition == 0 else 0)
+    assert failed(harness) == [(id, "HANDLER_ERROR", why) for id, why in deadly.items()]
+    assert harness.violations("state") == []
+
+
+@pytest.mark.pins("deadly-command")
+@pytest.mark.parametrize(("trap", "before"), [("exit", 0), ("segfault", 300), ("kill", 40)])
+def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before: int) -> None:
+    steps = [step(f"a-{n}", 0) for n in range(400)]
+    steps[before:before] = [step("deadly", 0, trap)]
+    harness.send(*steps, *(step(f"b-{n}", 1) for n in range(300)))
+    submissions = Submissions()
+    done = submissions.run(harness.plan(timing=HASTY))
+    assert (done.total("accepted"), done.total("failed")) == (700, 1)
+    assert ATTEMPTS < submissions.lost <= MOST_LOST
+    check(harness, (401, 300), {"deadly": f"the worker died on it {ATTEMPTS} times"})
+    pauses = [float(found[1]) for note in submissions.notes if (found := PAUSE.search(note))]
+    assert pauses == sorted(pauses) and pauses[0] < pauses[-1]
+    assert any(f"trap partition 0: command {before} is decided alone" in note for note in submissions.notes)
+    assert any(f"offset {before} failed: the worker died on it" in note for note in submissions.notes)
+    assert [harness.standing(partition)[1].trial for partition in range(2)] == [None, None]  # type: ignore[union-attr]
+
+
+@pytest.mark.pins("deadly-command")
+def test_deadly_commands_fail_one_by_one(harness: TopicHarness) -> None:
+    steps = [step(f"a-{n}", 0, "exit" if n in (5, 6) else "") for n in range(10)]
+    harness.send(*steps, *(step(f"b-{n}", 1) for n in range(10)))
+    submissions = Submissions()
+    submissions.run(harness.plan(timing=HASTY))
+    why = f"the worker died on it {ATTEMPTS} times"
+    check(harness, (10, 10), {"a-5": why, "a-6": why})
+    assert submissions.lost <= MOST_LOST + ATTEMPTS
+
+
+@pytest.mark.spark
+@pytest.mark.pins("deadly-command")
+def test_spark_worker_dies_of_one_command(project: Project) -> None:
+    """The installed program, on Spark: 400 commands on four partitions, one of which is a segmentation fault."""
+    write_traps(project.folder / "aggregates")
+    project.cqrs("init", "trap")
+    lines = [{"type": "trap.Step", "subject": f"s-{n}", "id": f"i-{n}", "data": {}} for n in range(400)]
+    lines[123]["data"] = {"trap": "segfault"}
+    project.send(lines)
+    done = project.json("run", "trap", "--once", "--master", "local[2]")
+    assert (done["accepted"], done["failed"]) == (399, 1)
+    outcomes = [
+        json.loads(line)["message"]
+        for line in project.cqrs("tail", "trap", "outcomes", "-o", "json").splitlines()
+    ]
+    assert Counter(outcome["causationid"] for outcome in outcomes) == {f"i-{n}": 1 for n in range(400)}
+    assert [o["causationid"] for o in outcomes if o["data"]["status"] == "failed"] == ["i-123"]
+    project.cqrs("verify", "trap", "--state")

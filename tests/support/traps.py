@@ -1,0 +1,98 @@
+"""An aggregate with commands that its process does not survive, and runs whose tasks are processes that may die."""
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from cqrs_cli.jobs.run.driver import run_owners
+from cqrs_cli.jobs.run.progress import Snapshot
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.owner.plan import OwnerResult, Plan
+from tests.jobs.run.test_driver import Context
+from tests.support.commands import Sent, command
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process
+
+_SOURCE = '''
+"""Steps, some of which are traps."""
+
+import ctypes
+import os
+import signal
+
+import cqrs_cli as cqrs
+
+
+class Step(cqrs.Command):
+    trap: str = ""
+
+
+class Stepped(cqrs.Event): ...
+
+
+class Steps(cqrs.State):
+    count: int = 0
+
+
+def decide(command, steps):
+    match command.trap:
+        case "exit":
+            os._exit(9)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "segfault":
+            ctypes.string_at(0)
+        case "loop":
+            while True:
+                pass
+        case "hold":
+            sum(range(10**15))  # in C, and nobody else gets the interpreter
+    yield Stepped()
+
+
+def evolve(steps: Steps, event: Stepped) -> Steps:
+    return Steps(steps.count + 1)
+
+
+decide.__annotations__ = {"command": Step, "steps": Steps}
+decider = cqrs.Decider(decide, evolve, Steps())
+'''
+
+
+def write_traps(package: Path) -> None:
+    """Add the aggregate `trap` to a package."""
+    package.mkdir(exist_ok=True)
+    (package / "__init__.py").touch()
+    (package / "trap.py").write_text(textwrap.dedent(_SOURCE))
+
+
+def traps(connection: Connection, prefix: str, folder: Path, partitions: int = 2) -> TopicHarness:
+    """Its topics, and a package of its own."""
+    write_traps(folder / "traps")
+    return TopicHarness(connection, prefix, folder, "trap", partitions, package="traps", root=folder)
+
+
+def step(id: str, partition: int, trap: str = "") -> Sent:
+    """A command to an aggregate of its own. It goes to this partition, whatever its key is."""
+    return command("trap.Step", id, id, {"trap": trap})._replace(partition=partition)
+
+
+class Submissions:
+    """A run whose tasks are processes: `lost` counts those that died."""
+
+    def __init__(self, **times: Any) -> None:
+        self.lost = 0
+        self.notes: list[str] = []
+        self._times = times
+
+    def run(self, plan: Plan) -> Snapshot:
+        """Run to the end."""
+        context: Any = Context(self._submit)
+        return run_owners(context, plan, 1, lambda _: None, self.notes.append)
+
+    def _submit(self, plan: Plan) -> list[OwnerResult]:
+        endings = Process(plan, most=5000, **self._times).endings()
+        if endings is None:
+            self.lost += 1
+            raise RuntimeError("the worker is gone")
+        return endings
