@@ -77,6 +77,10 @@ def step(id: str, partition: int, trap: str = "") -> Sent:
     return command("trap.Step", id, id, {"trap": trap})._replace(partition=partition)
 
 
+#: Deaths of a run after which a test fails.
+PATIENCE = 12
+
+
 class Submissions:
     """A run whose tasks are processes: `lost` counts those that died."""
 
@@ -88,7 +92,11 @@ class Submissions:
     def run(self, plan: Plan) -> Snapshot:
         """Run to the end."""
         context: Any = Context(self._submit)
-        return run_owners(context, plan, 1, lambda _: None, self.notes.append)
+        return run_owners(context, plan, 1, lambda _: None, self._note)
+
+    def _note(self, text: str) -> None:
+        self.notes.append(text)
+        assert self.lost < PATIENCE, self.notes
 
     def _submit(self, plan: Plan) -> list[OwnerResult]:
         endings = Process(plan, most=5000, **self._times).endings()

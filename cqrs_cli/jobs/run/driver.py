@@ -62,9 +62,8 @@ def run_owners(
                         "see the log",
                     )
                 note(f"a task was lost ({_first_line(job.error)}); submitting again in {backoff:g} s")
-                on_trial = _tell_trials(progress, note)
+                again = _tell_trials(progress, note) or futile
                 time.sleep(backoff)
-                again = futile or on_trial
                 backoff = min(backoff * 2, timing.longest_backoff) if again else timing.first_backoff
                 plan = replace(plan, submission=plan.submission + 1)
         except Exception as error:

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 #: A death of the largest batch, one of a part, and those of the command alone; one more if commands came before it.
 MOST_LOST = 3 + ATTEMPTS
 
-HASTY = replace(IMPATIENT, first_backoff=0.05)
+HASTY = replace(IMPATIENT, first_backoff=0.05, longest_backoff=1.0)
 PAUSE = re.compile(r"submitting again in ([\d.]+) s")
 
 
