@@ -10,6 +10,7 @@ from cqrs_cli.version import __version__
 #: Command → its panel in `cqrs --help`.
 PANELS = {
     "new": "Begin",
+    "add": "Begin",
     "demo": "Begin",
     "init": "Begin",
     "describe": "Work",

@@ -20,6 +20,7 @@ from cqrs_cli.errors import CqrsError, UsageError
 #: In the order of the help. Each registers its command on `app` when it is imported.
 COMMANDS = (
     "new",
+    "add",
     "demo",
     "init",
     "describe",

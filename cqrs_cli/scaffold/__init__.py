@@ -1,15 +1,19 @@
-"""A new project: an aggregate, its tests, settings and what to do next."""
+"""A new project: an aggregate, its tests, settings and what to do next. And a new aggregate for one that is there."""
 
+import keyword
+import re
 from importlib.resources import files
 from pathlib import Path
 from string import Template
 
 from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.version import __version__
 
 #: Where each file goes, and what it is made from in `project/`; empty where it only marks a package.
 #: The sources end in .txt, so that no tool takes them for code of this package.
 FILES = {
     "README.md": "README.md.txt",
+    "pyproject.toml": "pyproject.toml.txt",
     "cqrs.toml": "cqrs.toml.txt",
     ".gitignore": "gitignore.txt",
     "aggregates/__init__.py": "",
@@ -19,19 +23,63 @@ FILES = {
 }
 
 
+#: Classes that the new aggregate's file has itself, and names that its test has.
+_TAKEN = {"Register", "Relabel", "Registered", "Relabelled", "Iterator"}
+_OF_THE_TEST = {"pytest", "check_laws", "spec", "nothing", "registered", "first", "second", "again", "too_early"}
+
+
 def create(folder: Path) -> list[Path]:
     """Write a new project into `folder`, which must be empty or absent; the paths of its files.
 
     Raises `UsageError` where something is in the way, `ConfigurationError` where nothing can be written.
     """
+    name = folder.resolve().name
+    distribution = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "project"
+    words = {"name": name, "distribution": distribution, "version": __version__}
     try:
         _require_empty(folder)
-        return [_write(folder, name, source) for name, source in FILES.items()]
+        return [_write(folder / path, source, words) for path, source in FILES.items()]
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigurationError(
-            f"cannot write {error.filename or folder}: {reason}", "name another folder"
-        ) from error
+        raise _unwritable(error, folder) from error
+
+
+def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
+    """Write a new aggregate and its test into the project at `root`; the paths of the files that were written.
+
+    Raises `UsageError` for a name that cannot be one, or is taken, `ConfigurationError` where nothing can be written.
+    """
+    if (
+        not re.fullmatch(r"[a-z][a-z0-9_]{0,99}", name)
+        or keyword.iskeyword(name)
+        or keyword.issoftkeyword(name)
+    ):
+        raise UsageError(
+            f"{name!r} cannot be an aggregate's name",
+            "it is a module's name and part of a topic's: lower-case letters, digits and _, like bank_account",
+        )
+    state = "".join(part.capitalize() for part in name.split("_"))
+    words = {
+        "name": name,
+        "package": package,
+        "Title": state,
+        "State": f"{state}State" if state in _TAKEN or keyword.iskeyword(state) else state,
+    }
+    folder, tests = root / package.replace(".", "/"), root / "tests"
+    code, test = folder / f"{name}.py", tests / f"test_{name}.py"
+    for path in (code, test):
+        if path.exists():
+            raise UsageError(f"{path} is there already", "choose another name")
+    try:
+        markers = [one / "__init__.py" for one in (folder, tests) if not one.exists()]
+        made = [_write(marker, "", words) for marker in markers]
+        return [*made, _write(code, "aggregate.py.txt", words), _write(test, "test_aggregate.py.txt", words)]
+    except OSError as error:
+        raise _unwritable(error, root) from error
+
+
+def _unwritable(error: OSError, folder: Path) -> ConfigurationError:
+    reason = error.strerror or str(error)
+    return ConfigurationError(f"cannot write {error.filename or folder}: {reason}", "name another folder")
 
 
 def _require_empty(folder: Path) -> None:
@@ -42,9 +90,8 @@ def _require_empty(folder: Path) -> None:
         raise UsageError(f"{folder} is not a folder", "name a new folder, or an empty one")
 
 
-def _write(folder: Path, name: str, source: str) -> Path:
+def _write(path: Path, source: str, words: dict[str, str]) -> Path:
     text = (files(__name__) / "project" / source).read_text(encoding="utf-8") if source else ""
-    path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(Template(text).safe_substitute(name=folder.resolve().name), encoding="utf-8")
+    path.write_text(Template(text).safe_substitute(words), encoding="utf-8")
     return path

@@ -12,6 +12,7 @@ from cqrs_cli.cli.context import Cli
 
 #: The commands to type next, in the new folder.
 NEXT = (
+    "python -m pip install -e '.[dev]'",
     "cqrs init",
     "cqrs send inventory tea Receive pieces:=10",
     "cqrs run --once",
@@ -23,7 +24,7 @@ Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A new folder, or an
 
 @command(app, examples=["cqrs new shop", "cqrs new ."])
 def new(cli: Cli, folder: Folder) -> None:
-    """Make a project of your own: an aggregate, its tests, cqrs.toml."""
+    """Make a project of your own: an aggregate, its tests, cqrs.toml and pyproject.toml."""
     from cqrs_cli.scaffold import create
 
     made = create(folder)

@@ -21,8 +21,9 @@ def test_new_projects_have_all_files(tmp_path: Path) -> None:
 def test_next_steps_are_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     main(["new", str(tmp_path / "my shop")])
     lines = [line.strip() for line in capfd.readouterr().out.splitlines()]
-    assert lines[-5:] == [
+    assert lines[-6:] == [
         f"cd '{tmp_path}/my shop'",
+        "python -m pip install -e '.[dev]'",
         "cqrs init",
         "cqrs send inventory tea Receive pieces:=10",
         "cqrs run --once",

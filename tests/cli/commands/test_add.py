@@ -1,0 +1,76 @@
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli import scaffold
+from cqrs_cli.cli.main import main
+from cqrs_cli.version import __version__
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new project, which is the current folder."""
+    scaffold.create(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_aggregate_and_its_test_are_added(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["add", "purchase_order", "-o", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["files"] == ["aggregates/purchase_order.py", "tests/test_purchase_order.py"]
+    assert "class PurchaseOrder(cqrs.State)" in (project / document["files"][0]).read_text()
+
+
+@pytest.mark.parametrize("name", ["purchase_order", "register"])
+def test_what_is_added_is_sound(project: Path, name: str) -> None:
+    """Its tests pass, and it is clean; also if its name is one that the file uses."""
+    assert main(["add", name, "-q"]) == 0
+    for tool in (
+        ["pytest", "-q", f"tests/test_{name}.py"],
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["mypy", "--strict", "."],
+    ):
+        done = subprocess.run([sys.executable, "-m", *tool], cwd=project, capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+
+
+def test_folders_are_made_where_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cqrs.toml").write_text('aggregates = "shop.domain"')
+    monkeypatch.chdir(tmp_path)
+    assert main(["add", "invoice", "-q"]) == 0
+    assert (tmp_path / "shop/domain/__init__.py").exists() and (tmp_path / "tests/__init__.py").exists()
+    assert "from shop.domain import invoice" in (tmp_path / "tests/test_invoice.py").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("Invoice", "'Invoice' cannot be an aggregate's name"),
+        ("_invoice", "cannot be an aggregate's name"),
+        ("in-voice", "cannot be an aggregate's name"),
+        ("class", "cannot be an aggregate's name"),
+        ("../x", "cannot be an aggregate's name"),
+        ("inventory", "aggregates/inventory.py is there already"),
+    ],
+)
+def test_other_names_exit_2(
+    project: Path, capfd: pytest.CaptureFixture[str], name: str, complaint: str
+) -> None:
+    before = sorted(project.rglob("*"))
+    assert main(["add", name]) == 2
+    assert complaint in capfd.readouterr().err
+    assert sorted(project.rglob("*")) == before
+
+
+def test_pyproject_names_what_it_needs(tmp_path: Path) -> None:
+    scaffold.create(tmp_path / "My Shop!")
+    written = tomllib.loads((tmp_path / "My Shop!" / "pyproject.toml").read_text())
+    assert written["project"]["name"] == "my-shop"
+    assert written["project"]["dependencies"] == [f"cqrs-cli>={__version__}"]
+    assert written["project"]["optional-dependencies"]["dev"] == ["pytest", "hypothesis"]
