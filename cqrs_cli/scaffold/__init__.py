@@ -25,7 +25,17 @@ FILES = {
 
 #: Classes that the new aggregate's file has itself, and names that its test has.
 _TAKEN = {"Register", "Relabel", "Registered", "Relabelled", "Iterator"}
-_OF_THE_TEST = {"pytest", "check_laws", "spec", "nothing", "registered", "first", "second", "again", "too_early"}
+_OF_THE_TEST = {
+    "pytest",
+    "check_laws",
+    "spec",
+    "nothing",
+    "registered",
+    "first",
+    "second",
+    "again",
+    "too_early",
+}
 
 
 def create(folder: Path) -> list[Path]:
