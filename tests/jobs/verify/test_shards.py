@@ -4,6 +4,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,13 +14,15 @@ from msgspec.structs import replace
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.jobs.verify.state import ShardComparison
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Identity, open_readonly, open_shard
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import WriteBatch
 from tests.jobs.verify.proving import change, verified
-from tests.support.commands import mixture
+from tests.support import ROOT
+from tests.support.commands import command, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.rewriting import rewrite
@@ -129,26 +132,34 @@ def test_shard_at_work_is_not_behind(decided: TopicHarness) -> None:
     assert verified(decided, "state").compared[0].behind is None
 
 
-def test_events_beyond_empty_shard_are_folded(decided: TopicHarness) -> None:
-    rewrite(decided, "events", change(5, type="bank_account.Burnt"))
-    shutil.rmtree(decided.shard_path())
-    identity = decided.plan().identity(Partition(decided.topics.aggregate, 0), decided.aggregate)
-    open_shard(decided.shard_path(), identity).store.close()
-    done = verified(decided, "state")
+@pytest.fixture
+def choking(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    """An aggregate whose sixth event `evolve` cannot take."""
+    harness = TopicHarness(connection, prefix, tmp_path, "awkward", package="awkward", root=ROOT / "tests")
+    harness.send(*(command("awkward.Behave", "a", f"b{n}") for n in range(8)))
+    quietly(harness.plan())
+    rewrite(harness, "events", change(5, {"text": "bone"}))
+    return harness
+
+
+def test_events_beyond_empty_shard_are_folded(choking: TopicHarness) -> None:
+    shutil.rmtree(choking.shard_path())
+    identity = choking.plan().identity(Partition(choking.topics.aggregate, 0), choking.aggregate)
+    open_shard(choking.shard_path(), identity).store.close()
+    done = verified(choking, "state")
     (violation,) = map(str, done.violations)
-    assert "cannot be folded: the code knows no event bank_account.Burnt" in violation
-    assert done.compared[0] == ShardComparison(behind=(0, decided.records("events")[-1].offset + 1))
+    assert "offset 5 cannot be folded: evolve raised" in violation
+    assert done.compared[0] == ShardComparison(behind=(0, choking.records("events")[-1].offset + 1))
 
 
-def test_events_without_shard_are_folded(decided: TopicHarness) -> None:
-    rewrite(decided, "events", change(5, type="bank_account.Burnt"))
-    (decided.shard_path() / MARKER_FILE).unlink()
-    (violation,) = map(str, verified(decided, "state").violations)
-    assert "cannot be folded: the code knows no event bank_account.Burnt" in violation
+def test_events_without_shard_are_folded(choking: TopicHarness) -> None:
+    (choking.shard_path() / MARKER_FILE).unlink()
+    (violation,) = map(str, verified(choking, "state").violations)
+    assert "offset 5 cannot be folded: evolve raised" in violation
 
 
 def test_unknown_event_is_found(decided: TopicHarness) -> None:
     rewrite(decided, "events", change(5, type="bank_account.Burnt"))
     adopt(decided)
     (violation,) = map(str, verified(decided, "state").violations)
-    assert "cannot be folded: the code knows no event bank_account.Burnt" in violation
+    assert "cannot be read: the code knows no event bank_account.Burnt" in violation
