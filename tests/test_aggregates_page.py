@@ -1,0 +1,118 @@
+"""docs/aggregates.md is true: its code runs in its order, in one project, and its table of types is JSON's."""
+
+import enum
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from cqrs_cli.cli import main
+from cqrs_cli.cli.context import Call
+from tests.support import ROOT
+
+PAGE = (ROOT / "docs/aggregates.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```(python|console)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Address:
+    city: str
+    zip: str = ""
+
+
+_NAMES = {kind.__name__: kind for kind in (Address, Colour, Decimal, UUID, date, datetime, timedelta)} | {
+    "Literal": Literal
+}
+
+
+def types() -> Iterator[tuple[str, str]]:
+    """The rows of the table of field types."""
+    table = PAGE.partition("| annotation | in JSON |\n|---|---|\n")[2].partition("\n\n")[0]
+    for row in table.splitlines():
+        match = re.fullmatch(r"\| `(.+)` \| `(.+)` \|", row)
+        assert match, row
+        yield match[1].replace("\\|", "|"), match[2]
+
+
+@pytest.mark.parametrize(("annotation", "written"), list(types()))
+def test_types_are_written_as_told(annotation: str, written: str) -> None:
+    kind: Any = eval(annotation, dict(_NAMES))  # noqa: S307 - the page's own text
+    assert msgspec.json.encode(msgspec.json.decode(written, type=kind)).decode() == written
+
+
+class Project:
+    """A project in which the page is worked through."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        (root / "aggregates").mkdir()
+        (root / "aggregates/__init__.py").touch()
+        (root / "cqrs.toml").touch()
+
+    def python(self, block: str) -> None:
+        """A block that begins with the name of a file is that file, any other one is run."""
+        if match := re.match(r"# (aggregates/\w+\.py)\n", block):
+            (self.root / match[1]).write_text(block.removeprefix(match[0]))
+        else:
+            self._run("-c", block)
+
+    def console(self, block: str) -> None:
+        """Commands that need no broker are run, the others read."""
+        for line in block.splitlines():
+            assert line.startswith("$ cqrs ")
+            arguments = shlex.split(line.removeprefix("$ cqrs "))
+            assert isinstance(main.parse(arguments), Call)
+            if arguments[0] == "send":
+                self._run("-c", COMPOSE, *arguments[1:])
+            elif arguments[0] == "check":
+                self._run("-m", "cqrs_cli", *arguments)
+
+    def _run(self, *arguments: str) -> None:
+        environment = {**os.environ, "PYTHONPATH": f"{self.root}{os.pathsep}{ROOT}"}
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=self.root, env=environment, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+#: Composes a command without sending it.
+COMPOSE = """
+import sys
+from pathlib import Path
+from cqrs_cli import registry
+from cqrs_cli.client.compose import compose
+aggregate, id, command, *fields = sys.argv[1:]
+compose(registry.load(aggregate, "aggregates", Path.cwd()), id, command, fields)
+"""
+
+
+def test_page_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    for language, block in BLOCKS:
+        (project.python if language == "python" else project.console)(block)
+    assert sorted(path.name for path in (tmp_path / "schemas").iterdir()) == ["parcel.json", "wallet.json"]
+
+
+def test_page_has_its_parts() -> None:
+    """Of each kind of block, so that none is dropped by a misspelt fence."""
+    assert len(BLOCKS) == PAGE.count("\n```\n") == PAGE.count("\n```python\n") + PAGE.count("\n```console\n")
+    assert [block[:25] for language, block in BLOCKS if block.startswith("# aggregates/")] == [
+        '# aggregates/wallet.py\n""',
+        '# aggregates/parcel.py\n""',
+        '# aggregates/wallet.py\n""',
+    ]
