@@ -14,8 +14,10 @@ from typing import IO, Any
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.state.shard import open_readonly
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
+from tests.support.waiting import eventually
 
 
 class Project:
@@ -71,6 +73,18 @@ class Project:
         """The one document that a call prints."""
         return dict(json.loads(self.cqrs(*arguments, "-o", "json")))
 
+    def recover(self, bank: TopicHarness, *arguments: str) -> None:
+        """Run until each shard is level with its logs and belongs to the new run, then stop cleanly.
+
+        After a kill everything may be decided, though not applied: then `--once` has nothing to do.
+        """
+        before = {number: bank.owner(number) for number in range(bank.partitions)}
+        with self.running("run", bank.topics.aggregate, *arguments) as run:
+            eventually(lambda: run.poll() is not None or _is_level(bank, before), within=180)
+            run.send_signal(signal.SIGTERM)
+            _, said = run.communicate(timeout=60)
+        assert run.returncode == 128 + signal.SIGTERM, said
+
     def harness(self, name: str = "bank_account", partitions: int = 2) -> TopicHarness:
         """The topics of an aggregate, made if they are missing: read and written without `cqrs`."""
         return TopicHarness(self.connection, self.prefix, self.folder, name, partitions, root=self.folder)
@@ -92,6 +106,21 @@ class Project:
         """Every outcome there is."""
         lines = self.cqrs("tail", "bank_account", "outcomes", "-o", "json").splitlines()
         return [json.loads(line)["message"] for line in lines]
+
+
+def _is_level(bank: TopicHarness, before: Mapping[int, str | None]) -> bool:
+    for number in range(bank.partitions):
+        offset, claim = bank.standing(number)
+        if claim is None or claim.run == before[number] or offset != bank.end("commands", number):
+            return False
+        store = open_readonly(bank.shard_path(".cqrs/state", number))
+        if store is None:
+            return False
+        decided = store.positions().commands
+        store.abandon()
+        if decided != offset:
+            return False
+    return True
 
 
 def new_project(folder: Path, connection: Connection, prefix: str) -> Project:

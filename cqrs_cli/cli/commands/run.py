@@ -1,6 +1,7 @@
 """`cqrs run`: own the topics' partitions and decide."""
 
 import sys
+import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import Conf, Master, spark_properties
 from cqrs_cli.cli.output import counted
+from cqrs_cli.errors import TakenOverError
 
 
 @command(
@@ -29,7 +31,9 @@ def run(
     aggregates: Annotated[
         list[str] | None, typer.Argument(metavar="AGGREGATE", help="Which to decide for; none: all.")
     ] = None,
-    once: Annotated[bool, typer.Option("--once", help="Decide what is there now, then end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="End when what is there now is decided, by whichever run.")
+    ] = False,
     master: Master = None,
     conf: Conf = None,
     state_dir: Annotated[
@@ -57,13 +61,16 @@ def run(
     """Decide commands, exactly once, until stopped.
 
     Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6,
-    also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. The first
+    also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. With --once
+    it takes over nothing from a run that decides: it waits for it, and begins itself where nothing moves. The first
     Ctrl-C (or SIGTERM, SIGHUP) stops cleanly; everything committed is whole.
     """
     from cqrs_cli.cli.render.progress import Display, run_text
     from cqrs_cli.jobs.engine.session import project_session, slots
     from cqrs_cli.jobs.run.driver import run_owners
+    from cqrs_cli.jobs.run.others import left_to_decide, others_at_work
     from cqrs_cli.jobs.run.prepare import prepare
+    from cqrs_cli.jobs.run.progress import Snapshot
 
     cli.timestamped = not sys.stderr.isatty()
     for setting, value in failpoints.environment().items():
@@ -76,17 +83,27 @@ def run(
         plan = prepare(
             settings, cli.connection(), known, once=once, accept_loss=accept_loss or (), fail=fail or ()
         )
+        if once and not (accept_loss or fail):
+            left = left_to_decide(plan, cli.note)
+            if left is None:
+                done = Snapshot(time.monotonic())
+                cli.result(done.summary(), run_text(done))
+                return
+            plan = left
         display = stack.enter_context(Display(cli, metrics_port))
         with cli.working("starting Spark"):
             session = project_session(settings, "run", " ".join(known), spark)
             context = stack.enter_context(session)
             tasks = min(len(plan.partitions()), slots(context))
+        for other, commands in others_at_work(plan).items():
+            cli.note(f"taking over from run {other}, which has decided {counted(commands, 'command')}")
         owned = f"{counted(len(plan.partitions()), 'partition')}, {counted(tasks, 'task')}"
-        cli.note(f"deciding for {', '.join(known)}: {owned}; Ctrl-C stops")
+        cli.note(f"deciding for {', '.join(plan.topics)}: {owned}; Ctrl-C stops")
         try:
             done = run_owners(context, plan, tasks, display.show, display.note)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, TakenOverError) as end:
             if display.last is not None:
-                cli.note(f"stopped: {run_text(display.last)}")
+                how = "stopped" if isinstance(end, KeyboardInterrupt) else "until it was taken over"
+                cli.note(f"{how}: {run_text(display.last)}")
             raise
     cli.result(done.summary(), run_text(done))

@@ -117,7 +117,7 @@ def test_the_next_run_repairs_any_kill(
     """Its worker, executor or driver dies at a failpoint: a sample here, all of them in `make faults`."""
     send_all(project_bank)
     strike(project, f"{point}:{LATER.get(point, 1)}", victim)
-    project.cqrs(*ONCE)
+    project.recover(project_bank, "--master", "local[2]")
     check(project, project_bank, undisturbed)
 
 

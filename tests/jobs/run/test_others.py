@@ -1,0 +1,74 @@
+"""`run --once` beside other runs."""
+
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.jobs.run.others import left_to_decide, others_at_work
+from cqrs_cli.jobs.run.retire import retire
+from tests.support.commands import increments, mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def notes() -> list[str]:
+    return []
+
+
+def test_everything_is_decided_already(counters: TopicHarness, notes: list[str]) -> None:
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    before = counters.standing()
+    assert left_to_decide(counters.plan(), notes.append) is None
+    assert (counters.standing(), notes) == (before, [])
+
+
+def test_nobody_else_is_at_work(counters: TopicHarness, notes: list[str]) -> None:
+    counters.send(*increments(5))
+    plan = counters.plan()
+    assert left_to_decide(plan, notes.append) == plan
+    quietly(plan)
+    retire(plan)
+    counters.send(*increments(5, first=5))
+    plan = counters.plan()
+    assert (left_to_decide(plan, notes.append), others_at_work(plan), notes) == (plan, {}, [])
+
+
+@pytest.mark.pins("one-owner")
+def test_a_run_at_work_goes_on(counters: TopicHarness, notes: list[str]) -> None:
+    with running(counters.plan(once=False)) as other:
+        eventually(lambda: counters.owner() == other.plan.run)
+        for batch in range(20):
+            counters.send(*increments(100, first=100 * batch))
+            plan = counters.plan()
+            assert left_to_decide(plan, notes.append) is None
+            assert plan.targets == dict.fromkeys(plan.partitions(), (batch + 1) * 100)
+            assert len(counters.outcomes()) >= 100 * (batch + 1)
+        assert counters.owner() == other.plan.run
+        assert others_at_work(counters.plan()) == {other.plan.run: 2000}
+    assert set(notes) <= {f"run {other.plan.run} is at work: waiting until it has decided what is there"}
+
+
+def test_a_killed_run_is_not_waited_for(counters: TopicHarness, notes: list[str]) -> None:
+    counters.send(*increments(5))
+    dead = counters.plan(once=False)
+    assert Process(dead, "decide.before:1:kill").killed()
+    plan = counters.plan()
+    assert left_to_decide(plan, notes.append, patience=0.1) == plan
+    assert notes == [f"run {dead.run} is at work: waiting until it has decided what is there"]
+    assert others_at_work(plan) == {dead.run: 0}
+
+
+def test_only_what_is_left_is_decided(counters: TopicHarness, bank: TopicHarness, notes: list[str]) -> None:
+    """Of two aggregates, the one with commands that nobody has decided."""
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    bank.send(*mixture(5))
+    one, other = bank.plan(), counters.plan()
+    assert one.targets is not None and other.targets is not None
+    both = replace(one, topics={**one.topics, **other.topics}, targets={**one.targets, **other.targets})
+    assert left_to_decide(both, notes.append) == one
