@@ -1,5 +1,6 @@
 """Errors in the code of an aggregate."""
 
+import inspect
 import re
 from pathlib import Path
 from types import TracebackType
@@ -52,6 +53,14 @@ def raised_at(traceback: TracebackType | None, package: str) -> str:
             place = f"{Path(file).name}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     return place
+
+
+def written_at(cls: type) -> str:
+    """`bank_account.py:38`: where a class begins; empty where its source is not at hand."""
+    try:
+        return f"{Path(inspect.getfile(cls)).name}:{inspect.getsourcelines(cls)[1]}"
+    except (OSError, TypeError):
+        return ""
 
 
 def _words(error: BaseException) -> str:

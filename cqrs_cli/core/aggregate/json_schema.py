@@ -2,10 +2,12 @@
 
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 
@@ -54,6 +56,59 @@ def message_schema(cls: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def components(classes: Iterable[type], template: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """A reference for each class, and what the references lead to; `template` has the form of a reference."""
+    """A reference for each class, and what the references lead to; `template` has the form of a reference.
+
+    As msgspec has them, and times are said to be times: it leaves their format out where the type admits naive ones.
+    """
+    classes = list(classes)
     references, definitions = msgspec.json.schema_components(classes, ref_template=template)
+    seen: set[str] = set()
+    for cls, reference in zip(classes, references, strict=True):
+        _say_times(msgspec_types.type_info(cls), reference, definitions, seen)
     return list(references), definitions
+
+
+def _say_times(kind: Any, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
+    """Add `format` to the schema of each time, walking through type and schema side by side."""
+    if not isinstance(schema, dict):
+        return
+    if "$ref" in schema:
+        name = schema["$ref"].rpartition("/")[2]
+        name = name if name in definitions else name.rpartition(".")[2]
+        if name in seen:
+            return
+        seen.add(name)
+        schema = definitions[name]
+    if isinstance(kind, msgspec_types.Metadata):
+        _say_times(kind.type, schema, definitions, seen)
+    elif isinstance(kind, msgspec_types.DateTimeType):
+        schema["format"] = "date-time"
+    elif isinstance(kind, msgspec_types.UnionType):
+        for member in kind.types:
+            for alternative in filter(partial(_is_of, member), schema.get("anyOf", ())):
+                _say_times(member, alternative, definitions, seen)
+    else:
+        for part, of_part in _parts(kind, schema):
+            _say_times(part, of_part, definitions, seen)
+
+
+def _is_of(member: Any, alternative: dict[str, Any]) -> bool:
+    """Tell the alternatives of a union apart: one of them at most is text that is a time, and one a list or a dict."""
+    form, reference = alternative.get("type"), alternative.get("$ref", "")
+    if isinstance(member, msgspec_types.DateTimeType):
+        return bool(form == "string")
+    if isinstance(member, msgspec_types.DictType):
+        return bool(form == "object")
+    if reference:
+        name = getattr(getattr(member, "cls", None), "__name__", "")
+        return bool(name == reference.rpartition("/")[2].rpartition(".")[2])
+    return hasattr(member, "item_type") and form == "array"
+
+
+def _parts(kind: Any, schema: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """The types that a type is made of, each with its schema."""
+    for field in getattr(kind, "fields", ()):
+        yield field.type, schema.get("properties", {}).get(field.encode_name)
+    yield getattr(kind, "item_type", None), schema.get("items")
+    yield getattr(kind, "value_type", None), schema.get("additionalProperties")
+    yield from zip(getattr(kind, "item_types", ()), schema.get("prefixItems", ()), strict=False)
