@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event, State
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised, written_at
 from cqrs_cli.core.aggregate.upcasting import UpcastError
 from cqrs_cli.core.messages.event import EventEnvelope
 
@@ -95,7 +95,8 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
     except UpcastError as error:
         raise UnreadableEventError(f"{error} (on {event.type} {event.id})") from error
     except Exception as error:
+        place = written_at(aggregate.events.get(event.type))
         raise UnreadableEventError(
-            f"{event.type} {event.id} does not fit its class: {error}; events stay as they were written: rename no "
-            "field, give a new one a default, or give the event an upcaster"
+            f"{event.type} {event.id} does not fit its class: {error}{place and f' ({place})'}; events stay as they "
+            "were written: rename no field, give a new one a default, or give the event an upcaster"
         ) from error

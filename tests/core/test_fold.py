@@ -1,6 +1,7 @@
 """Folding events: once each, in order, and never past a contradiction."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -151,7 +152,9 @@ def test_raising_evolve_is_refused() -> None:
 
 @pytest.mark.parametrize("data", [{}, {"text": 1}, [], None])
 def test_other_fields_are_refused(data: Any) -> None:
-    assert "notes.Noted 0/10/0 does not fit its class" in refusal(event(1, data=data))
+    said = refusal(event(1, data=data))
+    assert "notes.Noted 0/10/0 does not fit its class: " in said
+    assert re.search(r" \(test_fold\.py:\d+\); events stay as they were written", said)
 
 
 def test_newer_fields_are_ignored() -> None:

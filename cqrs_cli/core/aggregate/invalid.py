@@ -55,8 +55,10 @@ def raised_at(traceback: TracebackType | None, package: str) -> str:
     return place
 
 
-def written_at(cls: type) -> str:
-    """`bank_account.py:38`: where a class begins; empty where its source is not at hand."""
+def written_at(cls: type | None) -> str:
+    """`bank_account.py:38`: where a class begins; empty where there is none, or its source is not at hand."""
+    if cls is None:
+        return ""
     try:
         return f"{Path(inspect.getfile(cls)).name}:{inspect.getsourcelines(cls)[1]}"
     except (OSError, TypeError):
