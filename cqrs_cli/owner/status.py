@@ -33,7 +33,7 @@ class ShardStatus(NamedTuple):
 class PartitionStatus(NamedTuple):
     """Commands are in the log from `start` to `end`, and decided below `position` (None: none yet, or it expired).
 
-    `hidden_by`: the open transaction of a client that keeps the last of them from being decided.
+    `hidden_by`: the open transaction of a client that keeps the last of them from being decided; `way_out`: its end.
     """
 
     partition: int
@@ -43,6 +43,7 @@ class PartitionStatus(NamedTuple):
     claim: Claim | None
     shard: ShardStatus | None
     hidden_by: OpenTransaction | None = None
+    way_out: str = ""
 
     @property
     def lag(self) -> int:
@@ -71,8 +72,9 @@ def partition_statuses(
         claim = parse_claim(positions[number].metadata)
         path = shard_folder(state_dir, topics) / str(number)
         shard = None if claim is None else _shard(path, claim.topic_id, with_digest)
-        position = positions[number].offset
-        seen.append(PartitionStatus(number, *bounds[number], position, claim, shard, hidden.get(number)))
+        position, found = positions[number].offset, hidden.get(number)
+        way_out = "" if found is None else found.way_out(connection.bootstrap_server)
+        seen.append(PartitionStatus(number, *bounds[number], position, claim, shard, found, way_out))
     return seen
 
 

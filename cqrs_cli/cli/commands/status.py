@@ -49,6 +49,4 @@ def status(
         raise next(iter(missing.values()))
     for name, why in missing.items():
         cli.note(f"{name}: {cli.with_flags(str(why))}")
-    for found in (part.hidden_by for parts in seen.values() for part in parts if part.hidden_by):
-        cli.note(f"{found.topic} partition {found.partition}: {found.way_out(connection.bootstrap_server)}")
     cli.result(status_document(seen, list(missing), with_digest), partial(status_table, seen, with_digest))

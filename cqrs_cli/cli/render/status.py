@@ -52,11 +52,11 @@ def _partition(part: "PartitionStatus") -> dict[str, Any]:
         "owner": None if part.claim is None else _owner(part.claim),
         "trial": None if part.claim is None or part.claim.trial is None else str(part.claim.trial),
         "state": None if shard is None else {"aggregates": shard.aggregates, "bytes": shard.bytes},
-        "hidden_by": None if part.hidden_by is None else _transaction(part.hidden_by),
+        "hidden_by": None if part.hidden_by is None else _transaction(part.hidden_by, part.way_out),
     }
 
 
-def _transaction(found: "OpenTransaction") -> dict[str, Any]:
+def _transaction(found: "OpenTransaction", way_out: str) -> dict[str, Any]:
     from cqrs_cli.core.messages.timestamps import rfc3339
 
     return {
@@ -64,6 +64,7 @@ def _transaction(found: "OpenTransaction") -> dict[str, Any]:
         "producer_id": found.producer_id,
         "offset": found.first_offset,
         "since": rfc3339(found.since),
+        "way_out": way_out,
     }
 
 
@@ -93,6 +94,7 @@ def _speed(claim: "Claim") -> float:
 def status_table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: bool) -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for header in (
@@ -111,7 +113,12 @@ def status_table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: b
         for part in parts:
             table.add_row(f"{name} {part.partition}", *_cells(part))
     lines: list[RenderableType] = [table]
-    lines += [part.hidden_by.hiding() for parts in seen.values() for part in parts if part.hidden_by]
+    lines += [
+        Text(f"{part.hidden_by.hiding()}; {part.way_out}")
+        for parts in seen.values()
+        for part in parts
+        if part.hidden_by
+    ]
     lines += [
         f"{name} {part.partition}: {part.claim.trial}"
         for name, parts in seen.items()

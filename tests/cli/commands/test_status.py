@@ -81,10 +81,12 @@ def test_status_names_hiding_transaction(
     first, second = hiders(decided("status", "-o", "json").document)
     assert (first["transactional_id"], second) == (f"{topic}.writer", None)
     assert re.fullmatch(r"20..-..-..T..:..:..\....Z", first["since"])
+    assert f"abort --topic {topic} --partition 0 --start-offset {first['offset']}" in first["way_out"]
     said = decided("status").out
     offset = first["offset"]
     hidden = f"{topic} partition 0: nobody sees the records from offset {offset} on"
     assert hidden in " ".join(said.split())
+    assert "end the program that opened it, or kafka-transactions.sh" in " ".join(said.split())
     client.abort_transaction(10)
     settled(connection, topic)
     assert hiders(decided("status", "-o", "json").document) == [None, None]
