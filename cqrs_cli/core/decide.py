@@ -58,6 +58,7 @@ class Batch:
         self.states, self.remembered = self.done.states, self.done.remembered
         self.counts = self.done.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
         self.marked = context.refused | context.blamed.keys()  # offsets that are not decided as others are
+        self.deciding: Record | None = None  # for others to watch
         self.event_bytes = 0
         self.timestamp: int | None = None
         self.time = ""  # the text of `timestamp`
@@ -72,6 +73,7 @@ class Batch:
         done.events, done.outcomes, done.dead_letters = [], [], []
         try:
             for record in records:
+                self.deciding = record
                 self._decide(record)
                 if self.event_bytes > most_bytes:
                     break
@@ -80,6 +82,8 @@ class Batch:
         else:
             self.counts["events"] += len(done.events)
             return done
+        finally:
+            self.deciding = None
         raise undecided  # not from the error, which holds on to what the aggregate's code had in memory
 
     def _undecided(self, record: Record, error: BaseException) -> Undecided:

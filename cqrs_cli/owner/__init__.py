@@ -37,6 +37,7 @@ A `Supervisor` has one partition. It warms the shard, then lets one `Owner` afte
 | `CorruptError`: the shard is damaged | sets it aside and begins with a new one |
 | `CorruptError`: the new shard is damaged, too | ends the run |
 | a call never returns, or a stopped process holds the shard | ends the whole task, which the driver submits again |
+| `decide` does not end | the task blames the command in the claim, and ends; the driver submits it again |
 | the process dies | says nothing: the next one suspects its commands, `trials.trial` |
 | any other error | ends the run |
 """

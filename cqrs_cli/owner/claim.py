@@ -149,10 +149,16 @@ def suspect(mine: Claim, committed_claim: Claim | None, most: int) -> Claim:
     )
 
 
-def progressed(claim: Claim, counts: Counts, decided: int) -> Claim:
-    """The claim that is committed with a batch of this many commands."""
-    trial = None if claim.trial is None else claim.trial.passed(decided)
+def progressed(claim: Claim, counts: Counts, decided: int, end: int) -> Claim:
+    """The claim that is committed with a batch of this many commands below `end`."""
+    trial = None if claim.trial is None else claim.trial.passed(decided, end)
     return replace(claim, counts=counts, untried=False, trial=trial)
+
+
+def condemned(claim: Claim, offset: int, seconds: int) -> Claim:
+    """The claim that a task leaves which it ends because the command at `offset` does not end."""
+    trial = (claim.trial or Trial()).endless(offset, seconds)
+    return replace(claim, untried=False, trial=trial, n=claim.n + 1)
 
 
 def may_warm(token: str, committed_claim: Claim | None) -> bool:

@@ -130,7 +130,7 @@ class Loop:
         session, timing = self.session, self.session.timing
         failpoints.reached("decide.before")
         began = _now()
-        batch = Batch(self.aggregate, self._context())
+        batch = session.batch = Batch(self.aggregate, self._context())
         decided = self._commit(batch, records, began)
         end = records[decided - 1].offset + 1
         session.batch_limit = min(session.batch_limit * 2, timing.batch_limit)
@@ -158,8 +158,9 @@ class Loop:
         def position() -> tuple[int, str]:
             nonlocal claim
             counts = session.counts.add(decisions.counts, began, _now())
-            claim = progressed(claim, counts, decided)
-            return records[decided - 1].offset + 1, claim.metadata()
+            end = records[decided - 1].offset + 1
+            claim = progressed(claim, counts, decided, end)
+            return end, claim.metadata()
 
         try:
             with closing(pieces()) as deciding:  # so that the view ends, too, if producing fails

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, KafkaException
 from msgspec.structs import replace
 
+from cqrs_cli.core.decide import Batch
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
@@ -31,6 +32,7 @@ class OwnerSession:
         self.batch_limit = batch_limit  # commands that may be committed at once
         self.claimed = False  # whether a commit carries the claim
         self.useful = False  # whether anything has been decided
+        self.batch: Batch | None = None  # the last one
         group = self.log.topics.group
         self.consumer: Consumer = bulk_consumer(
             plan.connection, group=group, fetch_wait_max_ms=500, fetch_min_bytes=1

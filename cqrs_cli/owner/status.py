@@ -19,6 +19,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import Claim, parse_claim
 from cqrs_cli.owner.explain import hidden_commands
 from cqrs_cli.owner.plan import shard_folder
+from cqrs_cli.owner.trials.slow import SlowCommand, slow_command
 from cqrs_cli.state.shard import Identity, open_readonly
 
 
@@ -44,6 +45,7 @@ class PartitionStatus(NamedTuple):
     shard: ShardStatus | None
     hidden_by: OpenTransaction | None = None
     way_out: str = ""
+    slow: SlowCommand | None = None  # if its owner is on this machine
 
     @property
     def lag(self) -> int:
@@ -74,7 +76,8 @@ def partition_statuses(
         shard = None if claim is None else _shard(path, claim.topic_id, with_digest)
         position, found = positions[number].offset, hidden.get(number)
         way_out = "" if found is None else found.way_out(connection.bootstrap_server)
-        seen.append(PartitionStatus(number, *bounds[number], position, claim, shard, found, way_out))
+        slow = slow_command(path)
+        seen.append(PartitionStatus(number, *bounds[number], position, claim, shard, found, way_out, slow))
     return seen
 
 

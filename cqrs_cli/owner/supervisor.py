@@ -86,10 +86,10 @@ class Supervisor:
             what = "a stopped process holds the shard in the middle of a change"
         else:
             return
-        self._report(what, "ending the task")
+        self.report(what, "ending the task")
         os._exit(os.EX_SOFTWARE)
 
-    def _report(self, what: object, then: str = "beginning again") -> None:
+    def report(self, what: object, then: str = "beginning again") -> None:
         """Write a line to the task's log."""
         kind = f"{type(what).__name__}: " if isinstance(what, BaseException) else ""
         print(f"{self._place()}: {kind}{what}; {then}", file=sys.stderr, flush=True)
@@ -198,7 +198,7 @@ class Supervisor:
                 raise error
             case KafkaException() if is_denied(error):
                 raise explain_denial(self.log) from error
-        self._report(error)
+        self.report(error)
 
     def _forget(self) -> None:
         """Begin to count from the start how long errors last."""

@@ -51,6 +51,11 @@ class Timing:
     # A call to the broker that takes longer never returns: each should end by itself after the transaction's timeout.
     stuck: float = TRANSACTION_TIMEOUT + 10.0
 
+    # A command that is being decided for this long is named, and after the second time its task is ended. The setting
+    # `decide_timeout` is the second one.
+    slow: float = 5.0
+    decide_timeout: float = 60.0
+
     # A task that has not looked at its owners for this long was paused itself: the waiting before does not count.
     paused: float = 5.0
 

@@ -116,6 +116,10 @@ class Settings(BaseModel):
         description="Memory for decoded states in each process that owns partitions, shared by them, roughly.",
     )
     dedup_window: Duration = Field(timedelta(hours=24), description="How long a command's id is remembered.")
+    decide_timeout: Duration = Field(
+        timedelta(seconds=60),
+        description="How long `decide` may take for one command; after it the worker is ended and the command fails.",
+    )
     commands_retention: Duration = Field(
         timedelta(days=7), description="How long a new commands topic keeps them."
     )

@@ -167,6 +167,24 @@ RULES = [
         (("not self._occupied and not self._batches", "not self._occupied"),),
         "tests/owner/trials/test_gate.py",
     ),
+    Mutation(
+        "a command that does not end is tried again for ever",
+        "cqrs_cli/jobs/run/hanging.py",
+        (("        leave_claim(supervisor.plan, supervisor.partition, condemn)\n", ""),),
+        "tests/scenarios/crashes/test_endless.py::test_endless_command_fails_at_once",
+    ),
+    Mutation(
+        "the time of a pause counts as deciding",
+        "cqrs_cli/jobs/run/hanging.py",
+        ((" or now - looked > self._timing.paused:", ":"),),
+        "tests/jobs/run/test_hanging.py",
+    ),
+    Mutation(
+        "a command that was committed meanwhile ends its worker",
+        "cqrs_cli/jobs/run/hanging.py",
+        (("            moved = at > offset\n", "            moved = False\n"),),
+        "tests/jobs/run/test_hanging.py",
+    ),
 ]
 
 #: More of the same kind.

@@ -15,6 +15,7 @@ _PURE = (
     "tests/state/",
     "tests/owner/test_claim.py",
     "tests/owner/trials/",
+    "tests/jobs/run/test_hanging.py",
     "tests/kafka/test_blame.py",
 )
 

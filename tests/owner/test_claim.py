@@ -14,6 +14,7 @@ from cqrs_cli.owner.claim import (
     Counts,
     Judgement,
     believable,
+    condemned,
     judge,
     may_warm,
     next_run_epoch,
@@ -168,7 +169,7 @@ ends = st.integers(0, 2**53)
 counts = st.builds(Counts, *[st.integers(0, 2**53)] * 8)
 
 
-trials = st.builds(Trial, ends, ends, small, st.booleans())
+trials = st.builds(Trial, ends, ends, small, st.booleans(), ends)
 
 
 @given(claims, counts, st.none() | st.builds(Accepted, ends, st.tuples(ends, ends), ends), st.none() | trials)
@@ -183,7 +184,7 @@ def test_largest_claim_fits_offset_commit() -> None:
     most = 2**63
     loss, counted, ids = Accepted(most, (most, most), most), Counts(*[most] * 8), ("A" * 22, "A" * 22)
     largest = Claim(most, "f" * 12, TERMINAL, TERMINAL, most, "A" * 22, most, counted, loss, ids)
-    largest = replace(largest, untried=True, trial=Trial(most, most, most, True))
+    largest = replace(largest, untried=True, trial=Trial(most, most, most, True, most))
     assert len(largest.metadata()) <= MAX_METADATA
 
 
@@ -207,9 +208,9 @@ def test_own_error_and_end_are_no_deaths(trial: Trial | None) -> None:
 
 def test_progress_clears_the_suspicion() -> None:
     before = replace(MINE, untried=True, trial=Trial(9).announce(7))
-    after = progressed(before, Counts(accepted=1), 1)
+    after = progressed(before, Counts(accepted=1), 1, 8)
     assert (after.untried, after.trial, after.counts.accepted) == (False, Trial(8), 1)
-    assert progressed(after, after.counts, 8).trial is None
+    assert progressed(after, after.counts, 8, 16).trial is None
     assert suspect(replace(MINE, submission=2), replace(after, trial=None), 5000).trial is None
 
 
@@ -227,3 +228,11 @@ def test_counts_add_up_with_times() -> None:
     twice = once.add({"accepted": 1, "failed": 1, "events": 1}, 120, 130)
     assert twice == Counts(accepted=3, failed=1, events=4, first=100, last=130)
     assert twice.commands == 4
+
+
+@pytest.mark.pins("endless-command")
+def test_condemned_command_rides_in_the_claim() -> None:
+    left = condemned(replace(MINE, untried=True), 7, 60)
+    following = suspect(replace(MINE, submission=2), left, 5000)
+    assert following.trial == Trial().endless(7, 60)
+    assert judge(MINE, left) is Judgement.MINE and left.n > MINE.n

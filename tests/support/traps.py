@@ -1,6 +1,7 @@
 """An aggregate with commands that its process does not survive, and runs whose tasks are processes that may die."""
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.owner.plan import OwnerResult, Plan
 from tests.jobs.run.test_driver import Context
 from tests.support.commands import Sent, command
-from tests.support.harness import TopicHarness
+from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process
 
 _SOURCE = '''
@@ -76,6 +77,28 @@ def step(id: str, partition: int, trap: str = "") -> Sent:
     """A command to an aggregate of its own. It goes to this partition, whatever its key is."""
     return command("trap.Step", id, id, {"trap": trap})._replace(partition=partition)
 
+
+def _failed(harness: TopicHarness) -> list[tuple[str | None, object, object]]:
+    """The commands that failed: id, reason and message."""
+    return [
+        (outcome.causationid, outcome.data.reason, outcome.data.message)
+        for partition in range(2)
+        for outcome in harness.outcomes(partition)
+        if outcome.data.status != "accepted"
+    ]
+
+
+def check_traps(harness: TopicHarness, counts: tuple[int, int], deadly: dict[str, str]) -> None:
+    """Each command has one outcome, the deadly ones a failed one with this message."""
+    for partition, count in enumerate(counts):
+        assert [outcome.data.offset for outcome in harness.outcomes(partition)] == list(range(count))
+        assert len(harness.records("dead-letters", partition)) == (len(deadly) if partition == 0 else 0)
+    assert _failed(harness) == [(id, "HANDLER_ERROR", why) for id, why in deadly.items()]
+    assert harness.violations("state") == []
+
+
+#: Pauses between submissions that a test can wait for.
+HASTY = replace(IMPATIENT, first_backoff=0.05, longest_backoff=1.0)
 
 #: Deaths of a run after which a test fails.
 PATIENCE = 12

@@ -51,9 +51,18 @@ def _partition(part: "PartitionStatus") -> dict[str, Any]:
         "lag": part.lag,
         "owner": None if part.claim is None else _owner(part.claim),
         "trial": None if part.claim is None or part.claim.trial is None else str(part.claim.trial),
+        "deciding": None
+        if part.slow is None
+        else {"offset": part.slow.offset, "since": _time(part.slow.since)},
         "state": None if shard is None else {"aggregates": shard.aggregates, "bytes": shard.bytes},
         "hidden_by": None if part.hidden_by is None else _transaction(part.hidden_by, part.way_out),
     }
+
+
+def _time(seconds: float) -> str:
+    from cqrs_cli.core.messages.timestamps import rfc3339
+
+    return rfc3339(int(seconds * 1000))
 
 
 def _transaction(found: "OpenTransaction", way_out: str) -> dict[str, Any]:
@@ -124,6 +133,12 @@ def status_table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: b
         for name, parts in seen.items()
         for part in parts
         if part.claim is not None and part.claim.trial is not None
+    ]
+    lines += [
+        f"{name} {part.partition}: {part.slow}"
+        for name, parts in seen.items()
+        for part in parts
+        if part.slow is not None
     ]
     if with_digest:
         lines += [

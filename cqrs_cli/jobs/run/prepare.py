@@ -17,6 +17,7 @@ from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.owner.claim import Claim, next_run_epoch, parse_claim
 from cqrs_cli.owner.plan import Partition, Plan
 from cqrs_cli.owner.position import check_place
+from cqrs_cli.owner.timing import Timing
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs
 
@@ -66,6 +67,7 @@ def prepare(
         refused=refused,
         cache_bytes=int(settings.state_cache),
         brokers=brokers,
+        timing=Timing(decide_timeout=settings.decide_timeout.total_seconds()),
     )
 
 

@@ -6,15 +6,17 @@ any task's, tells a straggling owner to return quietly. A newer run hit by the f
 
 import threading
 import time
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
 from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.writer import FencedWriter
-from cqrs_cli.owner.claim import parse_claim, terminal
+from cqrs_cli.owner.claim import Claim, parse_claim, terminal
 from cqrs_cli.owner.plan import Partition, Plan
 
 #: Partitions that are retired at once.
@@ -44,19 +46,26 @@ def _work(plan: Plan, partitions: "SimpleQueue[Partition]") -> None:
 
 
 def _retire_one(plan: Plan, partition: Partition) -> None:
+    leave_claim(plan, partition, lambda _, claim: terminal(claim, plan.run_epoch, plan.run))
+
+
+def leave_claim(plan: Plan, partition: Partition, change: Callable[[int, Claim], Claim | None]) -> None:
+    """Fence a partition's owner and replace its claim by what `change` makes of the group's offset and the claim.
+
+    It is asked before and after the fence; None leaves the claim as it is. Without a broker nothing happens.
+    """
     log, max_bytes = plan.log(partition), plan.topics[partition.aggregate].max_bytes
     watcher = consumer(plan.connection, group=log.topics.group, isolation="read_uncommitted")
     reader = consumer(plan.connection, group=log.topics.group)
     try:
-        committed_claim = parse_claim(log.committed_by(watcher).metadata)
-        if terminal(committed_claim, plan.run_epoch, plan.run) is None:
+        if _changed(log.committed_by(watcher), change) is None:
             return
         timing, least = plan.timing, min(max_bytes.values())
         writer = FencedWriter(log, least, timing.transaction_timeout, timing.produce_timeout)
         writer.fence()
         # Read again: the fence may have let a last commit through, and somebody else may have moved the offset.
         found = log.committed_by(reader)
-        last = terminal(parse_claim(found.metadata), plan.run_epoch, plan.run)
+        last = _changed(found, change)
         if found.offset is not None and last is not None:
             writer.commit_position(reader, _behind_holes(log, reader, found.offset), last.metadata())
     except (KafkaException, CqrsError):
@@ -64,6 +73,11 @@ def _retire_one(plan: Plan, partition: Partition) -> None:
     finally:
         watcher.close()
         reader.close()
+
+
+def _changed(found: Committed, change: Callable[[int, Claim], Claim | None]) -> Claim | None:
+    claim = parse_claim(found.metadata)
+    return None if claim is None or found.offset is None else change(found.offset, claim)
 
 
 def _behind_holes(log: PartitionLog, reader: Consumer, offset: int) -> int:

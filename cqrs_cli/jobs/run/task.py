@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.run.hanging import DecideWatch, Watchdog
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.supervisor import Supervisor
@@ -46,6 +47,7 @@ def _own(plan: Plan, partitions: list[Partition], attempt: int) -> Iterator[Owne
         for partition in partitions
     ]
     threads = [threading.Thread(target=owner.run, name=str(owner.partition), daemon=True) for owner in owners]
+    watches, watchdog = [DecideWatch(owner) for owner in owners], Watchdog(plan.timing.decide_timeout)
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
     for thread in threads:
@@ -61,10 +63,14 @@ def _own(plan: Plan, partitions: list[Partition], attempt: int) -> Iterator[Owne
             break
         for owner in owners:
             owner.end_if_stuck()
+        for watch in watches:
+            watch.look()
+        watchdog.renew()
         if gc.get_count()[0] > GARBAGE:
             gc.collect(1)
     if orphaned:
         os._exit(os.EX_SOFTWARE)
+    watchdog.stop()
     gc.enable()
     first, *others = [owner.ending for owner in owners]
     yield replace(first, cpu=time.process_time() - began)

@@ -37,7 +37,7 @@ def own(log: Log, length: int, deadly: set[int], kill: int, blamed: Counter[int]
         if set(batch) & (deadly - spared):
             return log, False
         blamed.update(spared & set(batch))
-        log = Log(batch.stop, trial.passed(len(batch)) if trial else None, False)
+        log = Log(batch.stop, trial.passed(len(batch), batch.stop) if trial else None, False)
     return log, False
 
 
@@ -87,7 +87,7 @@ def test_deaths_are_counted_by_command() -> None:
     assert trial is not None and trial.blame is not None
     assert trial.blame == (7, f"the worker died on it {ATTEMPTS} times", ATTEMPTS)
     assert trial.announce(8).deaths == 0
-    assert trial.passed(1) == Trial(8)
+    assert trial.passed(1, 8) == Trial(8)
 
 
 def test_living_predecessor_leaves_no_suspects() -> None:
@@ -109,4 +109,21 @@ def test_suspects_end_with_the_log(suspects: int, left: int) -> None:
     trial = Trial(suspects).within(left)
     assert trial is not None and trial.suspects == min(suspects, left)
     assert Trial(suspects).within(0) is None
-    assert trial.passed(trial.suspects) is None
+    assert trial.passed(trial.suspects, 9) is None
+
+
+def test_endless_command_is_blamed_at_once() -> None:
+    trial = Trial().endless(70, 60)
+    assert trial.limit > MOST and trial.blame == (70, "it did not end within 60 s", ATTEMPTS)
+    assert inherit(trial, False, True, MOST) == trial.passed(50, 70) == trial
+    assert trial.passed(51, 71) is None
+    again = trial.endless(70, 60)
+    assert again.blame and again.blame.tried > ATTEMPTS
+    assert trial.endless(71, 60).blame == (71, "it did not end within 60 s", ATTEMPTS)
+
+
+def test_deaths_before_an_endless_command_count() -> None:
+    trial = inherit(Trial().endless(70, 60), True, True, MOST)
+    assert trial is not None and trial.suspects == MOST
+    narrower = inherit(trial, True, True, MOST)
+    assert narrower is not None and (narrower.suspects, narrower.at) == (MOST // PARTS, 70)

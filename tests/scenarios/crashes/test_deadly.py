@@ -3,23 +3,21 @@
 import json
 import re
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.owner.trials.attempts import ATTEMPTS
-from tests.support.harness import IMPATIENT, TopicHarness
+from tests.support.harness import TopicHarness
 from tests.support.project import Project
-from tests.support.traps import Submissions, step, traps, write_traps
+from tests.support.traps import HASTY, Submissions, check_traps, step, traps, write_traps
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 #: A death of the largest batch, one of a part, and those of the command alone; one more if commands came before it.
 MOST_LOST = 3 + ATTEMPTS
 
-HASTY = replace(IMPATIENT, first_backoff=0.05, longest_backoff=1.0)
 PAUSE = re.compile(r"submitting again in ([\d.]+) s")
 
 
@@ -32,25 +30,6 @@ def harness(
     return traps(connection, prefix, tmp_path)
 
 
-def failed(harness: TopicHarness) -> list[tuple[str | None, object, object]]:
-    """The commands that failed: id, reason and message."""
-    return [
-        (outcome.causationid, outcome.data.reason, outcome.data.message)
-        for partition in range(2)
-        for outcome in harness.outcomes(partition)
-        if outcome.data.status != "accepted"
-    ]
-
-
-def check(harness: TopicHarness, counts: tuple[int, int], deadly: dict[str, str]) -> None:
-    """Each command has one outcome, the deadly ones a failed one with this message."""
-    for partition, count in enumerate(counts):
-        assert [outcome.data.offset for outcome in harness.outcomes(partition)] == list(range(count))
-        assert len(harness.records("dead-letters", partition)) == (len(deadly) if partition == 0 else 0)
-    assert failed(harness) == [(id, "HANDLER_ERROR", why) for id, why in deadly.items()]
-    assert harness.violations("state") == []
-
-
 @pytest.mark.pins("deadly-command")
 @pytest.mark.parametrize(("trap", "before"), [("exit", 0), ("segfault", 300), ("kill", 40)])
 def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before: int) -> None:
@@ -61,7 +40,7 @@ def test_only_the_deadly_command_fails(harness: TopicHarness, trap: str, before:
     done = submissions.run(harness.plan(timing=HASTY))
     assert (done.total("accepted"), done.total("failed")) == (700, 1)
     assert ATTEMPTS < submissions.lost <= MOST_LOST
-    check(harness, (401, 300), {"deadly": f"the worker died on it {ATTEMPTS} times"})
+    check_traps(harness, (401, 300), {"deadly": f"the worker died on it {ATTEMPTS} times"})
     pauses = [float(found[1]) for note in submissions.notes if (found := PAUSE.search(note))]
     assert pauses == sorted(pauses) and pauses[0] < pauses[-1]
     assert any(f"trap partition 0: command {before} is decided alone" in note for note in submissions.notes)
@@ -76,7 +55,7 @@ def test_deadly_commands_fail_one_by_one(harness: TopicHarness) -> None:
     submissions = Submissions()
     submissions.run(harness.plan(timing=HASTY))
     why = f"the worker died on it {ATTEMPTS} times"
-    check(harness, (10, 10), {"a-5": why, "a-6": why})
+    check_traps(harness, (10, 10), {"a-5": why, "a-6": why})
     assert submissions.lost <= MOST_LOST + ATTEMPTS
 
 

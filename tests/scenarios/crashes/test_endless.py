@@ -1,0 +1,65 @@
+"""A `decide` that does not end: its worker is ended, the command fails, and all others are decided."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.owner.status import partition_statuses
+from cqrs_cli.owner.trials.attempts import ATTEMPTS
+from cqrs_cli.owner.trials.slow import SlowCommand
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process
+from tests.support.traps import HASTY, Submissions, check_traps, step, traps
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+@pytest.fixture
+def harness(
+    connection: Connection, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> TopicHarness:
+    """Steps on two partitions, which one process owns; any key may be on any partition."""
+    monkeypatch.setenv("CQRS_PARTITIONER", "off")
+    harness = traps(connection, prefix, tmp_path)
+    steps = [step(f"a-{n}", 0) for n in range(400)]
+    harness.send(*(step(f"b-{n}", 1) for n in range(300)), *steps[:150])
+    return harness
+
+
+@pytest.mark.pins("endless-command")
+def test_endless_command_fails_at_once(harness: TopicHarness) -> None:
+    harness.send(step("endless", 0, "loop"), *(step(f"c-{n}", 0) for n in range(250)))
+    submissions = Submissions(decide_timeout=2.0, slow=0.5)
+    done = submissions.run(harness.plan(timing=HASTY))
+    assert (done.total("accepted"), done.total("failed"), submissions.lost) == (700, 1, 1)
+    check_traps(harness, (401, 300), {"endless": "it did not end within 2 s"})
+    assert any("partition 0: command 150 fails: it did not end" in note for note in submissions.notes)
+
+
+@pytest.mark.faults
+@pytest.mark.pins("endless-command")
+def test_held_interpreter_counts_as_death(harness: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code in C that never gives the interpreter back: no thread can look, so the process's watchdog ends it."""
+    harness.send(step("endless", 0, "hold"), *(step(f"c-{n}", 0) for n in range(250)))
+    submissions = Submissions(decide_timeout=3.0)
+    done = submissions.run(harness.plan(timing=HASTY))
+    assert (done.total("accepted"), done.total("failed")) == (700, 1)
+    check_traps(harness, (401, 300), {"endless": f"the worker died on it {ATTEMPTS} times"})
+
+
+def test_slow_command_is_named(harness: TopicHarness) -> None:
+    harness.send(step("endless", 0, "loop"))
+    owner = Process(harness.plan(), slow=0.2)
+
+    def slow(partition: int) -> SlowCommand | None:
+        state = harness.folder / "state"
+        return partition_statuses(harness.connection, harness.topics, state)[partition].slow
+
+    eventually(lambda: slow(0) is not None)
+    assert slow(1) is None and "command 150 is being decided for" in str(slow(0))
+    owner.signal(signal.SIGKILL)
+    assert owner.killed()
+    assert slow(0) is None
