@@ -14,6 +14,9 @@ _AWAY = ("08", "57P", "53300")
 #: What SQLite says when another writer was faster.
 _LOCKED = ("database is locked", "database table is locked", "database schema is locked")
 
+#: Two runs that made the same tables at once: the slower one finds them. SQLSTATEs of PostgreSQL.
+_MADE = {"42P06", "42P07", "42710", "23505"}
+
 Remedy = Literal["again", "wait", "none"]
 
 
@@ -30,6 +33,12 @@ def remedy(error: Exception) -> Remedy:
         return "wait"
     unreached = isinstance(error, (OperationalError, InterfaceError)) and not state
     return "wait" if unreached and error.orig is not None and _is_silent(error.orig) else "none"
+
+
+def made_meanwhile(error: Exception) -> bool:
+    """True if what was to be made is there by now."""
+    cause = getattr(error, "orig", None)
+    return getattr(cause, "sqlstate", None) in _MADE or "already exists" in str(cause)
 
 
 def words(error: BaseException) -> str:

@@ -19,7 +19,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.projections.control import CONTROL
 from cqrs_cli.projections.database import new_place, open_database, reading, shown
 from cqrs_cli.projections.definition import check_columns, definition_digest
-from cqrs_cli.projections.failures import remedy, words
+from cqrs_cli.projections.failures import made_meanwhile, remedy, words
 from cqrs_cli.projections.load import LoadedProjection
 from cqrs_cli.projections.plan import DatabasePlace, EventPartition, ProjectionPlan
 from cqrs_cli.projections.positions import take_positions
@@ -40,6 +40,9 @@ _T = TypeVar("_T")
 
 #: Seconds between two attempts to reach the database.
 _AWAY = 1.0
+
+#: How often another run may have made the same tables meanwhile.
+_RACES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +79,14 @@ def prepare_projection(
 def patiently(work: Callable[[], _T], place: DatabasePlace, note: Tell) -> _T:
     """The result of `work`, tried until the database answers; raises `ConfigurationError` if waiting does not help."""
     told = False
+    raced = 0
     while True:
         try:
             return work()
         except SQLAlchemyError as error:
+            if made_meanwhile(error) and raced < _RACES:
+                raced += 1
+                continue
             if remedy(error) == "none":
                 raise ConfigurationError(
                     f"{shown(place)}: {words(error)}", "correct --to, or the database"

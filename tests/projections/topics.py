@@ -1,0 +1,44 @@
+"""Events on a real broker, as owners write them: in transactions, some of which are aborted."""
+
+import random
+from collections.abc import Iterable
+
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+
+
+def make_orders(connection: Connection, prefix: str, partitions: int = 4) -> Topics:
+    """The topics of the aggregate `order`."""
+    topics = Topics("order", prefix)
+    with Admin(connection) as admin:
+        ensure_topics(admin, topics, TopicPlan(partitions=partitions))
+    return topics
+
+
+def write_events(
+    connection: Connection, topic: str, partition: int, log: Iterable[Record], seed: int = 0
+) -> None:
+    """Write the records in transactions of a few; between them one of the same records that is aborted."""
+    choice = random.Random(seed)
+    producer = clients.producer(connection, transactional_id=f"test-{topic}-{partition}")
+    producer.init_transactions(30)
+    left = list(log)
+    while left:
+        size = choice.randrange(1, 200)
+        piece, left = left[:size], left[size:]
+        for commit in choice.choice([[True], [False, True]]):
+            producer.begin_transaction()
+            for record in piece:
+                producer.produce(
+                    topic,
+                    record.value,
+                    record.key,
+                    partition,
+                    timestamp=record.timestamp,
+                    headers=HEADERS,  # type: ignore[arg-type]
+                )
+            (producer.commit_transaction if commit else producer.abort_transaction)(30)
