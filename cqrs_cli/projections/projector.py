@@ -6,6 +6,7 @@ commit whose answer was lost, a restored backup and a killed process are one cas
 
 import random
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -30,6 +31,9 @@ from cqrs_cli.projections.reading import Tail, Tell
 #: Seconds before a batch is tried again, at most, and between two attempts to reach a database.
 _AGAIN = 0.05
 _AWAY = 1.0
+
+#: Seconds without events after which an owner looks whether it still is one.
+_IDLE_CHECK = 1.0
 
 
 class Projector:
@@ -83,14 +87,18 @@ class Projector:
                 self._recover(error)
 
     def _follow(self, tail: Tail, position: int) -> None:
-        reached = position
+        reached, looked = position, time.monotonic()
         while not self._stopping.is_set():
             if self._target is not None and reached >= self._target:
                 break
             records, reached = tail.poll(self._plan.batch)
             if records:
                 self._write(records, position, reached)
-                position = reached
+                position, looked = reached, time.monotonic()
+            elif time.monotonic() - looked > _IDLE_CHECK:
+                looked = time.monotonic()
+                if own_position(self._engine, self._plan, self._source) != position:
+                    raise MovedError
         if reached > position:  # past what is no event: markers of transactions
             self._commit([], position, reached)
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, TakenOverError
-from cqrs_cli.projections import database
+from cqrs_cli.projections import database, projector
 from cqrs_cli.projections.plan import DatabasePlace, EventPartition
 from tests.projections.feeding import (
     ListTail,
@@ -85,6 +85,24 @@ def test_takeover_in_a_batch_stops_it(place: DatabasePlace) -> None:
     results = projected(made, logs, loaded, tail=lambda one, start: Tail(logs[one], start, 7))
     assert isinstance(results[0].error, TakenOverError)
     assert errors(projected(other, logs, loaded)) == []
+    assert told(place) == model(logs)
+
+
+def test_idle_owners_notice_a_takeover(place: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch tells them: nothing comes."""
+    monkeypatch.setattr(projector, "_IDLE_CHECK", 0.0)
+    logs = {source(0): random_log(0, 10)}
+    loaded, made = recent_orders(), replace(plan(logs, place), targets=None)
+    take(made, loaded)
+
+    class Tail(ListTail):
+        def poll(self, most: int) -> Any:
+            if not self._log:
+                take(plan(logs, place, owner="other"))
+            return super().poll(most)
+
+    (result,) = projected(made, logs, loaded, tail=lambda one, start: Tail(logs[one], start, 7))
+    assert isinstance(result.error, TakenOverError)
     assert told(place) == model(logs)
 
 
