@@ -50,6 +50,8 @@ class ProjectorResult:
 
     source: EventPartition
     events: int = 0  # projected
+    began: float = 0.0  # seconds since the epoch
+    ended: float = 0.0
     error: CqrsError | None = None
     notes: tuple[str, ...] = field(default=())
 
@@ -61,6 +63,8 @@ class ProjectionProgress:
     at: float  # monotonic seconds
     positions: Mapping[EventPartition, int]
     ends: Mapping[EventPartition, int]
+    events: int = 0  # projected, known at the end
+    seconds: float = 0.0  # that the projectors worked, known at the end
 
     @property
     def position(self) -> int:

@@ -61,13 +61,14 @@ class Projector:
     def run(self) -> None:
         """Work; `result` says how it ended."""
         error: CqrsError | None = None
+        began = time.time()
         try:
             self._work()
         except CqrsError as known:
             error = known
         except Exception as bug:
             error = CqrsError(f"{self._place()}: {type(bug).__name__}: {words(bug)}", "see the log")
-        self.result = ProjectorResult(self._source, self._events, error)
+        self.result = ProjectorResult(self._source, self._events, began, time.time(), error)
 
     def _work(self) -> None:
         while not self._stopping.is_set():

@@ -67,6 +67,7 @@ def expected(logs: dict[int, list[Record]]) -> object:
     return model({source(partition): log for partition, log in logs.items()})
 
 
+@pytest.mark.pins("projected-once")
 def test_committed_events_are_projected_once(
     connection: Connection, prefix: str, settings: Settings, place: DatabasePlace
 ) -> None:
@@ -131,6 +132,7 @@ sys.exit(bool(said))
 """
 
 
+@pytest.mark.pins("projected-once")
 @pytest.mark.slow
 def test_killed_and_rival_projectors_agree(
     connection: Connection, prefix: str, settings: Settings, place: DatabasePlace
@@ -217,6 +219,7 @@ def test_raising_projections_end_with_one(
     assert f"recent_orders.py:{line}: ZeroDivisionError: division by zero" in said
 
 
+@pytest.mark.pins("projected-once")
 @pytest.mark.spark
 @pytest.mark.slow
 def test_new_revision_replaces_under_load(
@@ -270,6 +273,7 @@ def ready(place: DatabasePlace) -> bool:
         return False
 
 
+@pytest.mark.pins("projected-once")
 @pytest.mark.spark
 @pytest.mark.slow
 def test_killed_driver_is_taken_over(

@@ -34,6 +34,7 @@ from tests.support import ROOT
 Events = Sequence[Any]
 
 
+@pytest.mark.pins("projected-once")
 @pytest.mark.parametrize("most", [1, 7, 1000])
 def test_rows_are_the_sequential_models(place: DatabasePlace, most: int) -> None:
     """Four partitions at once, whose customers are the same ones."""
@@ -56,6 +57,7 @@ def test_going_on_repeats_nothing(file: DatabasePlace) -> None:
     assert sum(result.events for result in results) < 60
 
 
+@pytest.mark.pins("projected-once")
 def test_stale_projectors_write_nothing(place: DatabasePlace) -> None:
     logs = {source(p): random_log(p, 50) for p in range(2)}
     loaded, made = recent_orders(), plan(logs, place)
@@ -67,6 +69,7 @@ def test_stale_projectors_write_nothing(place: DatabasePlace) -> None:
     assert told(place) == ({}, {})
 
 
+@pytest.mark.pins("projected-once")
 def test_takeover_in_a_batch_stops_it(place: DatabasePlace) -> None:
     """The row's lock is the projector's until it commits, so the other one goes on behind it."""
     logs = {source(0): random_log(0, 40)}
@@ -117,6 +120,7 @@ def test_topics_made_again_are_noticed(file: DatabasePlace) -> None:
     assert told(file) == ({}, {})
 
 
+@pytest.mark.pins("projected-once")
 @pytest.mark.parametrize("to", [0, 30])
 def test_moved_positions_are_gone_on_from(file: DatabasePlace, to: int) -> None:
     """A backup was restored under a projector that works, rows and positions alike."""
@@ -143,6 +147,7 @@ def test_moved_positions_are_gone_on_from(file: DatabasePlace, to: int) -> None:
     assert positions(file) == {0: log[-1].offset + 1}
 
 
+@pytest.mark.pins("projected-once")
 def test_lost_answers_repeat_nothing(file: DatabasePlace) -> None:
     """The commit was done, its answer is an error."""
     logs, loaded = {source(0): random_log(0, 30)}, recent_orders()
@@ -163,6 +168,7 @@ def test_lost_answers_repeat_nothing(file: DatabasePlace) -> None:
     assert told(file) == model(logs)
 
 
+@pytest.mark.pins("projected-once")
 def test_raising_event_is_named(place: DatabasePlace) -> None:
     """All before it is written, and nothing of it: not even what the projection wrote before it raised."""
     logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
@@ -199,6 +205,7 @@ def test_databases_errors_name_the_event(place: DatabasePlace) -> None:
     assert "INSERT" not in said
 
 
+@pytest.mark.pins("projected-once")
 @pytest.mark.parametrize("ending", ["commit", "rollback"])
 def test_transactions_cannot_be_ended(place: DatabasePlace, ending: str) -> None:
     """A projection that commits would part rows and position."""
@@ -295,6 +302,7 @@ sys.exit(bool(errors(results)))
 """
 
 
+@pytest.mark.pins("projected-once")
 def test_killed_batches_leave_nothing(place: DatabasePlace) -> None:
     """kill -9 within the batches of one process after the other, until one comes to the end."""
     logs = {source(p): random_log(p, 300) for p in range(2)}
@@ -312,6 +320,7 @@ def test_killed_batches_leave_nothing(place: DatabasePlace) -> None:
     assert told(place) == model(logs)
 
 
+@pytest.mark.pins("projected-once")
 def test_database_away_is_waited_for(place: DatabasePlace, request: pytest.FixtureRequest) -> None:
     if not place.url.startswith("postgresql"):
         pytest.skip("a file is never away")

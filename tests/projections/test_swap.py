@@ -93,6 +93,7 @@ def filled(place: DatabasePlace, logs: Logs, owner: str = "old") -> ProjectionPl
     return live
 
 
+@pytest.mark.pins("projected-once")
 def test_new_tables_replace_the_live(place: DatabasePlace) -> None:
     logs = {source(p): random_log(p, 60) for p in range(2)}
     loaded, live = second_revision(), filled(place, logs)
@@ -117,6 +118,7 @@ def test_new_tables_replace_the_live(place: DatabasePlace) -> None:
         assert not place_exists(engine, new.place)
 
 
+@pytest.mark.pins("projected-once")
 def test_older_run_finds_itself_replaced(place: DatabasePlace) -> None:
     logs = {source(0): random_log(0, 60)}
     half = {source(0): logs[source(0)][:30]}
@@ -134,6 +136,7 @@ def test_older_run_finds_itself_replaced(place: DatabasePlace) -> None:
     assert buyers(place) == model(logs)[1]
 
 
+@pytest.mark.pins("projected-once")
 def test_live_tables_stand_still_meanwhile(place: DatabasePlace) -> None:
     """A live projector that works on waits for the exchange, and finds then that it was taken over."""
     logs = {source(0): random_log(0, 60)}
@@ -230,6 +233,7 @@ swap_tables(live, new, catch_up)
 """
 
 
+@pytest.mark.pins("projected-once")
 def test_killed_exchange_changes_nothing(place: DatabasePlace) -> None:
     logs = {source(p): random_log(p, 60) for p in range(2)}
     loaded, live = second_revision(), filled(place, logs)

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.output import counted
 from cqrs_cli.cli.render.progress import PLAIN_EVERY
 
 if TYPE_CHECKING:
@@ -61,9 +62,17 @@ def projection_document(name: str, revision: int, done: "ProjectionProgress") ->
     positions: dict[str, dict[str, int]] = {}
     for source, position in sorted(done.positions.items()):
         positions.setdefault(source.topic, {})[str(source.partition)] = position
-    return {"projection": name, "revision": revision, "lag": done.lag, "positions": positions}
+    return {
+        "projection": name,
+        "revision": revision,
+        "events": done.events,
+        "seconds": round(done.seconds, 3),
+        "lag": done.lag,
+        "positions": positions,
+    }
 
 
 def projection_text(name: str, done: "ProjectionProgress") -> str:
     """The same as a line."""
-    return f"{name} is at {done.position:,} of {done.position + done.lag:,} records"
+    worked = f"{counted(done.events, 'event')} projected in {done.seconds:.3g} s; " if done.seconds else ""
+    return f"{worked}{name} is at {done.position:,} of {done.position + done.lag:,} records"

@@ -6,6 +6,7 @@ The database knows how far each partition is: progress is read there.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -67,7 +68,8 @@ def run_projection(
                 note(text)
             raise_gravest(results)
             if job.error is None:
-                return watcher.look()
+                seconds = max(result.ended for result in results) - min(result.began for result in results)
+                return replace(watcher.look(), events=sum(r.events for r in results), seconds=seconds)
             if jvm.is_gone(context, within=1.0):
                 raise CqrsError(
                     "Spark's JVM is gone, and the projectors with it", "see the log, then start again"

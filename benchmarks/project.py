@@ -1,0 +1,75 @@
+"""Projection rate: how fast `cqrs project` brings events into SQLite and PostgreSQL, a row for each."""
+
+import argparse
+import shutil
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.arena import AGGREGATES, Arena, arena
+from benchmarks.report import report
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.topics.topics import Topics
+
+#: The example that writes a row for each event.
+PROJECTIONS = Path(AGGREGATES).parent / "projections"
+
+
+def main() -> None:
+    """Read the options, measure, report."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--events", type=int, default=400_000)
+    options.add_argument("--partitions", type=int, default=4)
+    options.add_argument("--runs", type=int, default=3)
+    given = options.parse_args()
+    rows = []
+    with ExitStack() as stack:
+        here = stack.enter_context(arena())
+        shutil.copytree(PROJECTIONS, here.root / "projections")
+        for other in ("counter", "order", "sensor"):
+            (here.root / f"aggregates/{other}.py").unlink()
+        (here.root / "projections/recent_orders.py").unlink()
+        write_deposits(here, here.topics("bank_account", given.partitions), given.events, given.partitions)
+        for kind, new_database in databases(stack).items():
+            for run in range(given.runs):
+                done = here.cqrs("project", "all_events", "--once", "--to", new_database(run))
+                assert done["events"] == given.events, done
+                rows.append({"what": kind, "events_per_s": done["events"] / done["seconds"]})
+    report("project", rows)
+
+
+def databases(stack: ExitStack) -> dict[str, Callable[[int], str]]:
+    """For each kind a function that gives the URL of a new database; PostgreSQL where it is installed."""
+    from tests.support.postgres import binaries, postgres
+
+    kinds: dict[str, Callable[[int], str]] = {"SQLite": lambda run: f"sqlite:///run-{run}.db"}
+    if binaries() is not None:
+        server = stack.enter_context(postgres())
+        kinds["PostgreSQL"] = lambda run: server.make_database()
+    return kinds
+
+
+def write_deposits(here: Arena, topics: Topics, events: int, partitions: int) -> None:
+    """Events as an owner writes them, without their commands."""
+    producer = clients.producer(here.connection, linger_ms=50, queue_buffering_max_messages=1_000_000)
+    for number in range(events):
+        partition, version = number % partitions, number // 20_000 + 1
+        value = (
+            f'{{"specversion":"1.0","id":"{partition}/{number}/0","source":"/cqrs/bank_account",'
+            f'"type":"bank_account.Deposited","subject":"acc-{number % 20_000}","time":"2026-11-21T01:02:03.456Z",'
+            f'"causationid":"c-{number}","correlationid":"c-{number}","aggregateversion":{version},'
+            '"eventindex":0,"eventcount":1,"data":{"amount":5}}'
+        )
+        headers: Any = HEADERS
+        producer.produce(
+            topics.events, value.encode(), f"acc-{number % 20_000}".encode(), partition, headers=headers
+        )
+        if number % 10_000 == 0:
+            producer.poll(0)
+    producer.flush()
+
+
+if __name__ == "__main__":
+    main()
