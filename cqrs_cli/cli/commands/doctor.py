@@ -1,6 +1,7 @@
 """`cqrs doctor`: finds what is missing, and says what to do about it."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from cqrs_cli.doctor.check import Check
     from cqrs_cli.doctor.settings import SettingRow
     from cqrs_cli.settings.settings import Settings
+
+
+#: The checks without which no events can be read.
+_NEEDED_FOR_EVENTS = {"settings", "aggregates", "broker", "data path", "acls"}
 
 
 @command(
@@ -53,7 +58,8 @@ def doctor(
             checks = [*_machine(), fail("settings", error)]
         else:
             checks = [*_machine(), *_project(settings), *_cluster(cli, settings, role)]
-            if role != "send" and not exit_code(checks):
+            failed = {check.name for check in checks if check.status == "fail"}
+            if role != "send" and not failed & _NEEDED_FOR_EVENTS:
                 checks += _events(cli, settings)
     held = _settings(settings)
     cli.result(doctor_document(checks, held), partial(doctor_text, checks, held))
@@ -123,14 +129,22 @@ def _cluster(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Che
 def _events(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     """Check that the code reads the events, where there is a broker to ask."""
     from cqrs_cli.doctor.check import examined
-    from cqrs_cli.doctor.events import check_events
     from cqrs_cli.kafka.embedded.broker import broker_status
 
     if settings.bootstrap_server is None and broker_status(settings.root) is None:
         return
     for name in cli.aggregate_names():
-        look = partial(check_events, cli.connection(start=False), cli.aggregate(name), cli.topics(name))
-        yield from examined("events", look)
+        yield from examined("events", partial(_events_of, cli, name))
+
+
+def _events_of(cli: Cli, name: str) -> "Iterator[Check]":
+    """Check the events of one aggregate; without topics, of which another check has told, there is nothing to read."""
+    from cqrs_cli.doctor.events import check_events
+    from cqrs_cli.errors import ConfigurationError
+
+    aggregate = cli.aggregate(name)
+    with suppress(ConfigurationError):
+        yield from check_events(cli.connection(start=False), aggregate, cli.topics(name))
 
 
 def _settings(settings: "Settings | None") -> "list[SettingRow]":

@@ -67,7 +67,7 @@ def check_text(
             )
     for name, log in logs.items():
         if not log.unreadable:
-            table.add_row(Text("green", "green"), name, f"the code reads all {counted(log.events, 'event')}")
+            table.add_row(Text("green", "green"), name, f"the code reads every event, {log.events:,}")
         for bad in log.unreadable:
             place = f"partition {bad.partition} offset {bad.offset}"
             more = f" ({counted(bad.times, 'event')} like it there)" if bad.times > 1 else ""

@@ -206,6 +206,10 @@ def test_event_nobody_reads_exits_5(doctor: Doctor, root: Path, connection: Conn
     ((status, detail),) = doctor.of("events")
     assert status == "fail"
     assert detail.startswith(f"{prefix}counter.events:0@0: the code knows no event counter.Counted")
+    shutil.copy(COUNTER, root / "aggregates" / "tally.py")  # its topics are missing
+    assert doctor(*broker) == 3
+    assert [status for status, _ in doctor.of("events")] == ["fail"]
+    (root / "aggregates" / "tally.py").unlink()
     upcaster = "initial=Counter(), upcasters={'Counted': lambda old: Incremented(old['by'])})"
     source = COUNTER.read_text().replace("initial=Counter())", upcaster)
     (root / "aggregates" / "counter.py").write_text(source)
