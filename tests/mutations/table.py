@@ -226,6 +226,18 @@ DETAILS = [
         "tests/core/test_fold.py",
     ),
     Mutation(
+        "a shard outlives a lost upcaster",
+        "cqrs_cli/core/aggregate/schema.py",
+        (('    form |= {f"upcaster of {name}": {} for name in upcasters}', "    pass"),),
+        "tests/core/aggregate/test_upcasting.py::test_shard_follows_the_upcasters",
+    ),
+    Mutation(
+        "a field that nobody knows within a command is dropped",
+        "cqrs_cli/core/aggregate/values.py",
+        (("            if nests:", "            if False:"),),
+        "tests/core/aggregate/test_values.py",
+    ),
+    Mutation(
         "a contradiction is believed without looking at the claim again",
         "cqrs_cli/owner/claim.py",
         (("    return judge(mine, committed_claim) is Judgement.MINE\n", "    return True\n"),),
