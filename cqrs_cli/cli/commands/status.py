@@ -31,7 +31,8 @@ def status(
     The owner is the run that committed last; its speed is the average since its first commit. State is what this
     machine holds of the partition: nothing, where another machine owns it. Aggregates without topics are left out, and
     named as missing in JSON; without any that has them it ends with 3. A client's transaction that is left open hides
-    the commands after it: it is named with how to end it.
+    the commands after it: it is named with how to end it. So is a command on which workers die, and one that its owner
+    on this machine has been deciding for seconds.
     """
     from cqrs_cli.owner.status import partition_statuses
 

@@ -1,5 +1,7 @@
 """A run is prepared: its plan, from settings and topics."""
 
+from datetime import timedelta
+
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, UsageError
@@ -56,6 +58,12 @@ def test_once_ends_at_current_end(counters: TopicHarness) -> None:
     counters.send(*increments(4))
     assert counters.plan().targets == {("counter", 0): 4}
     assert counters.plan(once=False).targets is None
+
+
+def test_decide_timeout_is_in_the_plan(counters: TopicHarness) -> None:
+    settings = counters.settings.model_copy(update={"decide_timeout": timedelta(minutes=2)})
+    plan = prepare(settings, counters.connection, {"counter": counters.aggregate})
+    assert plan.timing.decide_timeout == 120.0
 
 
 def test_run_epochs_always_rise(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
