@@ -136,8 +136,7 @@ class BackgroundSender:
     def _settle(self, waiter: OutcomeWaiter, timeout: float) -> None:
         for outcome in waiter.arrived(timeout):
             command = self._open.pop(outcome.number)
-            composed = command.composed
-            command.settle(CommandOutcome.read(outcome.read, composed.id, composed.subject))
+            command.settle(CommandOutcome.read(outcome.read, command.composed))
 
     def _tidy(self, waiter: OutcomeWaiter) -> None:
         """Wait no longer for commands whose time is up: their callers know."""

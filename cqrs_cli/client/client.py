@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from cqrs_cli.client.background import BackgroundSender
+from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.envelope import IN_PYTHON, Composed, write_command
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.project import ProjectAggregates
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.errors import UnavailableError, UsageError
+from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.topics.topics import Topics
@@ -91,6 +93,15 @@ class Client:
                 self._sender = BackgroundSender(_connection(self._settings), self._settings.partitioner)
             self._sender.submit(pending)
         return pending
+
+    def recorded(self, outcome: CommandOutcome) -> tuple[int, int]:
+        """Partition and offset up to which events are recorded now, those of the outcome's command among them.
+
+        `cqrs_cli.projections.wait(db, *client.recorded(outcome))` waits until a read model has them.
+        """
+        topic = Topics(outcome.aggregate, self._settings.topic_prefix).events
+        bounds = readers.bounds(_connection(self._settings), topic, [outcome.partition])
+        return outcome.partition, bounds[outcome.partition][1] - 1
 
     def close(self) -> None:
         """Wait until every command is in the log, and end. Raises `UnavailableError` for such as could not be sent."""

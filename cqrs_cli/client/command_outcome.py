@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from cqrs_cli.client.envelope import Composed
 from cqrs_cli.client.outcomes import is_refused
 from cqrs_cli.core.messages.outcome import Original, OutcomeEnvelope
 
@@ -17,6 +18,7 @@ class CommandOutcome(Struct, frozen=True):
     ok: bool
     status: str
     command_id: str
+    aggregate: str
     aggregate_id: str
     version: int
     events: int
@@ -29,14 +31,15 @@ class CommandOutcome(Struct, frozen=True):
     original: Original | None = None
 
     @classmethod
-    def read(cls, outcome: OutcomeEnvelope, command_id: str, aggregate_id: str) -> "CommandOutcome":
+    def read(cls, outcome: OutcomeEnvelope, command: Composed) -> "CommandOutcome":
         """The value of an outcome on the wire."""
         said = outcome.data
         return cls(
             not is_refused(outcome),
             said.status,
-            command_id,
-            aggregate_id,
+            command.id,
+            command.aggregate,
+            command.subject,
             said.version,
             said.events,
             said.partition,

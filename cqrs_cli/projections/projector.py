@@ -19,6 +19,7 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
+from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.projections.control import PROJECTIONS
 from cqrs_cli.projections.database import reading, shown, transaction_kept
 from cqrs_cli.projections.definition import check_columns
@@ -82,7 +83,10 @@ class Projector:
                 return
             except MovedError:
                 continue  # mine still, or `own_position` says whose
-            except UnavailableError as error:
+            except (
+                UnavailableError,
+                MissingError,
+            ) as error:  # a topic that is gone is found when it is read again
                 self._wait(error.message)
             except SQLAlchemyError as error:
                 self._recover(error)
@@ -96,12 +100,13 @@ class Projector:
             if records:
                 self._write(records, position, reached)
                 position, looked = reached, time.monotonic()
+            elif reached > position:  # past what is no event: markers of transactions
+                self._commit([], position, reached)
+                position = reached
             elif time.monotonic() - looked > _IDLE_CHECK:
                 looked = time.monotonic()
                 if own_position(self._engine, self._plan, self._source) != position:
                     raise MovedError
-        if reached > position:  # past what is no event: markers of transactions
-            self._commit([], position, reached)
 
     def _write(self, records: list[Record], before: int, after: int) -> None:
         events = [event for event in map(self._read, records) if type(event.event) in self._loaded.events]

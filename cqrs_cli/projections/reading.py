@@ -1,7 +1,7 @@
 """Reads one partition of events from a position on: the committed records, and how far they reach."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from confluent_kafka import KafkaError, TopicPartition
@@ -9,6 +9,7 @@ from confluent_kafka import KafkaError, TopicPartition
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.projections.plan import EventPartition
@@ -85,3 +86,16 @@ def check_position(connection: Connection, name: str, source: EventPartition, po
         f"{source.topic} partition {source.partition}: the position is {position}, but {lost}",
         f"fill the tables again: cqrs project {name} --rebuild",
     )
+
+
+def check_topic_ids(connection: Connection, name: str, topic_ids: Mapping[str, str]) -> None:
+    """Raise `ContradictionError` if a topic was deleted, or made again, while its events were projected."""
+    with Admin(connection) as admin:
+        found = admin.describe(topic_ids)
+    for topic, topic_id in topic_ids.items():
+        there = found.get(topic)
+        if there is None or there.topic_id != topic_id:
+            raise ContradictionError(
+                f"{topic} was deleted{' and made again' if there else ''} while {name} was filled from it",
+                f"once its events are there, fill the tables from them: cqrs project {name} --rebuild",
+            )

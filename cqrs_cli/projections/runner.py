@@ -7,7 +7,13 @@ from cqrs_cli.projections.database import open_database
 from cqrs_cli.projections.load import LoadedProjection
 from cqrs_cli.projections.plan import EventPartition, ProjectionPlan, ProjectorResult
 from cqrs_cli.projections.projector import Projector
-from cqrs_cli.projections.reading import PartitionTail, Tail, Tell, check_position
+from cqrs_cli.projections.reading import (
+    PartitionTail,
+    Tail,
+    Tell,
+    check_position,
+    check_topic_ids,
+)
 
 #: Seconds between two calls of `idle`.
 _LOOK_EVERY = 0.2
@@ -27,7 +33,12 @@ def project_partitions(
     engine = open_database(plan.place)
     stopping = threading.Event()
 
+    begun: set[EventPartition] = set()
+
     def opened(source: EventPartition, start: int) -> Tail:
+        if source in begun:  # something went wrong meanwhile
+            check_topic_ids(plan.connection, plan.name, plan.topic_ids)
+        begun.add(source)
         check_position(plan.connection, plan.name, source, start)
         return PartitionTail(plan.connection, source, start, note)
 

@@ -16,6 +16,7 @@ from cqrs_cli.client import producer
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.errors import ConfigurationError, CqrsError, NoOutcomeError, UnavailableError, UsageError
+from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -66,6 +67,14 @@ def test_repeated_ids_are_duplicates(client: cqrs.Client) -> None:
     again = client.send("acc-42", Open("ann"), id=first.id).wait()
     assert (again.ok, again.status, again.command_id) == (True, "duplicate", first.id)
     assert again.original is not None and again.original.status == "accepted"
+
+
+@pytest.mark.kafka
+def test_recorded_is_behind_the_events(client: cqrs.Client, connection: Connection, prefix: str) -> None:
+    outcomes = [client.send("acc-42", command).wait() for command in (Open("ann"), Deposit(1))]
+    partition, offset = client.recorded(outcomes[-1])
+    (found,) = readers.read(connection, f"{prefix}bank_account.events", partition, 0, offset + 1)
+    assert [json.loads(record.value or b"")["aggregateversion"] for record in found] == [1, 2]
 
 
 @pytest.mark.kafka

@@ -22,6 +22,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.projections.database import parse_database, shown
 from cqrs_cli.projections.plan import DatabasePlace, ProjectionPlan
 from cqrs_cli.projections.prepare import ends, prepare_projection
+from cqrs_cli.projections.reading import check_topic_ids
 from cqrs_cli.projections.runner import project_partitions
 from cqrs_cli.settings.settings import Settings, load_settings
 from tests.projections.feeding import errors, model, positions, random_log, recent_orders, rows, source, told
@@ -93,6 +94,21 @@ def test_topics_made_again_need_a_rebuild(
     assert project(new) == []
     assert told(file) == before
     assert told(new.place) == expected(logs)
+
+
+def test_topics_lost_meanwhile_stop(
+    connection: Connection, prefix: str, settings: Settings, file: DatabasePlace, tmp_path: Path
+) -> None:
+    harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
+    write_logs(connection, settings, prefix, 20)
+    plan = prepared(settings, connection, file)
+    check_topic_ids(connection, plan.name, plan.topic_ids)
+    delete(harness, "events")
+    with pytest.raises(ContradictionError, match=r"order\.events was deleted while recent_orders was filled"):
+        check_topic_ids(connection, plan.name, plan.topic_ids)
+    harness.make_topics()
+    with pytest.raises(ContradictionError, match="was deleted and made again while"):
+        check_topic_ids(connection, plan.name, plan.topic_ids)
 
 
 def test_positions_beyond_the_log_stop(

@@ -37,8 +37,24 @@ def test_projection_shown_is_right(tmp_path: Path) -> None:
     take(plan, loaded)
     assert errors(projected(plan, {one: log}, loaded)) == []
     assert rows(place, "SELECT * FROM accounts") == [("a", "ann", 70)]
-    program = f"partition, offset = 0, 3\n{READ}\nassert rows == [('a', 70)]; engine.dispose()"
-    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
+    program = READ.replace("import cqrs_cli as cqrs\n", FAKED)
+    subprocess.run(
+        [sys.executable, "-c", f"{program}\nassert rows == [('a', 70)]; engine.dispose()"],
+        cwd=tmp_path,
+        check=True,
+    )
+
+
+#: A client that is answered.
+FAKED = """
+import types
+class Client:
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def send(self, *_): return types.SimpleNamespace(wait=lambda: "outcome")
+    def recorded(self, outcome): return 0, 3
+cqrs = types.SimpleNamespace(Client=Client)
+"""
 
 
 def bank(one: Record) -> Record:

@@ -6,6 +6,7 @@ The database knows how far each partition is: progress is read there.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from cqrs_cli.errors import CqrsError
+from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.partition_job import collector, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, gave_up
@@ -22,6 +23,7 @@ from cqrs_cli.projections.load import PACKAGE
 from cqrs_cli.projections.plan import ProjectionPlan, ProjectionProgress, ProjectorResult
 from cqrs_cli.projections.positions import read_positions
 from cqrs_cli.projections.prepare import ends
+from cqrs_cli.projections.reading import check_topic_ids
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -30,8 +32,10 @@ if TYPE_CHECKING:
 #: Lost tasks after which a run ends if no event was projected in between: it is not the machine, it is us.
 FUTILE_JOBS = 5
 
-#: Seconds between two looks at the positions, between two at the ends of the logs, and before a lost job comes again.
+#: Seconds between two looks at the positions, at the ends of the logs and at the topics, and before a lost job comes
+#: again.
 _LOOK_EVERY = 0.5
+_TOPICS_EVERY = 10.0
 _ENDS_EVERY = 2.0
 _BACKOFF = 1.0
 
@@ -59,6 +63,7 @@ def run_projection(
                 while job.is_alive():
                     job.join(_LOOK_EVERY)
                     watch(watcher.look())
+                    watcher.check_topics()
                     if any(plan.targets is None or result.error for result in job.results()):
                         break  # one has ended, so all shall
             finally:
@@ -137,7 +142,7 @@ class _Watcher:
         self._plan = plan
         self._engine: Engine = open_database(plan.place)
         self._ends = dict(plan.targets or ends(plan))
-        self._read_ends = time.monotonic()
+        self._read_ends = self._checked = time.monotonic()
         self._last = ProjectionProgress(time.monotonic(), {}, {})
 
     def look(self) -> ProjectionProgress:
@@ -157,6 +162,13 @@ class _Watcher:
         }
         self._last = ProjectionProgress(time.monotonic(), positions, self._ends)
         return self._last
+
+    def check_topics(self) -> None:
+        """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never."""
+        if time.monotonic() - self._checked > _TOPICS_EVERY:
+            self._checked = time.monotonic()
+            with suppress(UnavailableError):
+                check_topic_ids(self._plan.connection, self._plan.name, self._plan.topic_ids)
 
     def close(self) -> None:
         self._engine.dispose()
