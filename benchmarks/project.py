@@ -28,7 +28,7 @@ def main() -> None:
     with ExitStack() as stack:
         here = stack.enter_context(arena())
         shutil.copytree(PROJECTIONS, here.root / "projections")
-        for other in ("counter", "order", "sensor"):
+        for other in ("counter", "order", "reservation", "sensor"):
             (here.root / f"aggregates/{other}.py").unlink()
         (here.root / "projections/recent_orders.py").unlink()
         write_deposits(here, here.topics("bank_account", given.partitions), given.events, given.partitions)

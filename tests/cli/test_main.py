@@ -142,7 +142,10 @@ open("status", "w").write(str(status))
             ["replay", "counter", "--check"],
             "error: replay has no --check; compare with the live shards: cqrs verify counter --state\n",
         ),
-        (["status", "nope"], "error: no aggregate 'nope'; known: bank_account, counter, order, sensor\n"),
+        (
+            ["status", "nope"],
+            "error: no aggregate 'nope'; known: bank_account, counter, order, reservation, sensor\n",
+        ),
     ],
 )
 def test_wrong_usage_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:

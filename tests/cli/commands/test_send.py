@@ -171,7 +171,11 @@ def test_lines_before_bad_ones_are_awaited(on_broker: Cqrs, owner: Owner, tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["bank_account", "a"], "AGGREGATE, ID and COMMAND are needed, or --file"),
+        ([], "AGGREGATE, ID and COMMAND are needed, or --file"),
+        (
+            ["bank_account", "a"],
+            "COMMAND is missing; bank_account has Open, Deposit, Withdraw, Close; see cqrs",
+        ),
         (["bank_account", "a", "Open", "--file", "-"], "with --file the lines say everything"),
         (["--file", "nowhere"], "nowhere cannot be read"),
         (["bank_account", "a", "Opne"], "no command 'Opne'"),
