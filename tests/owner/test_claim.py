@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from cqrs_cli.owner.claim import (
     MAX_METADATA,
     TERMINAL,
+    UNKNOWN_OTHERS,
     UNKNOWN_TOPIC,
     Accepted,
     Claim,
@@ -103,14 +104,18 @@ def test_no_two_attempts_have_one_token(one: Claim, other: Claim) -> None:
 
 
 def test_claim_keeps_the_log_facts() -> None:
-    given = replace(MINE, run_epoch=9, topic_id="before", partitions=3, accepted=LOSS)
+    given = replace(
+        MINE, run_epoch=9, topic_id="before", partitions=3, accepted=LOSS, other_ids=("events", "outcomes")
+    )
     following = succeed(MINE, given, "")
     assert (following.topic_id, following.partitions, following.accepted) == ("before", 3, LOSS)
+    assert (following.other_ids, following.n) == (("events", "outcomes"), 8)
 
 
 def test_claim_over_foreign_offset_knows_nothing() -> None:
-    following = succeed(replace(MINE, accepted=LOSS), None, "")
+    following = succeed(replace(MINE, n=0, accepted=LOSS, other_ids=("events", "outcomes")), None, "")
     assert (following.topic_id, following.partitions, following.accepted) == (UNKNOWN_TOPIC, 4, None)
+    assert (following.other_ids, following.n) == (UNKNOWN_OTHERS, 1)
 
 
 def test_own_claim_confirms_contradiction() -> None:
@@ -153,6 +158,7 @@ def test_unseen_claim_keeps_shard_cold(before: Claim | None) -> None:
 def test_terminal_claim_makes_attempts_stragglers() -> None:
     last = terminal(MINE, MINE.run_epoch, MINE.run)
     assert last is not None
+    assert (last.submission, last.attempt, last.n) == (TERMINAL, TERMINAL, MINE.n + 1)
     assert judge(replace(MINE, submission=99, attempt=99), last) is Judgement.STRAGGLER
     assert judge(replace(MINE, run_epoch=11), last) is Judgement.BEHIND
 

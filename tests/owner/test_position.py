@@ -12,6 +12,12 @@ def test_position_follows_last_outcome() -> None:
     assert position(log()) == 10
 
 
+def test_position_may_be_the_end() -> None:
+    """Everything is decided and committed: the usual place to begin."""
+    assert position(log(last=19, committed=20)) == 20
+    assert position(log(last=19, committed=20, start=20)) == 20
+
+
 def test_new_partition_begins_at_zero() -> None:
     assert position(log(last=None, committed=None, claim=None)) == 0
 
@@ -52,6 +58,7 @@ def test_another_number_of_partitions_is_refused(count: int) -> None:
     with pytest.raises(ConfigurationError) as raised:
         position(log(partitions=count))
     assert raised.value.exit_code == 3
+    assert raised.value.hint.startswith("growing a topic splits aggregates")
     assert f"had 4 partitions and now has {count}" in raised.value.message
 
 
@@ -113,6 +120,11 @@ def test_expired_outcomes_defer_to_committed_offset() -> None:
     idle = log(last=None, has_events=True, last_event=9, outcomes_start=12)
     assert position(idle) == 10
     assert position(idle._replace(start=10)) == 10
+    assert position(idle._replace(outcomes_start=1)) == 10
+    with pytest.raises(
+        ContradictionError, match=": there are events but no outcome, so nothing says what was decided;"
+    ):
+        position(idle._replace(outcomes_start=0))
     assert gap(idle, 10) == (10, 10)
 
 
@@ -123,6 +135,14 @@ def test_earlier_place_is_ignored() -> None:
         position(log(committed=25), accept_loss=9)
     assert position(log(last_outcome_matches=False, topic_id="other"), accept_loss=3) == 3
     assert position(log(last_outcome_matches=False, claim=None), accept_loss=3) == 3
+
+
+def test_accepted_place_needs_its_outcomes() -> None:
+    """Retention has deleted what was there when the loss was accepted, and perhaps more: the offset is what counts."""
+    accepted = log(last=None, committed=15, start=12, claim=claim(accepted=Accepted(12, (0, 9), 9)))
+    assert position(accepted._replace(outcomes_start=9)) == 12
+    assert gap(accepted, 12) == (12, 15)
+    assert position(accepted._replace(outcomes_start=10)) == 15
 
 
 def test_accepted_place_lasts_until_decided() -> None:
@@ -173,4 +193,5 @@ def test_spent_place_is_not_offered_again() -> None:
 def test_place_outside_log_is_refused(offset: int) -> None:
     with pytest.raises(CqrsError, match="12 to 20") as raised:
         position(log(start=12), accept_loss=offset)
+    assert raised.value.message == f"t.bank.commands partition 3 has no offset {offset} to go on from"
     assert raised.value.exit_code == 2

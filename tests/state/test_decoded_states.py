@@ -41,3 +41,27 @@ def test_larger_states_count_for_more() -> None:
         large.keep(str(version), counted(version), 2000)
     assert small.get("0") is not None
     assert sum(large.get(str(version)) is not None for version in range(100)) <= 6
+
+
+def test_a_state_kept_again_counts_once() -> None:
+    states = DecodedStates(10_000)
+    states.keep("a", counted(0), 20)
+    for version in range(1000):
+        states.keep("b", counted(version), 20)
+    assert states.get("a") is not None and states.get("b") == counted(999)
+
+
+def test_exactly_what_fits_is_kept() -> None:
+    states, probe = DecodedStates(5 * DecodedStates(0).keep("x", counted(0), 20)), range(5)
+    for version in probe:
+        states.keep(str(version), counted(version), 20)
+    assert all(states.get(str(version)) is not None for version in probe)
+    states.keep("one more", counted(9), 20)
+    assert [states.get(str(version)) is not None for version in probe] == [False, False, True, True, True]
+
+
+def test_exactly_as_many_are_kept() -> None:
+    states = DecodedStates(float("inf"), capacity=5)
+    for version in range(5):
+        states.keep(str(version), counted(version), 20)
+    assert all(states.get(str(version)) is not None for version in range(5))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import UNSET
 
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.event import HEADERS
@@ -65,6 +66,39 @@ def test_last_of_repeated_headers_counts() -> None:
 def test_structured_mode_goes_before_binary() -> None:
     headers: Headers = [*((name, b"other") for name, _ in BINARY), *HEADERS]
     assert read(command(), headers).id == "1"
+
+
+def test_other_headers_are_no_attributes() -> None:
+    """Neither one whose name only ends like an attribute's, nor the data, which is the value."""
+    others: Headers = [
+        ("my_type", b"other"),
+        ("type", b"other"),
+        ("ce_data", b"other"),
+        ("ce_data_base64", b"?"),
+    ]
+    envelope = read(b'{"n":1}', [*BINARY, *others])
+    assert (envelope.type, bytes(envelope.data), envelope.data_base64) == ("t.T", b'{"n":1}', UNSET)
+
+
+@pytest.mark.parametrize(
+    ("value", "headers", "said"),
+    [
+        (
+            b"{}",
+            [("content-type", b"application/cloudevents+avro")],
+            "content type application/cloudevents+avro",
+        ),
+        (b"{}", [], "neither a CloudEvents content type nor a ce_specversion header"),
+        (b"{}", [*BINARY, ("content-type", b"text/plain")], "the data must be JSON, not text/plain"),
+        (b"{}", [*BINARY, ("ce_id", b"")], "id, source, type and subject must not be empty"),
+        (b"{}", [*BINARY, ("ce_id", b"\xff")], "can't decode byte 0xff"),
+        (None, HEADERS, "the value is null"),
+    ],
+)
+def test_invalid_envelopes_say_what_is_wrong(value: bytes | None, headers: Headers, said: str) -> None:
+    with pytest.raises(Refused) as raised:
+        read(value, headers)
+    assert said in raised.value.message
 
 
 def test_missing_data_is_an_empty_object() -> None:

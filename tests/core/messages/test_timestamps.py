@@ -1,8 +1,10 @@
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
+from cqrs_cli.core.messages.timestamps import parse_timestamp, parse_utc, rfc3339
 
 
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
@@ -39,3 +41,10 @@ def test_anything_else_is_refused(text: str) -> None:
 @pytest.mark.parametrize("milliseconds", [2**62, -(2**62)])
 def test_timestamp_beyond_calendars_becomes_the_epoch(milliseconds: int) -> None:
     assert rfc3339(milliseconds) == "1970-01-01T00:00:00.000Z"
+
+
+def test_any_offset_is_read_as_utc() -> None:
+    moment = parse_utc("2026-11-21T01:02:03+05:00")
+    assert moment == datetime(2026, 11, 20, 20, 2, 3, tzinfo=UTC) and moment.tzinfo is UTC
+    with pytest.raises(ValueError, match="with its offset"):
+        parse_utc("2026-11-21T01:02:03")
