@@ -11,7 +11,7 @@ MINUTES := 10
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-pure faults soak check bench clean setup java
+.PHONY: help demo test test-slow test-pure faults mutants soak check bench clean setup java
 
 help: ## Say what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,12 @@ faults: java $(READY) ## The whole crash suite: every failpoint and whom it can 
 	@$(BIN)/pytest -m faults --numprocesses 2 --dist loadfile
 	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2 --dist worksteal
 
+mutants: $(READY) ## Change the pure code in some 5,000 ways; whatever no pure test notices is listed: an hour or more
+	@$(PIP) --build-constraint constraints.txt --editable '.[dev,mutants]'
+	@rm -rf mutants
+	@$(BIN)/mutmut run
+	@$(BIN)/mutmut results
+
 soak: java $(READY) ## Kill at random for MINUTES (10), then check everything; SEED=… repeats one
 	@$(BIN)/python -m tests.support.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
@@ -47,7 +53,7 @@ bench: java $(READY) ## Run the README's commands under Figures, one after the o
 setup: $(READY) ## Only make .venv
 
 clean: ## Remove .venv and caches; .cqrs, where your events are, stays
-	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache dist
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache dist mutants
 	find . -name __pycache__ -not -path './.cqrs/*' -prune -exec rm -rf {} +
 
 # The same question that `cqrs` asks (cqrs_cli/system/java.py), before anything is installed.
