@@ -49,7 +49,7 @@ def load(name: str, package: str, root: Path) -> Aggregate:
             f"aggregate {name!r} cannot be part of a topic's name",
             f"rename its file: letters A to Z, digits, _ and -, at most 200 (in {package})",
         )
-    module = load_module(name, package, root)
+    module = user_module(name, package, root)
     decider = getattr(module, "decider", None)
     if not isinstance(decider, Decider):
         raise ConfigurationError(
@@ -65,7 +65,7 @@ def load(name: str, package: str, root: Path) -> Aggregate:
         ) from error
 
 
-def load_module(name: str, package: str, root: Path, kind: str = "aggregate") -> ModuleType:
+def user_module(name: str, package: str, root: Path, kind: str = "aggregate") -> ModuleType:
     """The module `name` of a package that `names` knows; `kind` is what it holds.
 
     Raises `ConfigurationError` naming file and line if its code raises.

@@ -56,7 +56,7 @@ def load_projection(
         )
     base = aggregates_root or root
     among = registry.names(aggregates, base)  # so that the projection can import them
-    module = registry.load_module(name, PACKAGE, root, "projection")
+    module = registry.user_module(name, PACKAGE, root, "projection")
     projection = getattr(module, "projection", None)
     if not isinstance(projection, Projection):
         raise ConfigurationError(
