@@ -207,7 +207,9 @@ def test_laws_let_time_and_versions_pass(timed_bag: MakeBag) -> None:
         decide=f"assert not ({started}); yield Added(command.tag, at.time.timestamp())",
         evolve="return Bag(bag.tags, event.weight)",
     )
-    with pytest.raises(BrokenLaw, match=r"raised AssertionError\n.*Context\(aggregate_id='id-1', version=2"):
+    with pytest.raises(
+        BrokenLaw, match=r"raised AssertionError\n.*Context\(aggregate_id='id-1', version=(?:[2-9]|1\d)\b"
+    ):
         laws(module.decider)
 
 
