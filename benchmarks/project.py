@@ -28,8 +28,9 @@ def main() -> None:
     with ExitStack() as stack:
         here = stack.enter_context(arena())
         shutil.copytree(PROJECTIONS, here.root / "projections")
-        for other in ("counter", "order", "reservation", "sensor"):
-            (here.root / f"aggregates/{other}.py").unlink()
+        for other in (here.root / "aggregates").glob("[a-z]*.py"):
+            if other.stem != "bank_account":
+                other.unlink()
         (here.root / "projections/recent_orders.py").unlink()
         write_deposits(here, here.topics("bank_account", given.partitions), given.events, given.partitions)
         for kind, new_database in databases(stack).items():

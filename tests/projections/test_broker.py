@@ -206,8 +206,7 @@ def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, 
     assert (said["projection"], said["revision"], said["lag"]) == ("recent_orders", 1, 0)
     assert {int(p): at for p, at in said["positions"][f"{prefix}order.events"].items()} == positions(place)
     assert told(place) == expected(logs)
-    for name in ("bank_account", "counter", "sensor"):
-        shop.cqrs("init", name, "-q")
+    shop.cqrs("init", "-q")
     shop.cqrs("project", "all_events", "--once", "--to", "sqlite:///all.db")
     found = rows(
         parse_database("sqlite:///all.db", shop.folder), 'SELECT partition, "offset", version FROM all_events'
