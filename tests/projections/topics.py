@@ -41,4 +41,5 @@ def write_events(
                     timestamp=record.timestamp,
                     headers=HEADERS,  # type: ignore[arg-type]
                 )
+            assert producer.flush(30) == 0  # the broker has them: what was never sent, it cannot abort
             (producer.commit_transaction if commit else producer.abort_transaction)(30)
