@@ -76,11 +76,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         output.failure(error, error if verbose else None)
         return error.exit_code
     except Exception as error:
-        what = str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
-        output.failure(
-            CqrsError(what, "" if verbose else "-v shows the traceback"), error if verbose else None
-        )
+        hint = "" if verbose else "-v shows the traceback"
+        output.failure(CqrsError(_words(error), hint), error if verbose else None)
         return CqrsError.exit_code
+
+
+def _words(error: Exception) -> str:
+    try:
+        return str(error) if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+    except Exception:  # Spark's errors ask the JVM for their words, and it may have ended
+        return type(error).__name__
 
 
 def load_commands() -> None:

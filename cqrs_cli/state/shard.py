@@ -65,7 +65,9 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
             return "it has no identity"
         ours = msgspec.to_builtins(self)
         changed = sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k))
-        return ", ".join(f"{k} was {theirs.get(k)} and is {ours.get(k)}" for k in changed)
+        advice = ": give each cluster a state_dir of its own" if "cluster_id" in changed else ""
+        changed = ["cluster_id"] if advice else changed
+        return ", ".join(f"{k} was {theirs.get(k)} and is {ours.get(k)}" for k in changed) + advice
 
 
 class Opened(NamedTuple):

@@ -26,7 +26,8 @@ def test_other_identity_is_set_aside(opening: Opening, field: str, value: object
     fill_and_close(opening)
     opened = opening(msgspec.structs.replace(IDENTITY, **{field: value}))
     assert opened.fresh
-    assert opened.reason == f"{field} was {getattr(IDENTITY, field)} and is {value}"
+    advice = ": give each cluster a state_dir of its own" if field == "cluster_id" else ""
+    assert opened.reason == f"{field} was {getattr(IDENTITY, field)} and is {value}{advice}"
     assert opened.store.count() == 0
 
 

@@ -63,8 +63,12 @@ def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
         yield lambda partitions, rows: _write(context, str(stage), target.format, partitions, rows)
         if target.format == "json":
             _rename_to_json(java, files, stage)
-        files.delete(path, False)
-        if not files.rename(stage, path):
+        try:
+            files.delete(path, False)  # not a folder that another replay has filled meanwhile
+            renamed = files.rename(stage, path)
+        except Py4JJavaError as error:
+            raise _unwritable(target, error.java_exception.getMessage()) from error
+        if not renamed:
             raise _unwritable(target, f"cannot rename {stage}")
     finally:
         files.delete(stage, True)

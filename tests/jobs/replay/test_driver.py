@@ -13,7 +13,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.jobs.replay.driver import Replayed, plan_replay, replay_events
 from cqrs_cli.jobs.replay.fold import NOTHING
-from cqrs_cli.jobs.replay.output import Target
+from cqrs_cli.jobs.replay.output import Target, staged
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support import ROOT
@@ -109,6 +109,15 @@ def test_full_folder_is_refused(fold: Folds, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not empty"):
         fold(Target(str(tmp_path), "json"))
     assert list(tmp_path.iterdir()) == [tmp_path / "kept"]
+
+
+def test_folder_filled_meanwhile_is_kept(spark: "SparkContext", tmp_path: Path) -> None:
+    """As by another replay into it, at the same time."""
+    out = tmp_path / "out"
+    with pytest.raises(ConfigurationError, match="cannot write"), staged(spark, Target(str(out), "json")):
+        out.mkdir()
+        (out / "theirs").touch()
+    assert (list(tmp_path.iterdir()), list(out.iterdir())) == ([out], [out / "theirs"])
 
 
 @pytest.mark.parametrize("out", [True, False])
