@@ -4,6 +4,7 @@ import threading
 from contextlib import ExitStack
 
 from cqrs_cli.owner.trials.gate import Gate
+from tests.support.waiting import eventually
 
 
 def test_batches_pass_together() -> None:
@@ -46,8 +47,7 @@ def test_waiting_suspect_goes_first() -> None:
         running.enter_context(gate.shared())
         first, second = threading.Thread(target=suspect), threading.Thread(target=batch)
         first.start()
-        while not gate._waiting:
-            pass
+        eventually(lambda: gate._waiting == 1, within=5.0)
         second.start()
     first.join()
     second.join()
