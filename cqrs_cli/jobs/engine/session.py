@@ -48,8 +48,7 @@ JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 EXECUTORS_WITHIN = 60.0
 _COMPLETE_AFTER = 1.0
 
-#: Our own property: the path of this session's log.
-LOG_PROPERTY = "spark.cqrs.log"
+LOG_PROPERTY = "spark.cqrs.log"  # our own: the path of this session's log
 
 _MASTER_HOST = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
@@ -154,16 +153,19 @@ def _settings(master: str, conf: Mapping[str, str], name: str, loopback: bool) -
         if conf.get(key, value) != value:
             raise UsageError(f"--conf {key}={conf[key]}: it must stay {value}", "leave it out")
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if loopback else {}
-    options = f"{JAVA_OPTIONS} {conf.get('spark.driver.extraJavaOptions', '')}".strip()
+    secret = (
+        {"spark.authenticate": "true"} if master.startswith("local") else {}
+    )  # else anybody may send objects
     return {
         "spark.master": master,
         "spark.app.name": name,
         **DEFAULTS,
         **local,
+        **secret,
         **conf,
         **FIXED,
         **{f"spark.executorEnv.{name}": value for name, value in failpoints.environment().items()},
-        "spark.driver.extraJavaOptions": options,
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {conf.get('spark.driver.extraJavaOptions', '')}".strip(),
     }
 
 

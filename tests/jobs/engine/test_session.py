@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import zipfile
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cqrs_cli.errors import CqrsError, UnavailableError, UsageError
-from cqrs_cli.jobs.engine.session import FIXED, gave_up, session, ship, slots
+from cqrs_cli.jobs.engine.session import FIXED, LOG_PROPERTY, gave_up, session, ship, slots
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
@@ -175,6 +176,20 @@ def test_local_master_names_its_slots(spark: "SparkContext") -> None:
 def test_workers_share_python_and_hashes(spark: "SparkContext") -> None:
     asked = spark.parallelize(range(4), 4).map(lambda _: (sys.executable, os.environ["PYTHONHASHSEED"]))
     assert set(asked.collect()) == {(sys.executable, "0")}
+
+
+@pytest.mark.spark
+@pytest.mark.pins("no-foreign-code")
+def test_local_driver_wants_a_secret(spark: "SparkContext") -> None:
+    """Else it would read whatever serialized objects any user of the machine sends it."""
+    conf = spark.getConf()
+    port, log = conf.get("spark.driver.port"), conf.get(LOG_PROPERTY)
+    assert port is not None and log is not None
+    body = b"\xac\xed serialized"
+    one_way = struct.pack(">qBi", 8 + 1 + 4 + len(body), 9, len(body)) + body  # Spark's OneWayMessage
+    with socket.create_connection(("127.0.0.1", int(port))) as stranger:
+        stranger.sendall(one_way)
+        eventually(lambda: "Unauthenticated call" in Path(log).read_text())
 
 
 @pytest.mark.spark
