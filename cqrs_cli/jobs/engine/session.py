@@ -153,9 +153,8 @@ def _settings(master: str, conf: Mapping[str, str], name: str, loopback: bool) -
         if conf.get(key, value) != value:
             raise UsageError(f"--conf {key}={conf[key]}: it must stay {value}", "leave it out")
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if loopback else {}
-    secret = (
-        {"spark.authenticate": "true"} if master.startswith("local") else {}
-    )  # else anybody may send objects
+    # Spark makes the secret. Without one any user of the machine could send it serialized objects.
+    secret = {"spark.authenticate": "true"} if master.startswith("local") else {}
     return {
         "spark.master": master,
         "spark.app.name": name,
