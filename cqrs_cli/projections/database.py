@@ -92,15 +92,18 @@ def reading(engine: Engine) -> Engine:
 @contextmanager
 def transaction_kept(db: Connection) -> Iterator[None]:
     """Within the block the transaction can be neither committed nor rolled back: rows and position belong together."""
-    db.info[_KEPT] = True
+    info = db.info
+    info[_KEPT] = True
     try:
         yield
     finally:
-        db.info.pop(_KEPT, None)
+        info.pop(_KEPT, None)
 
 
 def _refuse_ending(db: Connection) -> None:
     if _KEPT in db.info:
+        # Else the connection would go back to its pool with the transaction still open: SQLAlchemy takes it for ended.
+        db.invalidate()
         raise RuntimeError(
             "a projection neither commits nor rolls back: the transaction holds its position, too"
         )
