@@ -50,6 +50,7 @@ _COMPLETE_AFTER = 1.0
 
 LOG_PROPERTY = "spark.cqrs.log"  # our own: the path of this session's log
 
+_LOCAL = re.compile(r"local(\[(\d+|\*)( *, *\d+)?\])?")
 _MASTER_HOST = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -154,7 +155,7 @@ def _settings(master: str, conf: Mapping[str, str], name: str, loopback: bool) -
             raise UsageError(f"--conf {key}={conf[key]}: it must stay {value}", "leave it out")
     local = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"} if loopback else {}
     # Spark makes the secret. Without one any user of the machine could send it serialized objects.
-    secret = {"spark.authenticate": "true"} if master.startswith("local") else {}
+    secret = {"spark.authenticate": "true"} if _LOCAL.fullmatch(master) else {}
     return {
         "spark.master": master,
         "spark.app.name": name,
