@@ -51,7 +51,7 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
     assert done.failed, f"nobody has noticed: {mutation.name}"
 
 
-@pytest.mark.parametrize("mutation", [*DETAILS, *PROVING], ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize("mutation", [*RULES, *DETAILS, *PROVING], ids=lambda mutation: mutation.name)
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
     assert broken(mutation)
 
