@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+from cqrs_cli.kafka.admin.client import answer
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 _UNKNOWN_TOPIC, _NOT_ALLOWED, _GROUP_NOT_ALLOWED, _ID_NOT_ALLOWED = 3, 29, 30, 53
@@ -63,14 +64,17 @@ def _may_create(client: Any, name: str) -> bool:
 
 
 def _group(client: Any, name: str) -> set[str]:
-    """Asked with the heartbeat of a member that cannot exist: it changes nothing. The group need not exist."""
+    """Asked with the heartbeat of a member that cannot exist: it changes nothing. The group need not exist.
+
+    Any broker may answer: each one checks the ACL before it checks that it is the coordinator.
+    """
     from kafka.protocol.admin import DescribeGroupsRequest
     from kafka.protocol.consumer import HeartbeatRequest
 
     beat = HeartbeatRequest(group_id=name, generation_id=-1, member_id="cqrs-doctor")
-    if _answer(client, beat).error_code != _GROUP_NOT_ALLOWED:
+    if answer(client, beat).error_code != _GROUP_NOT_ALLOWED:
         return {"READ", "DESCRIBE"}
-    (found,) = _answer(client, DescribeGroupsRequest(groups=[name])).groups
+    (found,) = answer(client, DescribeGroupsRequest(groups=[name])).groups
     return set() if found.error_code == _GROUP_NOT_ALLOWED else {"DESCRIBE"}
 
 
@@ -79,9 +83,4 @@ def _transactional_id(client: Any, prefix: str) -> set[str]:
     from kafka.protocol.producer.transaction import EndTxnRequest
 
     end = EndTxnRequest(transactional_id=f"{prefix}0", producer_id=2**62, producer_epoch=0, committed=False)
-    return set() if _answer(client, end).error_code == _ID_NOT_ALLOWED else {"WRITE", "DESCRIBE"}
-
-
-def _answer(client: Any, request: Any) -> Any:
-    """Any broker's answer: each one checks the ACL before it checks that it is the coordinator."""
-    return client._manager.run(client._manager.send, request)
+    return set() if answer(client, end).error_code == _ID_NOT_ALLOWED else {"WRITE", "DESCRIBE"}

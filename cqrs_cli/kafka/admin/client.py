@@ -82,6 +82,11 @@ def connect(connection: Connection) -> Any:
             raise
 
 
+def answer(client: Any, request: Any) -> Any:
+    """Any broker's answer to a request that kafka-python's admin `client` has no method for."""
+    return client._manager.run(client._manager.send, request)
+
+
 @contextmanager
 def _overhearing(login: bool) -> Iterator[_Overheard]:
     """Keep kafka-python's log to ourselves: its debug lines hold passwords, its warnings repeat what is raised."""

@@ -1,12 +1,13 @@
 """Administration: what the cluster is, which topics it has, and making the four of an aggregate."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin import authorized, client, transactions
+from cqrs_cli.kafka.admin.configs import topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
@@ -51,8 +52,21 @@ class Admin:
         """The Kafka release whose protocol the broker speaks, at least: `4.1`."""
         return ".".join(str(part) for part in self._client._manager.broker_version)
 
-    def describe(self, names: Iterable[str]) -> dict[str, TopicInfo]:
-        """The topics of these names that exist; raises `ConfigurationError` where one may not be looked at."""
+    def describe(self, names: Collection[str]) -> dict[str, TopicInfo]:
+        """The topics of these names that exist; raises `ConfigurationError` where one may not be looked at.
+
+        Of several brokers one answers for the topics and one for their settings: of a topic just made the second may
+        not know yet. Both are asked again until they agree.
+        """
+        deadline = time.monotonic() + client.REQUEST_TIMEOUT_MS / 1000
+        while True:
+            found = self._found(names)
+            configs = self._ask(topic_configs, self._client, found)
+            if configs.keys() == found.keys() or time.monotonic() > deadline:
+                return {name: _info(found[name], held) for name, held in configs.items()}
+            time.sleep(0.05)
+
+    def _found(self, names: Collection[str]) -> dict[str, Mapping[str, Any]]:
         found = {}
         for topic in self._ask(self._client.describe_topics, list(names)):
             if topic["error_code"] == _TOPIC_NOT_ALLOWED:
@@ -64,8 +78,7 @@ class Admin:
                 )
             if topic["error_code"] == 0:
                 found[topic["name"]] = topic
-        configs = self._configs(found)
-        return {name: _info(topic, configs.get(name, {})) for name, topic in found.items()}
+        return found
 
     def create(self, name: str, partitions: int, replication: int, configs: Mapping[str, str]) -> None:
         """Make a topic and wait until every partition has a leader; one that has come to exist since is left alone."""
@@ -108,21 +121,6 @@ class Admin:
             except errors.SecurityDisabledError:
                 return None
         return len(found)
-
-    def _configs(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        from kafka.admin import ConfigResource, ConfigResourceType
-
-        resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
-        if not resources:
-            return {}
-        held = self._ask(self._client.describe_configs, resources, config_filter="all").get("topic", {})
-        for topic, entries in held.items():
-            if not entries:  # kafka-python keeps the error to itself
-                raise RequiredAcl("DescribeConfigs", "topic", topic).denied()
-        return {
-            topic: {name: entry["value"] for name, entry in entries.items() if entry["value"] is not None}
-            for topic, entries in held.items()
-        }
 
     def _ask(self, question: Callable[..., _T], *about: Any, **how: Any) -> _T:
         with client.admin_errors(self.connection):

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.admin import configs
 from cqrs_cli.kafka.admin import topics as making
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -60,6 +61,20 @@ def test_lagging_broker_is_asked_again(admin: Admin, topics: Topics, monkeypatch
     monkeypatch.setattr(making, "find_topics", finds)
     assert results(admin, topics, TopicPlan()) == ["created"] * 4
     assert next(late, None) is None
+
+
+def test_settings_lagging_behind_are_awaited(
+    admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure_topics(admin, topics, TopicPlan())
+    ask, known = configs.topic_configs, iter([False, True])
+
+    def answered(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        return ask(client, names if next(known) else [f"{name}.unknown-here" for name in names])
+
+    monkeypatch.setattr(making, "topic_configs", answered)
+    assert list(admin.describe([topics.commands])) == [topics.commands]
+    assert next(known, None) is None
 
 
 def test_a_dry_run_creates_nothing(admin: Admin, topics: Topics) -> None:

@@ -1,0 +1,39 @@
+"""Asks the broker for the settings of topics, and tells one it does not know from one that may not be looked at."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.admin.client import answer
+from cqrs_cli.kafka.topics.acls import RequiredAcl
+
+_TOPIC_RESOURCE = 2
+
+_UNKNOWN_TOPIC, _NOT_ALLOWED = 3, 29
+
+
+def topic_configs(client: Any, names: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The settings of each topic, without those of no value; topics that the broker does not know are left out.
+
+    Any broker may answer, so one that lags behind the others may not know a topic that they know. Asked with the
+    request itself, since kafka-python's own `describe_configs` keeps the error code to itself. Raises
+    `ConfigurationError` where the user may not look.
+    """
+    from kafka.protocol.admin import DescribeConfigsRequest
+
+    resources = [(_TOPIC_RESOURCE, name, None) for name in names]
+    if not resources:
+        return {}
+    found: dict[str, dict[str, str]] = {}
+    for result in answer(client, DescribeConfigsRequest(resources=resources)).results:
+        if result.error_code == _NOT_ALLOWED:
+            raise RequiredAcl("DescribeConfigs", "topic", result.resource_name).denied()
+        if result.error_code not in (0, _UNKNOWN_TOPIC):
+            raise CqrsError(
+                f"the settings of topic {result.resource_name} cannot be had: error {result.error_code}",
+                "see cqrs doctor",
+            )
+        if result.error_code == 0:
+            held = ((config.name, config.value) for config in result.configs)
+            found[result.resource_name] = {name: value for name, value in held if value is not None}
+    return found
