@@ -203,19 +203,18 @@ def _take(engine: Engine, plan: ProjectionPlan, starts: Mapping[EventPartition, 
 
 def _starts(plan: ProjectionPlan) -> dict[EventPartition, int]:
     """The first offset of each partition."""
-    starts: dict[EventPartition, int] = {}
-    for topic in plan.topic_ids:
-        sources = {source.partition: source for source in plan.sources if source.topic == topic}
-        for number, (low, _) in readers.bounds(plan.connection, topic, sources).items():
-            starts[sources[number]] = low
-    return starts
+    return {source: low for source, (low, _) in _bounds(plan).items()}
 
 
 def ends(plan: ProjectionPlan) -> dict[EventPartition, int]:
     """The last stable offset of each partition: where `--once` ends."""
-    found: dict[EventPartition, int] = {}
+    return {source: end for source, (_, end) in _bounds(plan).items()}
+
+
+def _bounds(plan: ProjectionPlan) -> dict[EventPartition, tuple[int, int]]:
+    found: dict[EventPartition, tuple[int, int]] = {}
     for topic in plan.topic_ids:
         sources = {source.partition: source for source in plan.sources if source.topic == topic}
-        for number, (_, end) in readers.bounds(plan.connection, topic, sources).items():
-            found[sources[number]] = end
+        for number, both in readers.bounds(plan.connection, topic, sources).items():
+            found[sources[number]] = both
     return found
