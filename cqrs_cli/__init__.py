@@ -10,6 +10,7 @@ from msgspec import field
 from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
+from cqrs_cli.core.process import Process, Send
 from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.projections.projection import Projection
 from cqrs_cli.version import __version__
@@ -24,9 +25,11 @@ __all__ = [
     "Context",
     "Decider",
     "Event",
+    "Process",
     "Projection",
     "Recorded",
     "Rejected",
+    "Send",
     "State",
     "__version__",
     "decode",

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Decider
+from cqrs_cli.core.aggregate.decider import Decider, Event
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate, raised
 from cqrs_cli.errors import ConfigurationError, UsageError
 
@@ -63,6 +63,15 @@ def load(name: str, package: str, root: Path) -> Aggregate:
         raise ConfigurationError(
             f"{place_of(where, module, root)}: {error}", "correct the aggregate"
         ) from error
+
+
+def event_owners(kind: type[Event], among: list[str], package: str, root: Path) -> list[Aggregate]:
+    """The aggregates that have this event: all of them for `cqrs.Event`; the module's own first, for speed."""
+    home = kind.__module__.removeprefix(f"{package}.")
+    if kind is not Event and home in among:
+        among = [home]
+    loaded = [load(name, package, root) for name in among]
+    return [one for one in loaded if kind is Event or kind in one.events.values()]
 
 
 def user_module(name: str, package: str, root: Path, kind: str = "aggregate") -> ModuleType:

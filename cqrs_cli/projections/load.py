@@ -3,7 +3,6 @@
 import collections.abc
 import difflib
 import re
-import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import Any
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.annotations import union_members
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.errors import ConfigurationError, UsageError
@@ -73,7 +73,7 @@ def load_projection(
     events: set[type[Event]] = set()
     annotated = _annotated(projection.project, refuse)
     for kind in annotated:
-        owners = _owners(kind, among, aggregates, base)
+        owners = registry.event_owners(kind, among, aggregates, base)
         if not owners:
             raise refuse(
                 f"{kind.__module__}.{kind.__name__} is not an event of an aggregate of this project",
@@ -120,26 +120,8 @@ def _annotated(
     (recorded,) = typing.get_args(hints[1][1])
     if typing.get_origin(recorded) is not Recorded:
         raise refuse(wanted)
-    members = list(_members(typing.get_args(recorded)[0]))
+    members = list(union_members(typing.get_args(recorded)[0]))
     for member in members:
         if not (isinstance(member, type) and issubclass(member, Event)):
             raise refuse(f"{wanted}; {member!r} is not one")
     return members
-
-
-def _members(annotation: Any) -> collections.abc.Iterator[Any]:
-    annotation = getattr(annotation, "__value__", annotation)
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
-        for member in typing.get_args(annotation):
-            yield from _members(member)
-    else:
-        yield annotation
-
-
-def _owners(kind: type[Event], among: list[str], package: str, root: Path) -> list[Aggregate]:
-    """The aggregates that have this event: all of them for `cqrs.Event`; the module's own first, for speed."""
-    home = kind.__module__.removeprefix(f"{package}.")
-    if kind is not Event and home in among:
-        among = [home]
-    loaded = [registry.load(name, package, root) for name in among]
-    return [one for one in loaded if kind is Event or kind in one.events.values()]

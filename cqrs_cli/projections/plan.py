@@ -7,14 +7,7 @@ from typing import NamedTuple
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
-
-
-class EventPartition(NamedTuple):
-    """A partition of an aggregate's events."""
-
-    aggregate: str
-    topic: str
-    partition: int
+from cqrs_cli.kafka.event_tail import EventPartition
 
 
 class DatabasePlace(NamedTuple):

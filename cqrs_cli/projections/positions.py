@@ -6,9 +6,10 @@ from typing import NamedTuple
 from sqlalchemy import ColumnElement, Connection, Engine, insert, inspect, select, update
 
 from cqrs_cli.errors import ContradictionError, TakenOverError
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections.control import POSITIONS
 from cqrs_cli.projections.database import reading
-from cqrs_cli.projections.plan import EventPartition, ProjectionPlan
+from cqrs_cli.projections.plan import ProjectionPlan
 
 
 class Position(NamedTuple):

@@ -15,15 +15,15 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import EventPartition, Tell
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.projections.control import CONTROL
 from cqrs_cli.projections.database import new_place, open_database, reading, shown
 from cqrs_cli.projections.definition import check_columns, definition_digest
 from cqrs_cli.projections.failures import made_meanwhile, remedy, words
 from cqrs_cli.projections.load import LoadedProjection
-from cqrs_cli.projections.plan import DatabasePlace, EventPartition, ProjectionPlan
+from cqrs_cli.projections.plan import DatabasePlace, ProjectionPlan
 from cqrs_cli.projections.positions import take_positions
-from cqrs_cli.projections.reading import Tell
 from cqrs_cli.projections.tables import (
     clear_place,
     make_control,

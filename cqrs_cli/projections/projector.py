@@ -19,15 +19,15 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
+from cqrs_cli.kafka.event_tail import EventPartition, Tail, Tell
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.projections.control import PROJECTIONS
 from cqrs_cli.projections.database import reading, shown, transaction_kept
 from cqrs_cli.projections.definition import check_columns
 from cqrs_cli.projections.failures import remedy, words
 from cqrs_cli.projections.load import PACKAGE, LoadedProjection
-from cqrs_cli.projections.plan import EventPartition, ProjectionPlan, ProjectorResult
+from cqrs_cli.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.projections.positions import MovedError, move_position, own_position
-from cqrs_cli.projections.reading import Tail, Tell
 
 #: Seconds before a batch is tried again, at most, and between two attempts to reach a database.
 _AGAIN = 0.05

@@ -3,17 +3,12 @@
 import threading
 from collections.abc import Callable, Iterable
 
+from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, Tail, Tell
 from cqrs_cli.projections.database import open_database
 from cqrs_cli.projections.load import LoadedProjection
-from cqrs_cli.projections.plan import EventPartition, ProjectionPlan, ProjectorResult
+from cqrs_cli.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.projections.projector import Projector
-from cqrs_cli.projections.reading import (
-    PartitionTail,
-    Tail,
-    Tell,
-    check_position,
-    check_topic_ids,
-)
+from cqrs_cli.projections.reading import check_position, check_topic_ids
 
 #: Seconds between two calls of `idle`.
 _LOOK_EVERY = 0.2

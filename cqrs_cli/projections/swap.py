@@ -17,13 +17,13 @@ from sqlalchemy import Connection, delete, insert, make_url, select, text, updat
 from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.errors import TakenOverError
+from cqrs_cli.kafka.event_tail import EventPartition, Tell
 from cqrs_cli.projections.control import POSITIONS, PROJECTIONS
 from cqrs_cli.projections.database import BUSY, open_database
 from cqrs_cli.projections.load import LoadedProjection
-from cqrs_cli.projections.plan import EventPartition, ProjectionPlan, ProjectorResult
+from cqrs_cli.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.projections.positions import Position, read_positions
 from cqrs_cli.projections.prepare import patiently
-from cqrs_cli.projections.reading import Tell
 from cqrs_cli.projections.runner import project_partitions
 from cqrs_cli.projections.tables import clear_place
 

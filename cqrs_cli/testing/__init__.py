@@ -7,10 +7,14 @@ def test_never_overdrawn() -> None:
 
 def test_keeps_the_laws() -> None:
     check_laws(bank_account)  # the module; needs hypothesis
+
+def test_placing_asks_for_payment() -> None:
+    process(checkout.process).when(Placed("ann")).sends(Send("payment", "id-1", Request("ann")))
 """
 
 from cqrs_cli.testing.laws import check_laws, laws
+from cqrs_cli.testing.process import ProcessSpec, Reaction, process
 from cqrs_cli.testing.round_trip import BrokenLaw
 from cqrs_cli.testing.spec import Outcome, Spec, spec
 
-__all__ = ["BrokenLaw", "Outcome", "Spec", "check_laws", "laws", "spec"]
+__all__ = ["BrokenLaw", "Outcome", "ProcessSpec", "Reaction", "Spec", "check_laws", "laws", "process", "spec"]

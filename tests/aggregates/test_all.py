@@ -11,8 +11,8 @@ from tests.support import ROOT
 NAMES = registry.names("aggregates", ROOT)
 
 
-def test_the_five_aggregates_are_found() -> None:
-    assert {"bank_account", "counter", "order", "reservation", "sensor"} <= set(NAMES)
+def test_the_aggregates_are_found() -> None:
+    assert {"bank_account", "counter", "order", "payment", "reservation", "sensor"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -48,7 +48,7 @@ def test_stored_events_stay_as_they_are() -> None:
     """Changing a line here means that logs written before can no longer be read: add, never rename."""
     stored = {
         kind: event.__struct_fields__
-        for name in ("bank_account", "counter", "order", "reservation", "sensor")
+        for name in ("bank_account", "counter", "order", "payment", "reservation", "sensor")
         for kind, event in registry.load(name, "aggregates", ROOT).events.items()
     }
     assert stored == {
@@ -64,6 +64,9 @@ def test_stored_events_stay_as_they_are() -> None:
         "order.Shipped": (),
         "order.Cancelled": ("reason",),
         "order.Deleted": (),
+        "payment.Requested": ("customer",),
+        "payment.Paid": ("reference",),
+        "payment.CalledOff": (),
         "reservation.Held": ("guest", "until"),
         "reservation.Bought": ("guest",),
         "sensor.Configured": ("window",),

@@ -16,9 +16,10 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections.database import open_database, reading
 from cqrs_cli.projections.load import LoadedProjection, load_projection
-from cqrs_cli.projections.plan import DatabasePlace, EventPartition, ProjectionPlan, ProjectorResult
+from cqrs_cli.projections.plan import DatabasePlace, ProjectionPlan, ProjectorResult
 from cqrs_cli.projections.positions import take_positions
 from cqrs_cli.projections.projector import Projector
 from cqrs_cli.projections.tables import make_control, make_tables

@@ -13,9 +13,10 @@ from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.main import parse
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections.database import parse_database
 from cqrs_cli.projections.load import load_projection
-from cqrs_cli.projections.plan import EventPartition, ProjectionPlan
+from cqrs_cli.projections.plan import ProjectionPlan
 from tests.projections.feeding import errors, projected, record, rows, take, write
 from tests.support import ROOT
 

@@ -11,8 +11,9 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, TakenOverError
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections import database, projector
-from cqrs_cli.projections.plan import DatabasePlace, EventPartition
+from cqrs_cli.projections.plan import DatabasePlace
 from tests.projections.feeding import (
     ListTail,
     errors,

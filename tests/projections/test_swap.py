@@ -11,10 +11,11 @@ from sqlalchemy import Column, Integer, MetaData, String, Table, insert, inspect
 import cqrs_cli as cqrs
 from aggregates.order import Placed
 from cqrs_cli.errors import CqrsError, TakenOverError
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections.control import CONTROL
 from cqrs_cli.projections.database import new_place
 from cqrs_cli.projections.load import LoadedProjection
-from cqrs_cli.projections.plan import DatabasePlace, EventPartition, ProjectionPlan
+from cqrs_cli.projections.plan import DatabasePlace, ProjectionPlan
 from cqrs_cli.projections.swap import raise_first, swap_tables
 from cqrs_cli.projections.tables import clear_place, make_tables, place_exists
 from tests.projections.feeding import (

@@ -96,7 +96,7 @@ def _annotation(function: Callable[..., Any], parameter: str) -> Any:
 def _messages(function: Callable[..., Any], parameter: str, base: type) -> list[type[Any]]:
     word = base.__name__.lower()
     found: dict[str, type[Any]] = {}
-    for member in _members(_annotation(function, parameter)):
+    for member in union_members(_annotation(function, parameter)):
         if not (isinstance(member, type) and issubclass(member, base) and member is not base):
             raise InvalidAggregate(
                 f"{_name(function)}: annotate {parameter!r} with the {word}s it takes, e.g. `Opened | Closed`"
@@ -112,11 +112,12 @@ def _messages(function: Callable[..., Any], parameter: str, base: type) -> list[
     return list(found.values())
 
 
-def _members(annotation: Any) -> tuple[Any, ...]:
+def union_members(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union, at any depth, in order; of anything else itself."""
     # `type Commands = Open | Close`, from Python 3.12.
     annotation = getattr(annotation, "__value__", annotation)
     if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
-        return tuple(part for member in typing.get_args(annotation) for part in _members(member))
+        return tuple(part for member in typing.get_args(annotation) for part in union_members(member))
     return (annotation,)
 
 

@@ -62,7 +62,7 @@ def test_shards_of_earlier_topics_are_hidden(
 def test_status_leaves_out_missing_topics(decided: Cqrs) -> None:
     said = decided("status", "-o", "json")
     assert (said.status, list(said.document["aggregates"])) == (0, ["bank_account"])
-    assert said.document["missing"] == ["counter", "order", "reservation", "sensor"]
+    assert said.document["missing"] == ["counter", "order", "payment", "reservation", "sensor"]
 
 
 def test_status_without_topics_ends_with_3(cqrs: Cqrs, connection: Connection, prefix: str) -> None:

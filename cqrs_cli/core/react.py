@@ -1,0 +1,89 @@
+"""What a process does with one event: the commands that its `react` gives, checked."""
+
+import inspect
+import typing
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import islice
+from typing import Any
+
+from cqrs_cli.core.aggregate.annotations import union_members
+from cqrs_cli.core.aggregate.decider import Command, Event
+from cqrs_cli.core.messages.expected_version import parse_expected
+from cqrs_cli.core.process import Process, Send
+from cqrs_cli.core.recorded import Recorded
+
+#: The most commands for one event: they are one transaction.
+MAX_SENT = 10_000
+
+_FORM = "react(event: Placed | Paid, at: cqrs.Recorded)"
+
+
+class InvalidReaction(ValueError):
+    """`react` gave something that is not a command to be sent."""
+
+
+def heard_events(process: Process) -> list[type[Event]]:
+    """The events in the annotation of the first parameter of `react`; raises `TypeError` saying what to write."""
+    react = process.react
+    if not callable(react) or inspect.iscoroutinefunction(react) or inspect.isasyncgenfunction(react):
+        raise TypeError(f"react must be a function {_FORM}, with `def`: it is pure and waits for nothing")
+    try:
+        names = list(inspect.signature(react).parameters)
+        hints = typing.get_type_hints(react)
+    except (NameError, AttributeError, TypeError, ValueError) as error:
+        raise TypeError(f"the annotations of react cannot be read: {error}") from error
+    if len(names) != 2:
+        raise TypeError(f"react must be a function {_FORM}")
+    event, at = (hints.get(name) for name in names)
+    heard = list(union_members(event))
+    for one in heard:
+        if not (isinstance(one, type) and issubclass(one, Event)) or one is Event:
+            raise TypeError(f"annotate the events that react hears, {_FORM}, found {_spell(one)}")
+    if Recorded not in (at, typing.get_origin(at)):
+        raise TypeError(f"annotate the second parameter of react with cqrs.Recorded, found {_spell(at)}")
+    return heard
+
+
+def reaction(process: Process, recorded: Recorded[Any]) -> tuple[Send, ...]:
+    """The commands that an event leads to.
+
+    Raises `InvalidReaction` for more than `MAX_SENT`, and for what is not a `Send` with values of the right types;
+    errors of `react` pass through.
+    """
+    given: object = process.react(recorded.event, recorded)
+    if not isinstance(given, Iterable) or isinstance(given, (str, bytes, Send)):
+        raise InvalidReaction(f"react gave {given!r:.100}, not an iterable of cqrs.Send")
+    sent = tuple(islice(given, MAX_SENT + 1))
+    if len(sent) > MAX_SENT:
+        raise InvalidReaction(f"react gave more than {MAX_SENT:,} commands for one event")
+    for one in sent:
+        _check(one)
+    return sent
+
+
+def _check(send: object) -> None:
+    if not isinstance(send, Send):
+        raise InvalidReaction(f"react gave {send!r:.100}, not a cqrs.Send")
+    if not isinstance(send.command, Command):
+        raise InvalidReaction(
+            f"{send.command!r:.100} is not a command: give one of an aggregate's own classes"
+        )
+    if not (isinstance(send.aggregate, str) and isinstance(send.aggregate_id, str)):
+        raise InvalidReaction(f"aggregate and aggregate_id are text, found {send!r:.200}")
+    if send.expires is not None and not isinstance(send.expires, timedelta):
+        raise InvalidReaction(f"expires is a timedelta from the event's time on, found {send.expires!r:.100}")
+    if send.expect is None:
+        return
+    if isinstance(send.expect, bool) or not isinstance(send.expect, (int, str)):
+        raise InvalidReaction(f"expect: not an expected version: {send.expect!r:.100}")
+    try:
+        parse_expected(str(send.expect))
+    except ValueError as error:
+        raise InvalidReaction(f"expect: {error}") from None
+
+
+def _spell(annotation: object) -> str:
+    if annotation is None:
+        return "no annotation"
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)

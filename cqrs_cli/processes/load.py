@@ -1,0 +1,113 @@
+"""Processes by name: the modules of the project's folder `processes`, each ending in a `process`."""
+
+import ast
+import difflib
+import inspect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from cqrs_cli import registry
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.process import Process
+from cqrs_cli.core.react import heard_events
+from cqrs_cli.errors import ConfigurationError, UsageError
+
+#: The package with the processes.
+PROCESSES = "processes"
+
+# A topic is named after it: `process.<name>.positions`.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
+
+
+@dataclass(frozen=True)
+class LoadedProcess:
+    """A process made ready: the aggregates whose events it hears, and the classes of these events."""
+
+    name: str
+    process: Process
+    sources: dict[str, Aggregate]
+    events: frozenset[type[Event]]
+    named: tuple[str, ...]  # aggregates that its code names in `Send("…")`
+    place: str  # file and line of `react`
+
+
+def process_names(root: Path) -> list[str]:
+    """The processes of the project, sorted."""
+    return registry.names(PROCESSES, root)
+
+
+def load_process(
+    name: str, root: Path, aggregates: str, aggregates_root: Path | None = None
+) -> LoadedProcess:
+    """The process called `name` below `root`; `aggregates` is their package.
+
+    Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
+    """
+    known = process_names(root)
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        said = (
+            f"known: {', '.join(known)}" if known else f"there is no folder {PROCESSES!r} with any in {root}"
+        )
+        raise UsageError(f"no process {name!r}", f"{f'did you mean {close[0]}? ' if close else ''}{said}")
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(
+            f"process {name!r} cannot be part of a topic's name",
+            "rename its file: letters, digits, _ and -; at most 150",
+        )
+    base = aggregates_root or root
+    among = registry.names(aggregates, base)  # so that the process can import them
+    module = registry.user_module(name, PROCESSES, root, "process")
+    process = getattr(module, "process", None)
+    if not isinstance(process, Process):
+        raise ConfigurationError(
+            f"{registry.spell_file(module.__file__, root)} defines no process",
+            "end it with `process = cqrs.Process(react)`",
+        )
+    place = registry.place_of(process.react, module, root)
+    try:
+        heard = heard_events(process)
+    except TypeError as error:
+        raise ConfigurationError(f"{place}: {error}", "correct the process") from error
+    sources: dict[str, Aggregate] = {}
+    for kind in heard:
+        owners = registry.event_owners(kind, among, aggregates, base)
+        if not owners:
+            raise ConfigurationError(
+                f"{place}: {kind.__module__}.{kind.__name__} is not an event of an aggregate of this project",
+                f"known aggregates: {', '.join(among) or 'none'}",
+            )
+        sources.update({aggregate.name: aggregate for aggregate in owners})
+    named = tuple(sorted(_check_named(module, among, root)))
+    return LoadedProcess(name, process, sources, frozenset(heard), named, place)
+
+
+def _check_named(module: ModuleType, among: list[str], root: Path) -> set[str]:
+    """The aggregates that the code names in `Send("…")`; raises `ConfigurationError` for one that does not exist."""
+    named = set()
+    for name, line in _named(module):
+        if name not in among:
+            close = difflib.get_close_matches(name, among, 1)
+            raise ConfigurationError(
+                f"{registry.spell_file(module.__file__, root)}:{line}: there is no aggregate {name!r}",
+                f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(among) or 'none'}",
+            )
+        named.add(name)
+    return named
+
+
+def _named(module: ModuleType) -> Iterator[tuple[str, int]]:
+    """The first argument of each `Send(…)` in a module where it is a literal, with its line."""
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if not isinstance(node, ast.Call):
+            continue
+        if getattr(node.func, "attr", getattr(node.func, "id", None)) != "Send":
+            continue
+        given = [*node.args[:1], *(keyword.value for keyword in node.keywords if keyword.arg == "aggregate")]
+        for argument in given[:1]:
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+                yield argument.value, argument.lineno

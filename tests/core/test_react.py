@@ -1,0 +1,107 @@
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from aggregates.order import Place, Placed, Ship
+from aggregates.payment import Paid, Request
+from cqrs_cli.core.process import Process, Send
+from cqrs_cli.core.react import MAX_SENT, InvalidReaction, heard_events, reaction
+from cqrs_cli.core.recorded import Recorded
+
+AT = Recorded(Placed("ann"), "o-1", 1, datetime(2026, 5, 1, tzinfo=UTC), "0/7/0", "c-1", "c-1", 0, 8)
+
+
+def giving(given: object) -> Process:
+    """A process that gives this for each event."""
+
+    def react(event: Placed, at: Recorded[Any]) -> Any:
+        return given
+
+    return Process(react)
+
+
+def asks(event: Placed | Paid, at: Recorded[Placed]) -> Iterator[Send]:
+    yield Send("payment", at.aggregate_id, Request("ann"))
+
+
+def test_annotation_names_the_events() -> None:
+    assert heard_events(Process(asks)) == [Placed, Paid]
+
+
+def untyped(event, at):  # type: ignore[no-untyped-def]
+    return []
+
+
+def hears_commands(event: Place, at: Recorded[Any]) -> list[Send]:
+    return []
+
+
+def not_recorded(event: Placed, at: int) -> list[Send]:
+    return []
+
+
+def alone(event: Placed) -> list[Send]:
+    return []
+
+
+async def later(event: Placed, at: Recorded[Any]) -> list[Send]:
+    return []
+
+
+@pytest.mark.parametrize(
+    ("react", "problem"),
+    [
+        (untyped, "annotate the events that react hears"),
+        (hears_commands, "found Place"),
+        (not_recorded, r"with cqrs\.Recorded, found int"),
+        (alone, "react must be a function"),
+        (later, "with `def`"),
+    ],
+)
+def test_wrong_annotations_say_so(react: Any, problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        heard_events(Process(react))
+
+
+def test_commands_come_in_order() -> None:
+    sends = [Send("order", f"o-{number}", Ship()) for number in range(3)]
+    assert reaction(giving(iter(sends)), AT) == tuple(sends)
+    assert reaction(giving([]), AT) == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [
+        (None, "not an iterable of cqrs.Send"),
+        (Send("order", "o-1", Ship()), "not an iterable of cqrs.Send"),
+        ([Ship()], r"gave Ship\(\), not a cqrs.Send"),
+        ([Send("order", "o-1", Placed("ann"))], "is not a command"),  # type: ignore[arg-type]
+        ([Send("order", 7, Ship())], "aggregate and aggregate_id are text"),  # type: ignore[arg-type]
+        ([Send("order", "o-1", Ship(), expect="+7")], "expect: not an expected version: '\\+7'"),
+        ([Send("order", "o-1", Ship(), expect=True)], "expect: not an expected version: True"),
+        ([Send("order", "o-1", Ship(), expires=3)], "expires is a timedelta"),  # type: ignore[arg-type]
+    ],
+)
+def test_other_values_are_refused(given: object, problem: str) -> None:
+    with pytest.raises(InvalidReaction, match=problem):
+        reaction(giving(given), AT)
+
+
+@pytest.mark.parametrize("expect", [None, 0, 7, "none", "exists", ">=3"])
+def test_expectations_are_passed_on(expect: int | str | None) -> None:
+    send = Send("order", "o-1", Ship(), expect=expect, expires=timedelta(days=1))
+    assert reaction(giving([send]), AT) == (send,)
+
+
+def test_commands_have_a_limit() -> None:
+    sends = [Send("order", "o-1", Ship())] * (MAX_SENT + 1)
+    assert len(reaction(giving(sends[1:]), AT)) == MAX_SENT
+    with pytest.raises(InvalidReaction, match="more than 10,000 commands for one event"):
+        reaction(giving(sends), AT)
+
+
+def test_deferring_is_not_accepted() -> None:
+    with pytest.raises(TypeError, match="not_before"):
+        Send("order", "o-1", Ship(), not_before=AT.time)  # type: ignore[call-arg]

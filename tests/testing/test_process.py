@@ -1,0 +1,43 @@
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import cqrs_cli as cqrs
+from aggregates.order import AddLine, Placed, Ship, Shipped
+from cqrs_cli.testing import BrokenLaw, process
+
+
+def react(event: Placed, at: cqrs.Recorded[Any]) -> Iterator[cqrs.Send]:
+    yield cqrs.Send("order", at.aggregate_id, Ship())
+
+
+def test_differences_are_shown() -> None:
+    reaction = process(cqrs.Process(react)).when(Placed("ann"))
+    with pytest.raises(AssertionError) as failed:
+        reaction.sends()
+    assert "when:\n  Placed(customer='ann')\nexpected:\n  no command\nfound:\n  Send(" in str(failed.value)
+
+
+def test_events_not_heard_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"Shipped\(\) is not heard by this process: react takes Placed"):
+        process(cqrs.Process(react)).when(Shipped())
+
+
+def test_other_commands_each_time_break() -> None:
+    numbers = itertools.count()
+
+    def counting(event: Placed, at: cqrs.Recorded[Any]) -> list[cqrs.Send]:
+        return [cqrs.Send("order", f"o-{next(numbers)}", Ship())]
+
+    with pytest.raises(BrokenLaw, match="gives other commands when it is called again"):
+        process(cqrs.Process(counting)).when(Placed("ann"))
+
+
+def test_commands_must_survive_the_wire() -> None:
+    def wrong(event: Placed, at: cqrs.Recorded[Any]) -> list[cqrs.Send]:
+        return [cqrs.Send("order", "o-1", AddLine("tea", "two"))]  # type: ignore[arg-type]
+
+    with pytest.raises(BrokenLaw, match="AddLine does not survive the wire"):
+        process(cqrs.Process(wrong)).when(Placed("ann"))
