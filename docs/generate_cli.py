@@ -53,7 +53,12 @@ def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
 def examples(command: Any) -> list[str]:
     """The examples at the end of a command's help."""
     _, *lines = (command.epilog or "Examples:").splitlines()
-    return [line.strip().replace("\\[", "[") for line in lines]
+    return [unescaped(line.strip()) for line in lines]
+
+
+def unescaped(help: str) -> str:
+    """A help text without the escapes that keep its square brackets from being markup."""
+    return help.replace("\\[", "[")
 
 
 def section(path: str, command: Any) -> str:
@@ -64,7 +69,7 @@ def section(path: str, command: Any) -> str:
         if param.param_type_name == "option" and param.rich_help_panel != COMMON and not param.hidden
     ]
     words = [path, *(spelled(param) for param in arguments), *(f"[{spelled(param)}]" for param in options)]
-    parts = [f"## {path}\n", f"```\n{' '.join(words)}\n```\n", f"{command.help}\n"]
+    parts = [f"## {path}\n", f"```\n{' '.join(words)}\n```\n", f"{unescaped(command.help)}\n"]
     parts += [table("argument", arguments)] if arguments else []
     parts += [table("option", options)] if options else []
     parts.append("```console\n" + "\n".join(f"$ {example}" for example in examples(command)) + "\n```\n")
@@ -74,7 +79,7 @@ def section(path: str, command: Any) -> str:
 def table(heading: str, params: list[Any]) -> str:
     rows = [f"| {heading} | |", "|---|---|"]
     for param in params:
-        text = (param.help or "").replace("|", "\\|")
+        text = unescaped(param.help or "").replace("|", "\\|")
         default = (
             f" Default: {param.default}."
             if isinstance(param.default, (str, int)) and param.default not in ("", False)

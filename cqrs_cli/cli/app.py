@@ -1,8 +1,9 @@
 """The root of the command line: `cqrs` and its groups of commands."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.models import OptionInfo
 
 from cqrs_cli.version import __version__
@@ -34,10 +35,32 @@ EPILOG = """Examples:
 Data goes to stdout, everything else to stderr; -o json makes it JSON. Exit codes: docs/cli.md"""
 
 
+class PlainCommand(TyperCommand):
+    """A command whose help shows a flag without the `<bool>` that Typer puts behind it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    """A group whose help shows a flag without `<bool>`."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _plain(super().get_params(ctx))
+
+
+def _plain(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
 def group(name: str, help: str) -> typer.Typer:
     """A new group of commands. Called without a command it prints its help and ends with 0."""
     made = typer.Typer(
         name=name,
+        cls=PlainGroup,
         help=help,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -60,7 +83,6 @@ def version_option(panel: str | None = None) -> OptionInfo:
         "--version",
         callback=_print_version,
         is_eager=True,
-        metavar="",
         help="Print the version.",
         rich_help_panel=panel,
     )

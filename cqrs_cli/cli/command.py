@@ -1,13 +1,14 @@
 """Registers a function as a command, with the options that all commands share."""
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import typer
-from typer.models import OptionInfo
+from typer.models import ParameterInfo
 
-from cqrs_cli.cli.app import PANELS
+from cqrs_cli.cli.app import PANELS, PlainCommand
 from cqrs_cli.cli.app import app as root
 from cqrs_cli.cli.context import Call, Cli
 from cqrs_cli.cli.options import (
@@ -38,20 +39,28 @@ def command(
         spelled = name or function.__name__.replace("_", "-")
         panel = PANELS.get(spelled) if app is root else None  # `cqrs kafka status` is not `cqrs status`
         described = _unwrapped(function.__doc__)
-        app.command(spelled, help=described, epilog=_epilog(examples), rich_help_panel=panel)(_read(function))
+        listed = app.command(
+            spelled, cls=PlainCommand, help=described, epilog=_epilog(examples), rich_help_panel=panel
+        )
+        listed(_read(function))
         return function
 
     return register
 
 
 def _epilog(examples: Sequence[str]) -> str:
-    """The examples as an epilog. Square brackets are escaped: Typer takes them for markup."""
-    return "\n".join(["Examples:", *(example.replace("[", "\\[") for example in examples)])
+    """The examples as an epilog."""
+    return "\n".join(["Examples:", *map(_escaped, examples)])
+
+
+def _escaped(text: str) -> str:
+    """The text with its square brackets escaped, once: Typer takes them for markup, and leaves them out."""
+    return re.sub(r"(?<!\\)\[", r"\\[", text)
 
 
 def _unwrapped(docstring: str | None) -> str:
     """Each paragraph on one line: Typer wraps to the terminal's width, but keeps the line ends that it finds."""
-    return "\n\n".join(" ".join(part.split()) for part in (docstring or "").split("\n\n"))
+    return _escaped("\n\n".join(" ".join(part.split()) for part in (docstring or "").split("\n\n")))
 
 
 def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
@@ -85,8 +94,8 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
 
 
 def _named(parameter: inspect.Parameter) -> inspect.Parameter:
-    """The parameter as keyword-only. A flag loses the `<bool>` that Typer would show in the help."""
+    """The parameter as keyword-only, its help with square brackets that are shown."""
     for option in getattr(parameter.annotation, "__metadata__", ()):
-        if isinstance(option, OptionInfo) and parameter.annotation.__origin__ is bool:
-            option.metavar = ""
+        if isinstance(option, ParameterInfo):
+            option.help = _escaped(option.help or "")
     return parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)

@@ -110,6 +110,26 @@ def spark_properties(conf: Iterable[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def moment(flag: str, text: str) -> int:
+    """The time (ms) that a flag was given: a moment, or a duration ago; raises `UsageError`."""
+    from cqrs_cli.settings.moments import parse_moment
+
+    try:
+        return parse_moment(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}", f"write {flag} 1d, or a time") from None
+
+
+def deadline(flag: str, text: str) -> int:
+    """The time to come (ms) that a flag was given: a moment, or a duration from now; raises `UsageError`."""
+    from cqrs_cli.settings.moments import parse_deadline
+
+    try:
+        return parse_deadline(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}", f"write {flag} 30s, or a time to come") from None
+
+
 def duration(flag: str, text: str) -> timedelta:
     """The duration that a flag was given, like `30s`; raises `UsageError`."""
     from cqrs_cli.settings.durations import parse_duration

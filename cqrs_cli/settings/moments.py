@@ -3,7 +3,7 @@
 import re
 import time
 
-from cqrs_cli.core.messages.timestamps import parse_timestamp
+from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
 from cqrs_cli.settings.durations import milliseconds, parse_duration
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
@@ -13,13 +13,28 @@ def parse_moment(text: str) -> int:
     """Milliseconds since the epoch of a time (RFC 3339 with its offset), of the start of a day in UTC, or of the moment
     that lies a duration back. Raises `ValueError` for any other text.
     """
+    return _parse(text, -1, "10m for ten minutes ago")
+
+
+def parse_deadline(text: str) -> int:
+    """Milliseconds since the epoch of a moment to come: as `parse_moment`, but a duration lies ahead.
+
+    Raises `ValueError` also for a time that is past.
+    """
+    moment = _parse(text, 1, "10m for in ten minutes")
+    if moment < (now := time.time_ns() // 1_000_000):
+        raise ValueError(f"{text[:40]!r} is past: it is {rfc3339(now)}")
+    return moment
+
+
+def _parse(text: str, direction: int, example: str) -> int:
     try:
-        return time.time_ns() // 1_000_000 - milliseconds(parse_duration(text))
+        return time.time_ns() // 1_000_000 + direction * milliseconds(parse_duration(text))
     except ValueError:
         pass
     try:
         return parse_timestamp(f"{text}T00:00:00Z" if _DAY.fullmatch(text) else text)
     except ValueError:
         raise ValueError(
-            f"not a time: {text[:40]!r} (like 2026-11-21T01:02:03Z, 2026-11-21, or 10m for ten minutes ago)"
+            f"not a time: {text[:40]!r} (like 2026-11-21T01:02:03Z, 2026-11-21, or {example})"
         ) from None

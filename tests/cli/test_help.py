@@ -62,6 +62,19 @@ def test_help_goes_to_stdout(cqrs: Cqrs, arguments: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", ["cqrs", "cqrs kafka", *(path for path, _ in LEAVES)])
+def test_no_flag_shows_a_bool(cqrs: Cqrs, path: str) -> None:
+    shown = cqrs(*path.split()[1:], "--help").out
+    assert "--help" in shown
+    assert "bool" not in shown
+
+
+def test_help_keeps_its_square_brackets(cqrs: Cqrs) -> None:
+    shown = cqrs("send", "--help").out
+    assert "customer[name]=Ada" in shown
+    assert "field[key]=text" in shown
+
+
+@pytest.mark.parametrize("path", ["cqrs", "cqrs kafka", *(path for path, _ in LEAVES)])
 def test_every_command_prints_the_version(cqrs: Cqrs, path: str) -> None:
     assert cqrs(*path.split()[1:], "-V") == (0, f"cqrs {__version__}\n", "")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
-from cqrs_cli.settings.moments import parse_moment
+from cqrs_cli.settings.moments import parse_deadline, parse_moment
 
 
 @given(st.integers(0, 4_000_000_000_000))
@@ -29,3 +29,25 @@ def test_a_duration_counts_back(text: str, ago: int) -> None:
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"not a time: .* 10m for ten minutes ago"):
         parse_moment(text)
+
+
+@given(st.integers(4_000_000_000_000, 9_000_000_000_000))
+def test_a_deadline_is_itself(ms: int) -> None:
+    assert parse_deadline(rfc3339(ms)) == ms
+
+
+def test_a_deadline_counts_ahead() -> None:
+    before = time.time_ns() // 1_000_000
+    assert before <= parse_deadline("1h30m") - 5_400_000 <= time.time_ns() // 1_000_000
+    assert parse_deadline("2999-01-01") == parse_timestamp("2999-01-01T00:00:00Z")
+
+
+def test_a_past_deadline_is_refused() -> None:
+    with pytest.raises(ValueError, match="'2026-01-01' is past: it is 20"):
+        parse_deadline("2026-01-01")
+
+
+@pytest.mark.parametrize("text", ["", "now", "10", "tomorrow"])
+def test_other_deadlines_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"not a time: .* 10m for in ten minutes"):
+        parse_deadline(text)

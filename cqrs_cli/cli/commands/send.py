@@ -1,7 +1,6 @@
 """`cqrs send`: one command from the command line, or many from a file."""
 
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,14 +11,13 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import complete_aggregate, duration
+from cqrs_cli.cli.options import complete_aggregate, deadline, duration
 from cqrs_cli.errors import UsageError
-from cqrs_cli.settings.durations import milliseconds
 
 if TYPE_CHECKING:
     from cqrs_cli.client.envelope import Composed
-    from cqrs_cli.client.outcomes import OutcomeWaiter
     from cqrs_cli.client.producer import CommandProducer
+    from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.topics.topics import Topics
 
 
@@ -68,7 +66,11 @@ def send(
     ] = None,
     correlation: Annotated[str | None, typer.Option(metavar="ID", help="Correlation id.")] = None,
     expires: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Reject it if decided later than this, like 30s.")
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Reject it if decided later: 30s from now, 2026-11-21T01:02:03Z, or 2026-11-21 (UTC).",
+        ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Print what was decided.")] = False,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest wait for the next outcome.")] = "30s",
@@ -83,7 +85,7 @@ def send(
     known one (expectedversoin), ends with exit 2 and says how many were sent.
 
     With --wait each outcome is printed; exit 7 if one of them is not accepted, unchanged, or a duplicate of those, and
-    8 if none comes in time.
+    8 if none comes in time. After a second without one it says so if nobody decides: no run ever did, or it stopped.
     """
     from cqrs_cli.client.compose import compose
 
@@ -104,8 +106,6 @@ def send(
             + ", ".join(cls.__name__ for cls in loaded.commands.values()),
             f"see cqrs describe {aggregate}",
         )
-    lifetime = None if expires is None else milliseconds(duration("--expires", expires))
-    expiry = None if lifetime is None else time.time_ns() // 1_000_000 + lifetime
     composed = compose(
         loaded,
         id,
@@ -114,7 +114,7 @@ def send(
         id=command_id,
         expected=expect,
         correlation=correlation,
-        expiry=expiry,
+        expiry=None if expires is None else deadline("--expires", expires),
     )
     if patience is None:
         return _send_one(cli, composed)
@@ -142,7 +142,7 @@ def _send_one_and_wait(cli: Cli, composed: "Composed", patience: float) -> None:
     connection = cli.connection()
     with (
         CommandProducer(connection, cli.settings.partitioner) as producer,
-        OutcomeWaiter(connection, producer) as waiter,
+        OutcomeWaiter(connection, producer, lambda: printer.say_nobody_decides(connection)) as waiter,
     ):
         printer = OutcomePrinter(cli, waiter, patience, "--id ")
         with cli.working("waiting for the outcome"), printer.naming_what_is_open():
@@ -153,7 +153,6 @@ def _send_one_and_wait(cli: Cli, composed: "Composed", patience: float) -> None:
 
 def _send_file(cli: Cli, file: str, patience: float | None) -> None:
     """Send the lines of a file, `-` for stdin, and print how many; with `patience` wait, and print each outcome."""
-    from cqrs_cli.client.outcomes import OutcomeWaiter
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.send import read_lines
 
@@ -167,8 +166,7 @@ def _send_file(cli: Cli, file: str, patience: float | None) -> None:
             if patience is None:
                 _send_all(cli, producer, topics, commands)
             else:
-                with OutcomeWaiter(connection, producer) as waiter:
-                    _send_all_and_wait(cli, producer, waiter, topics, commands, patience)
+                _send_all_and_wait(cli, connection, producer, topics, commands, patience)
 
 
 def _send_all(
@@ -184,23 +182,25 @@ def _send_all(
 
 def _send_all_and_wait(
     cli: Cli,
+    connection: "Connection",
     producer: "CommandProducer",
-    waiter: "OutcomeWaiter",
     topics: "Mapping[str, Topics]",
     commands: "Iterable[Composed]",
     patience: float,
 ) -> None:
     from cqrs_cli.cli.render.send import OutcomePrinter
+    from cqrs_cli.client.outcomes import OutcomeWaiter
     from cqrs_cli.client.send import send_and_wait
 
-    printer = OutcomePrinter(cli, waiter, patience)
-    try:
-        with printer.naming_what_is_open():
-            for outcomes in send_and_wait(producer, waiter, topics, commands, patience):
-                printer.print(outcomes)
-    except UsageError as bad_line:
-        raise printer.with_what_is_open(bad_line) from None
-    printer.conclude()
+    with OutcomeWaiter(connection, producer, lambda: printer.say_nobody_decides(connection)) as waiter:
+        printer = OutcomePrinter(cli, waiter, patience)
+        try:
+            with printer.naming_what_is_open():
+                for outcomes in send_and_wait(producer, waiter, topics, commands, patience):
+                    printer.print(outcomes)
+        except UsageError as bad_line:
+            raise printer.with_what_is_open(bad_line) from None
+        printer.conclude()
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Commands that were sent, and their outcomes: as JSON, and for people."""
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,9 @@ from cqrs_cli.cli.output import counted, printable
 from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome, is_refused
 from cqrs_cli.client.send import SentCommand, SentCommands
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
+from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, UnavailableError
+from cqrs_cli.kafka.connection.connection import Connection
 
 #: Ids that a line of text names at most; JSON has all of them.
 IDS_IN_TEXT = 3
@@ -56,8 +59,8 @@ class OutcomePrinter:
         self.patience = patience
         self.flag = flag
         self.counts: Counter[str] = Counter()
-        self.refusals = 0
-        self.first_refusal = ""
+        self.refusals: list[OutcomeEnvelope] = []
+        self.ownerless: list[str] = []
 
     def print(self, outcomes: Iterable[ReceivedOutcome]) -> None:
         """Print a row for each outcome."""
@@ -65,9 +68,24 @@ class OutcomePrinter:
             self.cli.row(msgspec.Raw(outcome.value), outcome_line(outcome.read))
             self.counts[outcome.read.data.status] += 1
             if is_refused(outcome.read):
-                self.refusals += 1
-                self.first_refusal = self.first_refusal or outcome_line(outcome.read)
+                self.refusals.append(outcome.read)
         self.cli.flush()
+
+    def say_nobody_decides(self, connection: Connection) -> None:
+        """Note the aggregates whose commands wait in partitions that nobody decides."""
+        from cqrs_cli.cli.ownerless import ownerless
+
+        waiting: dict[str, set[int]] = {}
+        prefix = self.cli.settings.topic_prefix
+        for topic, partition in self.waiter.places:
+            name = topic.removeprefix(prefix).removesuffix(".outcomes")
+            waiting.setdefault(name, set()).add(partition)
+        for name, partitions in sorted(waiting.items()):
+            if alone := ownerless(connection, self.cli.topics(name), sorted(partitions)):
+                self.ownerless.append(name)
+                places = ", ".join(map(str, alone))
+                start = self.cli.with_flags(f"start it: cqrs run {name}")
+                self.cli.note(f"nobody decides {name} {places}; {start}; waiting all the same")
 
     @contextmanager
     def naming_what_is_open(self) -> Iterator[None]:
@@ -88,13 +106,14 @@ class OutcomePrinter:
         missing = self.waiter.outstanding
         total = self._total()
         if self.refusals:
-            refusal = RefusedError(
-                f"{self.refusals:,} of {counted(total, 'command')} refused",
-                f"the first: {self.first_refusal}",
-            )
-            raise self.with_what_is_open(refusal)
+            raise self.with_what_is_open(refusal_of(self.refusals, total))
         if missing:
-            again = f"it may still be decided: see that cqrs run runs; {self._again(missing)}"
+            start = (
+                f"start it: cqrs run {' '.join(self.ownerless)}"
+                if self.ownerless
+                else "see that cqrs run runs"
+            )
+            again = f"it may still be decided: {start}; {self._again(missing)}"
             raise NoOutcomeError(self._lacking(missing), again, _listed(missing))
         if total > 1:
             self.cli.note(", ".join(f"{count:,} {status}" for status, count in self.counts.most_common()))
@@ -105,7 +124,7 @@ class OutcomePrinter:
         if not missing:
             return error
         message = f"{error.message}; {self._lacking(missing)}"
-        return _extended(type(error)(message, error.hint), self._again(missing), missing)
+        return _extended(type(error)(message, error.hint, error.more), self._again(missing), missing)
 
     def _total(self) -> int:
         return self.counts.total() + len(self.waiter.outstanding)
@@ -120,11 +139,35 @@ class OutcomePrinter:
 
 
 def _extended(error: CqrsError, hint: str, ids: Sequence[str]) -> CqrsError:
-    return type(error)(error.message, "; ".join(text for text in (error.hint, hint) if text), _listed(ids))
+    hints = "; ".join(text for text in (error.hint, hint) if text)
+    return type(error)(error.message, hints, {**error.more, **_listed(ids)})
 
 
 def _listed(ids: Sequence[str]) -> dict[str, object]:
     return {"without_outcome": list(ids)}
+
+
+def refusal_of(refused: Sequence[OutcomeEnvelope], total: int) -> RefusedError:
+    """The error for outcomes that were printed. It does not say them again: it names the first, and what to do."""
+    first = refused[0]
+    more = {"refused": len(refused), "first": first.causationid}
+    if total == 1:
+        return RefusedError("refused", _advice(first), more)
+    where = f"the first: id {first.causationid}" if first.causationid else "the first has no id"
+    return RefusedError(f"{len(refused):,} of {counted(total, 'command')} refused", where, more)
+
+
+def _advice(outcome: OutcomeEnvelope) -> str:
+    """What the sender of the one command can do about it."""
+    verdict = outcome.data
+    if verdict.status == "failed":
+        return "correct it, and send it again"
+    if verdict.reason == Reason.ID_REUSED.name:
+        return "give this command an --id of its own"
+    if verdict.reason == Reason.EXPIRED.name:
+        return "give it more time with --expires"
+    aggregate, subject = outcome.type.partition(".")[0], shlex.quote(outcome.subject or "")
+    return f"see its state: cqrs show {aggregate} {subject}"
 
 
 def outcome_line(outcome: OutcomeEnvelope) -> str:

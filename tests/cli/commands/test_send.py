@@ -16,6 +16,9 @@ from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
 from tests.support.deciding import Owner
+from tests.support.harness import TopicHarness
+from tests.support.owners import running
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
@@ -77,7 +80,9 @@ def test_refusals_end_with_7(on_broker: Cqrs, owner: Owner) -> None:
         accepted = on_broker(*deposit, "2")
         accepted_again = on_broker(*deposit, "2")
     assert [s.status for s in (refused, refused_again, accepted, accepted_again)] == [7, 7, 0, 0]
-    assert "NOT_OPEN" in refused.err
+    assert [s.out.count("NOT_OPEN") for s in (refused, refused_again)] == [1, 0]
+    assert refused.err.startswith("error: refused; see its state: cqrs show ")
+    assert refused.err.endswith(" bank_account a\n")
     assert accepted_again.out.startswith("duplicate")
 
 
@@ -91,6 +96,34 @@ def test_missing_outcomes_end_with_8(on_broker: Cqrs) -> None:
     assert error["without_outcome"] == [again[1].removeprefix("--id ")]
     sent = on_broker("tail", "bank_account", "commands", "-o", "json").lines
     assert [record["message"]["id"] for record in sent] == error["without_outcome"] * 2
+
+
+def test_an_expiry_can_be_a_time(on_broker: Cqrs) -> None:
+    on_broker("send", "bank_account", "a", "Close", "--expires", "2999-01-01T00:00:00+01:00")
+    (sent,) = on_broker("tail", "bank_account", "commands", "-o", "json").lines
+    assert sent["message"]["expirytime"] == "2998-12-31T23:00:00.000Z"
+
+
+def test_waiting_says_that_nobody_decides(
+    cqrs: Cqrs, on_broker: Cqrs, connection: Connection, prefix: str
+) -> None:
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    said = cqrs("send", "bank_account", "acc-42", "Close", "--wait", "--timeout", "2s", *place)
+    home = partition_for("murmur2", b"acc-42", 2)
+    start = f"start it: cqrs run {' '.join(place)} bank_account"
+    assert f"nobody decides bank_account {home}; {start}; waiting all the same\n" in said.err
+    assert f"it may still be decided: {start}; sending again" in said.err
+
+
+def test_a_living_owner_is_not_missed(single_bank: TopicHarness, cqrs: Cqrs) -> None:
+    with running(single_bank.plan(once=False)):
+        eventually(single_bank.owner)  # it has claimed; when it has ended nobody decides
+    place = ("-b", single_bank.connection.bootstrap_server, "--topic-prefix", single_bank.topics.prefix)
+    send = ("send", "bank_account", "a", "Close", "--wait", "--timeout", "2s", *place)
+    assert "nobody decides" in cqrs(*send).err
+    with running(single_bank.plan(once=False)) as owner:
+        eventually(lambda: single_bank.owner() == owner.plan.run)
+        assert "nobody decides" not in cqrs(*send).err
 
 
 def test_json_names_all_missing_outcomes(on_broker: Cqrs, tmp_path: Path) -> None:
@@ -181,8 +214,9 @@ def test_lines_before_bad_ones_are_awaited(on_broker: Cqrs, owner: Owner, tmp_pa
         (["bank_account", "a", "Opne"], "no command 'Opne'"),
         (
             ["bank_account", "a", "Close", "--expires", "30"],
-            "--expires: not a duration: '30' (like 30s, 15m, 24h, 7d); write",
+            "--expires: not a time: '30' (like 2026-11-21T01:02:03Z, 2026-11-21, or 10m for in ten minutes); write",
         ),
+        (["bank_account", "a", "Close", "--expires", "2026-01-01"], "--expires: '2026-01-01' is past"),
         (["bank_account", "a", "Close", "--wait", "--timeout", "x"], "--timeout: not a duration"),
     ],
 )
