@@ -12,6 +12,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import complete_aggregate, deadline, duration
+from cqrs_cli.cli.render.dry_run import dry_run
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
         "cqrs send bank_account acc-42 Open owner=Ada",
         "cqrs send bank_account acc-42 Deposit amount:=100 --wait",
         "cqrs send bank_account acc-42 Withdraw amount=30 --expect 2 --expires 30s",
+        "cqrs send bank_account acc-42 Withdraw amount=30 --dry-run",
         "cqrs send --file commands.ndjson --wait -o json",
     ],
 )
@@ -73,6 +75,9 @@ def send(
         ),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Print what was decided.")] = False,
+    rehearse: Annotated[
+        bool, typer.Option("--dry-run", help="Decide here and now, print outcome and events, send nothing.")
+    ] = False,
     timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest wait for the next outcome.")] = "30s",
 ) -> None:
     """Send a command, or many from a file.
@@ -86,6 +91,10 @@ def send(
 
     With --wait each outcome is printed; exit 7 if one of them is not accepted, unchanged, or a duplicate of those, and
     8 if none comes in time. After a second without one it says so if nobody decides: no run ever did, or it stopped.
+
+    With --dry-run the code decides here, against the state that `cqrs show` shows; of a file each command sees those
+    before it. Nothing is sent, and the exit status is that of --wait. What is decided later may differ: other commands
+    may come before it.
     """
     from cqrs_cli.client.compose import compose
 
@@ -96,7 +105,7 @@ def send(
             raise UsageError(
                 "with --file the lines say everything", "leave out what belongs to a single command"
             )
-        return _send_file(cli, file, patience)
+        return _dry_run_file(cli, file) if rehearse else _send_file(cli, file, patience)
     if aggregate is None:
         raise UsageError("AGGREGATE, ID and COMMAND are needed, or --file", "see cqrs send --help")
     loaded = cli.aggregate(aggregate)
@@ -116,6 +125,8 @@ def send(
         correlation=correlation,
         expiry=None if expires is None else deadline("--expires", expires),
     )
+    if rehearse:
+        return dry_run(cli, [composed], ids_may_repeat=command_id is not None)
     if patience is None:
         return _send_one(cli, composed)
     return _send_one_and_wait(cli, composed, patience)
@@ -149,6 +160,14 @@ def _send_one_and_wait(cli: Cli, composed: "Composed", patience: float) -> None:
             outcomes = send_one_and_wait(waiter, cli.topics(composed.aggregate), composed, patience)
         printer.print(outcomes)
         printer.conclude()
+
+
+def _dry_run_file(cli: Cli, file: str) -> None:
+    """Decide the lines of a file here; all are read before the first is decided."""
+    from cqrs_cli.client.send import read_lines
+
+    with _opened(file) as lines:
+        dry_run(cli, list(read_lines(lines, cli.aggregate_names())), ids_may_repeat=True)
 
 
 def _send_file(cli: Cli, file: str, patience: float | None) -> None:

@@ -1,0 +1,71 @@
+"""`cqrs send --dry-run`: commands decided here, and nothing sent."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.output import counted, printable
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.settings.durations import milliseconds
+
+if TYPE_CHECKING:
+    from cqrs_cli.client.envelope import Composed
+    from cqrs_cli.client.queries.rehearsal import Rehearsed
+
+
+def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> None:
+    """Print what would become of each command if they were sent now; raises `RefusedError` if one would be refused."""
+    from cqrs_cli.cli.render.send import refusal_of
+    from cqrs_cli.client.outcomes import is_refused
+    from cqrs_cli.client.queries.rehearsal import Rehearsal
+
+    connection, settings = cli.connection(), cli.settings
+    window = milliseconds(settings.dedup_window)
+    rehearsals: dict[str, Rehearsal] = {}
+    with cli.working("reading events"):
+        for name in dict.fromkeys(composed.aggregate for composed in commands):
+            mine = [composed for composed in commands if composed.aggregate == name]
+            rehearsals[name] = Rehearsal(
+                connection,
+                cli.topics(name),
+                cli.aggregate(name),
+                settings.partitioner,
+                window,
+                mine,
+                ids_may_repeat,
+            )
+    refused = []
+    for composed in commands:
+        rehearsed = rehearsals[composed.aggregate].decide(composed)
+        cli.row(rehearsed_document(rehearsed), rehearsed_text(rehearsed))
+        if is_refused(rehearsed.read):
+            refused.append(rehearsed.read)
+    cli.flush()
+    for name, rehearsal in rehearsals.items():
+        if rehearsal.undecided:
+            waiting = counted(rehearsal.undecided, "command")
+            cli.note(f"{name}: up to {waiting} there not decided yet: what they change is not seen here")
+    cli.note("dry run: nothing was sent")
+    if refused:
+        raise refusal_of(refused, len(commands))
+
+
+def rehearsed_document(rehearsed: "Rehearsed") -> dict[str, Any]:
+    """A command decided in a dry run as JSON."""
+    return {
+        "outcome": msgspec.Raw(rehearsed.value),
+        "events": [msgspec.Raw(value) for value in rehearsed.events],
+    }
+
+
+def rehearsed_text(rehearsed: "Rehearsed") -> str:
+    """A command decided in a dry run for people: its outcome as `--wait` prints it, then its events."""
+    from cqrs_cli.cli.render.send import outcome_line
+
+    lines = [outcome_line(rehearsed.read)]
+    for value in rehearsed.events:
+        event = read_event(value)
+        lines.append(printable(f"  v{event.aggregateversion}  {event.type}  {bytes(event.data).decode()}"))
+    return "\n".join(lines)

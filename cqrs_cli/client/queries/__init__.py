@@ -1,0 +1,1 @@
+"""Questions about what was decided, or would be: answered from the committed records, without Spark."""

@@ -1,0 +1,168 @@
+"""Deciding commands here, without sending them: against the states that the committed events make."""
+
+import time
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import closing
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException
+from msgspec import UNSET
+
+from cqrs_cli.client.envelope import Composed
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.context import BatchContext, Undecided
+from cqrs_cli.core.decide import Batch
+from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.messages.event import HEADERS, read_event
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.reasons import is_remembered
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka import clients, offsets
+from cqrs_cli.kafka.admin.topics import Admin, find_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
+from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function, target
+from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
+
+#: Seconds to wait for the owners' position. It only makes a note: the group may be hidden from a sender.
+_PATIENCE = 2.0
+
+
+class Rehearsed(NamedTuple):
+    """The outcome that a command would have, as bytes and decoded, and the events that it would make."""
+
+    value: bytes
+    read: OutcomeEnvelope
+    events: list[bytes]
+
+
+class Rehearsal:
+    """Decides commands to one aggregate as its owners would now, in the order given; each sees those before it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        topics: Topics,
+        aggregate: Aggregate,
+        partitioner: Partitioner,
+        window: int,
+        commands: Iterable[Composed],
+        ids_may_repeat: bool = True,
+    ) -> None:
+        """Read the states of the aggregates that `commands` name and, unless all ids are new, what was decided within
+        the last `window` ms.
+        """
+        self.topics = _described(connection, topics)
+        self._aggregate, self._partitioner, self._window = aggregate, partitioner, window
+        subjects: dict[int, set[bytes]] = {}
+        for composed in commands:
+            key = composed.subject.encode()
+            subjects.setdefault(target(partitioner, key, self.topics.partitions), set()).add(key)
+        self._batches: dict[int, Batch] = {}
+        self._ends: dict[int, int] = {}
+        for partition, keys in subjects.items():
+            log = PartitionLog(connection, topics, partition)
+            self._ends[partition] = log.bounds("commands")[1]
+            states = present_states(log, aggregate, keys)
+            decided = recent_decisions(log, keys, _now() - window) if ids_may_repeat else {}
+            self._batches[partition] = Batch(aggregate, self._context(partition, states, decided))
+        #: Commands in these partitions that no owner has decided yet; an upper bound, as offsets have holes.
+        self.undecided = _undecided(connection, topics, self._ends)
+
+    def decide(self, composed: Composed) -> Rehearsed:
+        """What would become of the command if it were sent now; raises `CqrsError` if it cannot be decided here."""
+        key = composed.subject.encode()
+        partition = target(self._partitioner, key, self.topics.partitions)
+        record = Record(self._ends[partition], _now(), key, composed.value, list(HEADERS))
+        self._ends[partition] += 1
+        try:
+            decided = self._batches[partition].decide_piece([record])
+        except Undecided as error:
+            raise CqrsError(
+                f"cannot be decided here: {error}", "the aggregate's code ran out of something"
+            ) from error
+        ((value, _, _),) = decided.outcomes
+        return Rehearsed(value, read_outcome(value), [event for event, _, _ in decided.events])
+
+    def _context(
+        self, partition: int, states: Mapping[str, Folded], decided: Mapping[tuple[str, str], DedupEntry]
+    ) -> BatchContext:
+        return BatchContext(
+            partition,
+            states.get,
+            lambda subject, id: decided.get((subject, id)),
+            _now,
+            partition_function(self._partitioner, self.topics.partitions),
+            self.topics.topics.commands,
+            self._window,
+            _now(),
+            self.topics.max_bytes["events"],
+        )
+
+
+def _described(connection: Connection, topics: Topics) -> AggregateTopics:
+    with Admin(connection) as admin:
+        found = find_topics(admin, topics)
+        if (error := missing_topics(topics, found)) is not None:
+            raise error
+        return aggregate_topics(topics, admin.cluster_id(), found)
+
+
+def present_states(log: PartitionLog, aggregate: Aggregate, keys: Collection[bytes]) -> dict[str, Folded]:
+    """The aggregates with these keys as the partition's committed events make them, by id.
+
+    Raises `ContradictionError` naming the place of an event that does not follow.
+    """
+    states: dict[str, Folded] = {}
+    for records in log.read("events", *log.bounds("events")):
+        for record in records:
+            if record.key not in keys:
+                continue
+            try:
+                event = read_event(record.value)
+                states[event.subject] = fold_event(aggregate, states.get(event.subject), event)
+            except (FoldError, ValueError) as error:
+                where = f"--partition {log.partition} --from {record.offset}"
+                raise ContradictionError(
+                    f"{log.topics.events}:{log.partition}@{record.offset}: {error}",
+                    f"look at it: cqrs tail {aggregate.name} events {where} -n 1",
+                ) from error
+    return states
+
+
+def recent_decisions(
+    log: PartitionLog, keys: Collection[bytes], since: int
+) -> dict[tuple[str, str], DedupEntry]:
+    """The decisions since then (ms) that an owner remembers, by subject and command id."""
+    decided: dict[tuple[str, str], DedupEntry] = {}
+    _, end = log.bounds("outcomes")
+    start = log.offset_at("outcomes", since)
+    for records in () if start is None else log.read("outcomes", start, end):
+        for record in records:
+            if record.key not in keys:
+                continue
+            outcome = read_outcome(record.value)
+            told, cause = outcome.data, outcome.causationid
+            reason = None if told.reason is UNSET else told.reason
+            if cause is None or told.fingerprint is UNSET or not is_remembered(told.status, reason):
+                continue
+            decided[outcome.subject or "", cause] = DedupEntry(
+                record.timestamp, told.offset, told.status, told.version, told.events, told.fingerprint
+            )
+    return decided
+
+
+def _undecided(connection: Connection, topics: Topics, ends: Mapping[int, int]) -> int:
+    with closing(clients.consumer(connection, group=topics.group, isolation="read_uncommitted")) as client:
+        try:
+            positions = offsets.committed(client, topics.commands, ends, _PATIENCE)
+        except KafkaException:
+            return 0
+    return sum(max(0, end - (positions[partition].offset or 0)) for partition, end in ends.items())
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

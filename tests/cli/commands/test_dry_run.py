@@ -1,0 +1,116 @@
+"""`cqrs send --dry-run` decides as an owner would, and sends nothing."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.cli.conftest import Cqrs
+from tests.support import AGGREGATES
+from tests.support.deciding import Owner
+
+pytestmark = pytest.mark.kafka
+BANK = registry.load("bank_account", "aggregates", AGGREGATES.parent)
+JSON = ("-o", "json")
+
+#: Members of an outcome that do not depend on the record's place.
+DECIDED = ("status", "reason", "code", "message", "version", "events", "expected", "fingerprint", "original")
+
+
+@pytest.fixture
+def owner(on_broker: Cqrs, connection: Connection, prefix: str) -> Owner:
+    return Owner(connection, Topics("bank_account", prefix), BANK)
+
+
+def verdict(outcome: Any) -> dict[str, Any]:
+    return {name: outcome["data"][name] for name in DECIDED if name in outcome["data"]}
+
+
+def sent(cqrs: Cqrs) -> int:
+    return len(cqrs("tail", "bank_account", "commands", *JSON).lines)
+
+
+def test_dry_runs_decide_as_owners_do(on_broker: Cqrs, owner: Owner) -> None:
+    open_, close = ("Open", "owner=Ada"), ("Close",)
+    deposit, withdraw = ("Deposit", "amount=5"), ("Withdraw", "amount=9")
+    for number, (command, status) in enumerate(
+        [
+            ((*deposit, "--id", "a"), 7),
+            ((*open_, "--id", "b", "--expect", "none"), 0),
+            ((*open_, "--id", "b", "--expect", "none"), 0),
+            ((*close, "--id", "b"), 7),
+            ((*deposit, "--id", "c", "--expect", "7"), 7),
+            ((*deposit, "--id", "d", "--expect", "1"), 0),
+            ((*withdraw, "--id", "e", "--expires", "2999-01-01"), 7),
+        ]
+    ):
+        call = ("send", "bank_account", "acc-42", *command, *JSON)
+        rehearsed = on_broker(*call, "--dry-run")
+        assert (rehearsed.status, sent(on_broker)) == (status, number)
+        on_broker(*call)
+        owner.decide()
+        outcome = on_broker("tail", "bank_account", "outcomes", *JSON).lines[-1]["message"]
+        made = on_broker("tail", "bank_account", "events", *JSON).lines
+        foretold = rehearsed.document
+        assert verdict(foretold["outcome"]) == verdict(outcome)
+        count = outcome["data"]["events"]
+        real = [event["message"] for event in made[len(made) - count :]]
+        assert [
+            (event["type"], event["data"], event["aggregateversion"]) for event in foretold["events"]
+        ] == [(event["type"], event["data"], event["aggregateversion"]) for event in real]
+
+
+def test_text_shows_outcome_and_events(on_broker: Cqrs) -> None:
+    said = on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada", "--dry-run")
+    assert (said.status, said.out) == (
+        0,
+        'accepted   acc-42  bank_account.Open  version 1\n  v1  bank_account.Opened  {"owner":"Ada"}\n',
+    )
+
+
+def test_lines_see_those_before_them(on_broker: Cqrs, tmp_path: Path) -> None:
+    lines: list[tuple[str, str, dict[str, Any]]] = [
+        ("a", "Open", {"owner": "Ada"}),
+        ("b", "Open", {"owner": "Bob"}),
+        ("a", "Deposit", {"amount": 5}),
+        ("a", "Withdraw", {"amount": 6}),
+        ("a", "Withdraw", {"amount": 5}),
+    ]
+    text = "".join(
+        json.dumps({"type": f"bank_account.{kind}", "subject": subject, "data": data}) + "\n"
+        for subject, kind, data in lines
+    )
+    (tmp_path / "many.ndjson").write_text(text)
+    said = on_broker("send", "--file", "many.ndjson", "--dry-run", *JSON)
+    told = [row["outcome"]["data"] for row in said.lines]
+    assert [(data["status"], data["version"]) for data in told] == [
+        ("accepted", 1),
+        ("accepted", 1),
+        ("accepted", 2),
+        ("rejected", 2),
+        ("accepted", 3),
+    ]
+    assert said.status == 7
+    assert json.loads(said.err)["error"]["message"] == "1 of 5 commands refused"
+    assert sent(on_broker) == 0
+
+
+def test_undecided_commands_are_named(
+    cqrs: Cqrs, on_broker: Cqrs, connection: Connection, prefix: str
+) -> None:
+    on_broker("send", "bank_account", "acc-42", "Open", "owner=Ada")
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    said = cqrs("send", "bank_account", "acc-42", "Deposit", "amount=5", "--dry-run", *place)
+    assert "bank_account: up to 1 command there not decided yet" in said.err
+    assert "dry run: nothing was sent\n" in said.err
+
+
+def test_missing_topics_name_the_remedy(cqrs: Cqrs, connection: Connection, prefix: str) -> None:
+    place = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    said = cqrs("send", "counter", "c", "Increment", "--dry-run", *place)
+    assert said.status == 3
+    assert "create what is missing: cqrs init" in said.err
