@@ -63,14 +63,18 @@ def _gone(pid: int, birth: str, patience: float) -> bool:
 
 
 def _born_linux(pid: int) -> str | None:
-    """Ticks since boot and the boot's id: another boot may give the same pid at the same tick."""
+    """Ticks since boot and the boot's id: another boot may give the same pid at the same tick.
+
+    A killed program's first thread may be a zombie while others still end: until they have, its ports are taken.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
     state, *fields = stat.rpartition(")")[2].split()  # the name in front may hold blanks and brackets
-    return None if state in "ZX" else f"{boot}:{fields[18]}"
+    gone = state in "ZX" and int(fields[16]) <= 1  # threads: proc_pid_stat(5)
+    return None if gone else f"{boot}:{fields[18]}"
 
 
 def _born_elsewhere(pid: int) -> str | None:

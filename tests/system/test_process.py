@@ -1,6 +1,7 @@
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,6 +34,22 @@ def test_zombie_counts_as_gone() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
         child.kill()
         eventually(lambda: process.born(child.pid) is None)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells of a program's other threads")
+def test_zombie_with_threads_still_lives(tmp_path: Path) -> None:
+    """As a JVM that was killed, whose last threads hold its ports."""
+    program = (
+        "import ctypes, threading; threading.Thread(target=threading.Event().wait).start(); "
+        "print('ready', flush=True); ctypes.CDLL(None).pthread_exit(None)"
+    )
+    pid = process.spawn([sys.executable, "-c", program], tmp_path, "log", os.environ)
+    birth = process.born(pid)
+    assert birth is not None
+    eventually(lambda: ") Z " in Path(f"/proc/{pid}/stat").read_text())
+    assert process.born(pid) == birth
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: process.born(pid) is None)
 
 
 def test_spawned_process_has_own_session(sleeper: int) -> None:
