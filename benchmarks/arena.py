@@ -1,4 +1,4 @@
-"""Where benchmarks run: a project of their own with the embedded broker, filled topics, and the clock of processes."""
+"""The place of the benchmarks: a project of their own with the embedded broker, filled topics, and processor times."""
 
 import json
 import os

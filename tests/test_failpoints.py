@@ -31,7 +31,7 @@ def arm(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def passing(text: str, *points: str) -> int:
-    """How a process ends that passes these points."""
+    """The end of a process that passes these points."""
     passes = ";".join(f"failpoints.reached({point!r})" for point in points)
     program = f"from cqrs_cli import failpoints; failpoints.arm(); {passes}"
     environment = os.environ | {failpoints.VARIABLE: text}

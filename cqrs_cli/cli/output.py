@@ -1,4 +1,4 @@
-"""Where output goes: data to stdout, everything else to stderr. One renderer for people, one for programs."""
+"""Output: data to stdout, everything else to stderr. One renderer for people, one for programs."""
 
 import sys
 import traceback

@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.outcome import Original, OutcomeEnvelope
 
 
 class CommandOutcome(Struct, frozen=True):
-    """What was decided on a command: the members of its outcome, None where one does not apply.
+    """The decision on a command: the members of its outcome, None where one does not apply.
 
     `ok` is true for `accepted`, `unchanged`, and a `duplicate` of one of those.
     """

@@ -52,7 +52,7 @@ def parse_at(text: str | None) -> Within:
 
 
 def find_ranges(connection: Connection, topic: str, key: bytes, partitioner: Partitioner) -> list[LogRange]:
-    """Where the committed events of this key are: one partition, or all of them when the partitioner is off."""
+    """The places of this key's committed events: one partition, or all of them when the partitioner is off."""
     count = readers.partitions(connection, topic)
     only = partition_for(partitioner, key, count)
     bounds = readers.bounds(connection, topic, range(count) if only is None else [only])

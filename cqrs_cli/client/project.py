@@ -52,7 +52,7 @@ class ProjectAggregates:
         raise UsageError(f"{kind.__name__} is a command of {names}", "say which: aggregate=…")
 
     def _search(self, kind: type) -> list[tuple[Aggregate, str]]:
-        """Where the class was defined first, so that a broken neighbour disturbs nobody; then everywhere."""
+        """Looks where the class was defined first, so that a broken neighbour disturbs nobody; then everywhere."""
         names = registry.names(self._package, self._root)
         home = kind.__module__.removeprefix(f"{self._package}.")
         for group in ([home] if home in names else [], names):

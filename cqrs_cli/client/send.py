@@ -25,7 +25,7 @@ class SentCommand(NamedTuple):
 
 
 class SentCommands(NamedTuple):
-    """How many commands each aggregate got, and how long that took."""
+    """The number of commands for each aggregate, and the time that sending took."""
 
     aggregates: Mapping[str, int]
     seconds: float

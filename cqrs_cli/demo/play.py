@@ -38,7 +38,7 @@ class StepOutcome(NamedTuple):
 
     @property
     def ending(self) -> str:
-        """How the step ended, in the words of `Step.ends`."""
+        """The end of the step, in the words of `Step.ends`."""
         return self.verdict.code or self.verdict.reason or self.verdict.status
 
 

@@ -58,7 +58,7 @@ def write_project(settings: "Settings") -> None:
 
 
 def _lines(settings: "Settings") -> Iterator[str]:
-    """Where the topics are; a text in JSON is one in TOML."""
+    """The settings that name the topics; a text in JSON is one in TOML."""
     if settings.bootstrap_server:
         yield f"bootstrap_server = {json.dumps(settings.bootstrap_server)}\n"
     if settings.command_config:

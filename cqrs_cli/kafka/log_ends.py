@@ -17,7 +17,7 @@ OnDelivery = Callable[[KafkaError | None, Message], None]
 
 
 class LogEnds:
-    """Where the logs of one writer end: as read, as sent, as reported. A log that was not read may end anywhere."""
+    """The ends of one writer's logs: as read, as sent, as reported. A log that was not read may end anywhere."""
 
     def __init__(self) -> None:
         self._reported: dict[str, int] = {}

@@ -32,7 +32,7 @@ class Claimed(NamedTuple):
 
 
 class Start(NamedTuple):
-    """Where step 3 says to go on."""
+    """The place to go on from, as step 3 found it."""
 
     offset: int  # of the next command to decide
     last_outcome: Record | None

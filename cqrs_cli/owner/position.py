@@ -1,4 +1,4 @@
-"""Where an owner starts, judged from the log alone: a pure function, so that every case has a test."""
+"""The start of an owner, judged from the log alone: a pure function, so that every case has a test."""
 
 from typing import NamedTuple
 

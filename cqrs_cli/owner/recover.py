@@ -124,7 +124,7 @@ def fold_outcomes(
 def _check_events(
     log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
 ) -> None:
-    """Where events were lost, aggregates would be decided on as they once were."""
+    """Refuse to fold over lost events: aggregates would be decided on as they once were."""
     with cache.reading():
         for subject, outcome in latest.items():
             state, verdict = cache.state(subject), outcome.data

@@ -87,7 +87,7 @@ class StateCache:
 
     @property
     def pending(self) -> int:
-        """How many decisions wait to be applied."""
+        """The number of decisions that wait to be applied."""
         return len(self._remembered)
 
     @property

@@ -49,7 +49,7 @@ class PartitionStatus(NamedTuple):
 
     @property
     def lag(self) -> int:
-        """How many commands are not decided yet; an upper bound, as offsets have holes."""
+        """The number of commands that are not decided yet; an upper bound, as offsets have holes."""
         return max(0, self.end - max(self.start, self.position or 0))
 
 

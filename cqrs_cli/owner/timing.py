@@ -1,4 +1,4 @@
-"""How long an owner and the driver of a run wait, and how much an owner does at once."""
+"""The times that an owner and the driver of a run wait, and the amounts that an owner does at once."""
 
 import time
 from dataclasses import dataclass, field

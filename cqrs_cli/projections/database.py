@@ -71,7 +71,7 @@ def open_database(place: DatabasePlace) -> Engine:
 
 
 def new_place(place: DatabasePlace, projection: str) -> DatabasePlace:
-    """Where the new tables of a projection are filled: a file beside SQLite's, a schema of PostgreSQL's."""
+    """The place in which a projection's new tables are filled: a file beside SQLite's, a schema of PostgreSQL's."""
     url = make_url(place.url)
     if url.drivername == "sqlite":
         return DatabasePlace(url.set(database=f"{url.database}-{projection}-new").render_as_string())

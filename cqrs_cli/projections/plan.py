@@ -11,7 +11,7 @@ from cqrs_cli.kafka.event_tail import EventPartition
 
 
 class DatabasePlace(NamedTuple):
-    """Where tables and positions stand: a database, and a schema in it if they are not in its default one."""
+    """The place of tables and positions: a database, and a schema in it if they are not in its default one."""
 
     url: str
     schema: str | None = None

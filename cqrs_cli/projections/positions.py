@@ -59,7 +59,7 @@ def move_position(
 
 
 def own_position(engine: Engine, plan: ProjectionPlan, source: EventPartition) -> int:
-    """Where this run goes on.
+    """The position from which this run goes on.
 
     Raises `TakenOverError` if another run owns the position, `ContradictionError` if it is one in another topic.
     """

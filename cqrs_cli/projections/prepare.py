@@ -47,7 +47,7 @@ _RACES = 5
 
 @dataclass(frozen=True, slots=True)
 class PreparedProjection:
-    """What a run does: fill new tables beside the live ones first, if `new` is there, and then the live ones."""
+    """The work of a run: fill new tables beside the live ones first, if `new` is there, and then the live ones."""
 
     live: ProjectionPlan
     new: ProjectionPlan | None

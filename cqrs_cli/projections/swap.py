@@ -61,7 +61,7 @@ def swap_tables(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) ->
 def _targets(
     plan: ProjectionPlan, positions: Mapping[tuple[str, int], Position]
 ) -> dict[EventPartition, int]:
-    """How far the live tables are; those of a topic that was made again do not count."""
+    """The positions of the live tables; those of a topic that was made again do not count."""
     return {
         source: found.next_offset
         for source in plan.sources

@@ -14,7 +14,7 @@ from cqrs_cli.projections.plan import DatabasePlace
 
 
 class MadeTables(NamedTuple):
-    """What a projection's tables were made from. `tables`: their columns then, as JSON."""
+    """The making of a projection's tables, as they tell it. `tables`: their columns then, as JSON."""
 
     revision: int
     definition: str
@@ -26,7 +26,7 @@ class MadeTables(NamedTuple):
 
 
 def read_made(connection: Connection, name: str) -> MadeTables | None:
-    """What stands about a projection; None if it has no tables in this place."""
+    """The row about a projection; None if it has no tables in this place."""
     if not inspect(connection).has_table(PROJECTIONS.name):
         return None
     row = PROJECTIONS.c

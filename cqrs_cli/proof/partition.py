@@ -69,7 +69,7 @@ class Proof:
             )
 
     def decided(self, before: int | None, after: int | None, commands: int) -> DecidedRange:
-        """How far the partition is decided, from the offsets committed `before` and `after` the logs were read.
+        """The end of what is decided here, from the offsets committed `before` and `after` the logs were read.
 
         Without a committed offset, because it expired or nothing was decided yet, the last outcome counts.
         `commands`: where their log starts.

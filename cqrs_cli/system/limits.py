@@ -59,7 +59,7 @@ def owner_needs(partitions: int, brokers: int = 1) -> Needs:
 
 
 def hard_limits() -> Allowance:
-    """What this process may raise its limits to."""
+    """The limits to which this process may raise its own."""
     return Allowance(*(_limits(kind)[1] for kind in (resource.RLIMIT_NOFILE, resource.RLIMIT_AS)))
 
 

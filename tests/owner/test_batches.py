@@ -34,7 +34,7 @@ HASTE: dict[str, Any] = {"transaction_timeout": 2.0, "produce_timeout": 1.0}
 
 @pytest.fixture
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many commands were in each batch that was decided."""
+    """The number of commands in each batch that was decided."""
     seen: list[int] = []
     original = Loop.decide_and_commit
 

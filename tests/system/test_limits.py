@@ -1,4 +1,4 @@
-"""What a process may have is raised as far as its user may, and said where that is not enough."""
+"""The limits of a process are raised as far as its user may, and named where that is not enough."""
 
 import resource
 import subprocess

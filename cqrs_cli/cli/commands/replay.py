@@ -89,7 +89,7 @@ def _moment(until: str | None) -> str | None:
 
 
 def _target(out: str | None, format: Literal["parquet", "json"] | None) -> "Target | None":
-    """Where to write; a full local folder is refused before Spark is started."""
+    """The place to write to; a full local folder is refused before Spark is started."""
     from cqrs_cli.jobs.replay.output import Target, refuse_full
 
     if out is None:

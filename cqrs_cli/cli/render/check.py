@@ -15,7 +15,7 @@ _COLOURS = {"green": "green", "amber": "yellow", "red": "red"}
 
 
 class LogRead(NamedTuple):
-    """How many events an aggregate's log has, and those that the code cannot read."""
+    """The number of events in an aggregate's log, and those that the code cannot read."""
 
     events: int
     unreadable: "list[Unreadable]"

@@ -87,7 +87,7 @@ def verify_lines(aggregate: str, done: "Verified") -> list[str]:
 
 
 def violations_text(done: "Verified") -> str:
-    """How many there are, in words."""
+    """Their number, in words."""
     return counted(done.violation_count, "violation") if done.violation_count else "no violation"
 
 

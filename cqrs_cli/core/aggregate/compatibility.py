@@ -1,4 +1,4 @@
-"""What has changed from the messages that were committed to those of today, and what to do about each change.
+"""The changes from the messages that were committed to those of today, and what to do about each.
 
 Both are as `contract` has them: events on the log and commands of clients were made by the one, and are read by the
 code of today.

@@ -108,7 +108,7 @@ class _ProjectionJob(threading.Thread):
             self.error = error
 
     def results(self) -> list[ProjectorResult]:
-        """How the projectors ended that have."""
+        """The results of the projectors that have ended."""
         return list(self._results.value.values())
 
     def cancel(self) -> None:

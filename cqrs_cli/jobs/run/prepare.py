@@ -124,7 +124,7 @@ def _check_offsets(
 
 
 def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
-    """Where `--once` ends: the commands' last stable offsets as they are now."""
+    """The ends of `--once`: the commands' last stable offsets as they are now."""
     return {
         Partition(name, partition): end
         for name, described in topics.items()

@@ -7,7 +7,7 @@ ATTEMPTS = 3
 
 
 class Attempts:
-    """What a partition's supervisor knows of commands that could not be decided. `note` gets a text for people."""
+    """A partition's commands that could not be decided, as its supervisor knows them. `note` gets a text for people."""
 
     def __init__(
         self, place: str, note: Callable[[str], None], refused: frozenset[int] = frozenset()

@@ -30,7 +30,7 @@ class Blame(NamedTuple):
 
 
 class Trial(Struct, frozen=True, omit_defaults=True):
-    """What is known of the commands from the committed offset on, one of which may have cost a worker its life."""
+    """The commands from the committed offset on, one of which may have cost a worker its life."""
 
     suspects: int = 0  # how many they are
     at: int = NOBODY  # the offset of the last one announced

@@ -1,4 +1,4 @@
-"""What breaks events on the log or clients is told from what only has to be committed."""
+"""Changes that break events on the log, or clients, are told from those that only have to be committed."""
 
 import sys
 from types import ModuleType

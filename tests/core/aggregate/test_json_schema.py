@@ -28,7 +28,7 @@ class Timed(cqrs.Event):
 
 
 def test_times_are_said_to_be_times() -> None:
-    """Wherever they stand; msgspec leaves their format out, as it would take a time without its offset."""
+    """At every depth; msgspec leaves their format out, as it would take a time without its offset."""
     for template in ("#/$defs/{name}", "#/components/schemas/timed.{name}"):
         _, definitions = components([Timed], template)
         plain: Any = msgspec.json.decode(msgspec.json.encode(definitions))

@@ -1,4 +1,4 @@
-"""How far a run is, told by the claims."""
+"""The progress of a run, told by the claims."""
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException

@@ -13,7 +13,7 @@ MOST = 5000
 
 
 class Log(NamedTuple):
-    """What owners of one partition leave behind."""
+    """The traces that owners of one partition leave behind."""
 
     position: int
     trial: Trial | None
@@ -42,7 +42,7 @@ def own(log: Log, length: int, deadly: set[int], kill: int, blamed: Counter[int]
 
 
 def rounds(length: int, deadly: set[int], kills: list[int]) -> tuple[int, Counter[int]]:
-    """How many owners it took, and who was blamed; `kills` are steps after which an operator kills the first ones."""
+    """The number of owners it took, and the blamed; `kills`: steps after which an operator kills the first ones."""
     log, blamed = Log(0, None, False), Counter[int]()
     for number in range(10_000):
         kill = kills[number] if number < len(kills) else MOST * PARTS
