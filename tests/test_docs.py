@@ -1,18 +1,26 @@
 """Documents point at what exists: files, and names in the code."""
 
 import inspect
+import json
 import pkgutil
 import re
 import runpy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from cqrs_cli.cli.render.progress import progress_document
 from cqrs_cli.core import decide
 from cqrs_cli.core.messages import command as envelope
 from cqrs_cli.core.messages import event, outcome
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.jobs.run.progress import Snapshot
+from cqrs_cli.owner.claim import Counts
+from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.telemetry.measures import Folding
+from cqrs_cli.owner.telemetry.report import OwnerReport
 from tests.support import ROOT
 
 DOCUMENTS = [
@@ -110,6 +118,24 @@ def test_step_numbers_its_checks_alike() -> None:
 )
 def test_statuses_and_fields_are_documented(name: str) -> None:
     assert f"`{name}`" in MESSAGES
+
+
+def test_the_stream_shown_is_what_a_run_writes() -> None:
+    shown = re.findall(r"^```ndjson\n(.*?)^```$", MESSAGES, re.MULTILINE | re.DOTALL)
+    note, progress, end = (json.loads(line) for text in shown for line in text.splitlines())
+    here = Partition("counter", 0)
+    folding = {here: OwnerReport("counter", 0, 0, 0, 1, "warm", Folding(1, 0, 1))}
+    look = Snapshot(0.0, {here: Counts()}, lags={here: 1}, reports=folding)
+    stamped = {"time": "", "kind": ""}
+    assert shape(progress) == shape({**stamped, **progress_document(look, 0.0)})
+    assert shape(end) == shape({**stamped, "how": "", **look.summary()})
+    assert list(note) == [*stamped, "level", "text"]
+    assert [note["kind"], progress["kind"], end["kind"]] == ["note", "progress", "end"]
+
+
+def shape(document: Any) -> Any:
+    """The members of a document, at every depth."""
+    return {name: shape(value) for name, value in document.items()} if isinstance(document, dict) else None
 
 
 def test_the_messages_shown_can_be_read() -> None:

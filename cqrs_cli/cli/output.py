@@ -1,6 +1,7 @@
 """Output: data to stdout, everything else to stderr. One renderer for people, one for programs."""
 
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
 
 if TYPE_CHECKING:
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 
     Document = Mapping[str, Any] | msgspec.Raw
     Text = RenderableType | Callable[[], RenderableType]
+
+#: How much a note matters.
+NoteLevel = Literal["info", "warning"]
 
 #: Columns where stdout is not a terminal: tables in a pipe or a file are not squeezed to 80.
 WIDE = 240
@@ -28,7 +33,10 @@ class Printer:
     def __init__(self, output: Literal["text", "json"] = "text", quiet: bool = False) -> None:
         self.output = output
         self.quiet = quiet
-        self.timestamped = False  # notes begin with the time: for what runs for days, with stderr in a file
+        self.timestamped = (
+            False  # lines on stderr begin with time and level: for what runs for days, with a log
+        )
+        self.streaming = False  # notes are JSON Lines on stdout, between those of what goes on
 
     def result(self, document: "Document", text: "Text") -> None:
         """The result of a one-shot command: the document as JSON, or the text (a string as it is).
@@ -59,11 +67,25 @@ class Printer:
         """Hand on everything printed so far."""
         sys.stdout.flush()
 
-    def note(self, text: str) -> None:
-        """A line on stderr: worth knowing, but not data."""
-        if not self.quiet:
-            when = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} " if self.timestamped else ""
-            print(f"{when}{text}", file=sys.stderr, flush=True)
+    def note(self, text: str, level: NoteLevel = "info") -> None:
+        """A line on stderr: worth knowing, but not data. In a stream of JSON Lines it is one of them."""
+        if self.quiet:
+            return
+        if self.streaming:
+            self.event("note", {"level": level, "text": text})
+        else:
+            print(
+                f"{self._stamp()}{level}: {text}" if self.timestamped else text, file=sys.stderr, flush=True
+            )
+
+    def event(self, kind: str, document: Mapping[str, Any]) -> None:
+        """One line of a stream of JSON Lines, handed on at once."""
+        now = rfc3339(time.time_ns() // 1_000_000)
+        self.line(json_line({"time": now, "kind": kind, **document}))
+        self.flush()
+
+    def _stamp(self) -> str:
+        return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} " if self.timestamped else ""
 
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:
@@ -106,7 +128,11 @@ class Printer:
                 document["traceback"] = trace
             print(json_line({"error": document}).decode(), file=sys.stderr, flush=True)
         else:
-            print(f"{trace}error: {printable(_one_line(str(error)))}", file=sys.stderr, flush=True)
+            print(
+                f"{trace}{self._stamp()}error: {printable(_one_line(str(error)))}",
+                file=sys.stderr,
+                flush=True,
+            )
 
 
 def json_line(document: object) -> bytes:

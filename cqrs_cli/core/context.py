@@ -57,3 +57,4 @@ class Decisions:
     states: dict[str, Folded] = field(default_factory=dict)
     remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)  # of the rejected and failed ones

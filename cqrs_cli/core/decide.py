@@ -170,6 +170,7 @@ class Batch:
         verdict.reason = reason.name
         verdict.message = cut(refused.message)
         verdict.retryable = reason.retryable
+        self.done.reasons[reason.name] = self.done.reasons.get(reason.name, 0) + 1
         for name, value in refused.members.items():
             setattr(verdict, name, value)
         if reason.status == "failed":

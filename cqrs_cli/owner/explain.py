@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
@@ -43,6 +44,14 @@ def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]
         return []
     now = now_ms()
     return [one for one in found if not one.is_young(now)]
+
+
+def explain_changed_code(aggregate: Aggregate) -> str:
+    """The note of an owner whose shard was folded by other code of the same revision."""
+    return (
+        f"the code of {aggregate.name} changed but not its revision: if `evolve` means something else now, raise it, "
+        f"Decider(…, revision={aggregate.decider.revision + 1}); check with: cqrs verify {aggregate.name} --state"
+    )
 
 
 def explain_denial(log: PartitionLog) -> CqrsError:

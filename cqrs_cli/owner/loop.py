@@ -131,7 +131,14 @@ class Loop:
         failpoints.reached("decide.before")
         began = _now()
         batch = session.batch = Batch(self.aggregate, self._context())
-        decided = self._commit(batch, records, began)
+        try:
+            decided = self._commit(batch, records, began)
+        except BaseException:
+            session.measures.aborted += 1
+            raise
+        session.measures.committed(
+            records if decided == len(records) else records[:decided], _now(), batch.done.reasons
+        )
         end = records[decided - 1].offset + 1
         session.batch_limit = min(session.batch_limit * 2, timing.batch_limit)
         session.useful = True

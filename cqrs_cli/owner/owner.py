@@ -20,6 +20,7 @@ from cqrs_cli.owner.position import position
 from cqrs_cli.owner.recover import fold_events, fold_outcomes
 from cqrs_cli.owner.session import OwnerSession
 from cqrs_cli.owner.state_cache import StateCache
+from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.owner.trials.attempts import Attempts
 from cqrs_cli.state.store import Store
 
@@ -50,6 +51,7 @@ class Owner:
         mine: Claim,
         batch_limit: int,
         attempts: Attempts,
+        measures: Measures,
     ) -> None:
         self.plan = plan
         self.partition = partition
@@ -57,7 +59,7 @@ class Owner:
         self.store = store
         self.attempts = attempts
         self.recovered = False  # whether the shard is level with the log
-        self.session = OwnerSession(plan, partition, mine, batch_limit)
+        self.session = OwnerSession(plan, partition, mine, batch_limit, measures)
 
     def __enter__(self) -> "Owner":
         return self
@@ -67,6 +69,7 @@ class Owner:
 
     def fence(self) -> None:
         """1: fence the previous owner; its open transaction is settled."""
+        self.session.measures.enter("fence")
         failpoints.reached("fence.before")
         self.session.writer.fence()
         failpoints.reached("fence.after")
@@ -74,6 +77,7 @@ class Owner:
     def claim(self) -> Claimed:
         """2: judge the committed claim, waiting for pending commits, and replace it with mine."""
         session = self.session
+        session.measures.enter("claim")
         found = session.log.committed_by(session.consumer)
         before = parse_claim(found.metadata)
         session.judge(before)
@@ -91,6 +95,7 @@ class Owner:
     def position(self, claimed: Claimed) -> Start:
         """3: judge from the log where to go on; the topic and its partitions are checked only now."""
         session = self.session
+        session.measures.enter("position")
         accept = self.plan.accept_loss.get(self.partition)
         bounds = {kind: session.bounds(kind) for kind in KINDS}  # all of them must be there
         with session.naming_stalls():
@@ -121,13 +126,15 @@ class Owner:
 
     def recover(self, start: Start) -> StateCache:
         """4: bring the shard up to the log and make it mine."""
-        session, token = self.session, self.session.mine.token
+        session, token, measures = self.session, self.session.mine.token, self.session.measures
+        measures.enter("recover")
         self.store.take_ownership(token, self.store.token())
         failpoints.reached("recover.taken")
         # It reads the positions, before the log's end is asked for.
         cache = StateCache(self.aggregate, self.store, token, self.plan.cache_bytes)
         outcomes, events = session.bounds("outcomes"), session.bounds("events")
         session.writer.expect(events[1], outcomes[1])
+        cache.watch_folding(measures, events[1], outcomes[1])
         log, accepted = session.log, session.mine.accepted
         with session.naming_stalls():
             fold_events(log, self.aggregate, cache, events, accepted)
@@ -142,6 +149,7 @@ class Owner:
     def loop(self, state: StateCache, at: int, stopping: Callable[[], bool]) -> None:
         """5: decide commands from `at` on, until the target is reached or `stopping()` says so."""
         trial = self.session.mine.trial
+        self.session.measures.enter("decide")
         if trial is not None and trial.blame is not None:
             self.attempts.blame(*trial.blame)
         Loop(self.session, self.aggregate, state, at, self.attempts).run(stopping)

@@ -12,6 +12,7 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.owner.claim import Claim, Counts
 from cqrs_cli.owner.state_cache import CACHE_BYTES
+from cqrs_cli.owner.telemetry.report import Address
 from cqrs_cli.owner.timing import Timing
 from cqrs_cli.state.shard import Identity
 from cqrs_cli.system.limits import Needs, owner_needs
@@ -44,6 +45,7 @@ class Plan:
     cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
+    reports: Address | None = None  # where the driver takes them
 
     def partitions(self) -> list[Partition]:
         """Every (aggregate, partition) of the run."""

@@ -6,7 +6,7 @@ Folding is idempotent by aggregate version, so that positions may be lower bound
 from collections.abc import Mapping
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.fold import Folded, FoldError, UnreadableEventError, fold_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.reasons import is_remembered
@@ -136,6 +136,13 @@ def _check_events(
                     "restore the topic; to go on without them: "
                     f"cqrs run --accept-loss {log.topics.aggregate}:{log.partition}@{onward}",
                 )
+
+
+def will_last(error: ContradictionError) -> bool:
+    """True for an event that the code cannot read. A broker that has just rejoined its cluster shows less of a log, but
+    never other records: waiting does not help.
+    """
+    return isinstance(error.__cause__, UnreadableEventError)
 
 
 def falls_short(state: Folded | None, outcome: OutcomeEnvelope) -> bool:

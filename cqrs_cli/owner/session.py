@@ -15,13 +15,17 @@ from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.owner.explain import explain_stall
 from cqrs_cli.owner.plan import Partition, Plan
 from cqrs_cli.owner.signals import Superseded
+from cqrs_cli.owner.telemetry.measures import Measures
 
 
 class OwnerSession:
     """It belongs to one owner and closes with it; the next owner begins with new clients."""
 
-    def __init__(self, plan: Plan, partition: Partition, mine: Claim, batch_limit: int) -> None:
+    def __init__(
+        self, plan: Plan, partition: Partition, mine: Claim, batch_limit: int, measures: Measures
+    ) -> None:
         self.plan = plan
+        self.measures = measures
         self.partition = partition
         self.timing = plan.timing
         self.described = plan.topics[partition.aggregate]

@@ -12,6 +12,7 @@ from cqrs_cli.core.context import Decisions
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.state.decoded_states import DecodedStates
 from cqrs_cli.state.store import Positions, Store, WriteBatch
 
@@ -41,6 +42,7 @@ class StateCache:
         self._decoded = DecodedStates(budget / 2)
         self._waiting_budget = budget / 2
         self._mean: float = _UNKNOWN  # bytes of a state, as last applied
+        self._measures: Measures | None = None  # told how far folding is
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -106,6 +108,11 @@ class StateCache:
         self._apply(self.positions, self._states, self._remembered)
         self._states, self._remembered = {}, {}
 
+    def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:
+        """Tell the measures how far folding is, on its way to these ends of the logs."""
+        at, self._measures = self.positions, measures
+        measures.fold_from((at.events, events), (at.outcomes, outcomes))
+
     def fold(
         self,
         end: Positions,
@@ -115,6 +122,8 @@ class StateCache:
         """Apply what was read back from the log; nothing may be staged."""
         self._apply(end, states or {}, remembered or {})
         self.positions = end
+        if self._measures is not None:
+            self._measures.folded(end.events, end.outcomes)
 
     def _apply(
         self,

@@ -18,11 +18,13 @@ from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.kafka.clients import is_denied
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.kafka.write_errors import ReadShortError
+from cqrs_cli.owner import explain
 from cqrs_cli.owner.claim import Claim, Judgement, believable, judge, parse_claim
-from cqrs_cli.owner.explain import explain_denial, explain_takeover, explain_undecidable
 from cqrs_cli.owner.owner import Owner
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
+from cqrs_cli.owner.recover import will_last
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
+from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.owner.timing import Lasting
 from cqrs_cli.owner.trials.attempts import Attempts
 from cqrs_cli.owner.warm_up import warm
@@ -62,6 +64,7 @@ class Supervisor:
         self.notes: list[str] = []
         refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
         self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
+        self.measures = Measures()
         self.owner: Owner | None = None
         self.store: Store | None = None
         self.pause = self.timing.first_pause
@@ -116,10 +119,12 @@ class Supervisor:
                 f"{self._place()}: {type(bug).__name__}: {bug}", "see the log for the traceback"
             )
         self.ending = OwnerResult(self.partition, self.mine.counts, error, tuple(self.notes))
+        self.measures.enter("ended")
 
     def _serve(self) -> None:
         identity = self.plan.identity(self.partition, self.aggregate)
         while True:
+            self.measures.enter("open")
             opened = open_shard(
                 self.plan.shard(self.partition), identity, self.notes.append, self.timing.shard
             )
@@ -133,26 +138,26 @@ class Supervisor:
                     store.condemn()
 
     def _keep(self, store: Store) -> None:
-        warm(self.log, self.aggregate, store, self.plan.window, self.plan.cache_bytes)
+        plan, measures = self.plan, self.measures
+        measures.enter("warm")
+        warm(self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures)
         if store.code_digest() not in ("", self.aggregate.code_digest):
-            self.notes.append(
-                f"the code of {self.partition.aggregate} changed but not its revision: if `evolve` means something "
-                f"else now, raise it, Decider(…, revision={self.aggregate.decider.revision + 1}); check with: "
-                f"cqrs verify {self.partition.aggregate} --state"
-            )
+            self.notes.append(explain.explain_changed_code(self.aggregate))
         try:
             while not self.stopping.is_set() and not self._is_done(store):
+                measures.begin_again()
                 self.stopping.wait(self.pause * random.uniform(0.5, 1.5))
                 self.pause = min(self.pause * 2, self.timing.longest_pause)
                 self._judge_again()
         except Superseded as end:
             if end.judgement is not Judgement.STRAGGLER and end.committed_claim is not None:
-                raise explain_takeover(end.committed_claim) from end
+                raise explain.explain_takeover(end.committed_claim) from end
 
     def _is_done(self, store: Store) -> bool:
         """Let one owner work, steps 1 to 5: true if it ended by itself, false if another one is to begin."""
         plan, partition, aggregate = self.plan, self.partition, self.aggregate
-        with Owner(plan, partition, aggregate, store, self.mine, self.batch_limit, self.attempts) as owner:
+        mine, limit, attempts = self.mine, self.batch_limit, self.attempts
+        with Owner(plan, partition, aggregate, store, mine, limit, attempts, self.measures) as owner:
             self.owner = owner
             try:
                 owner.fence()
@@ -184,12 +189,12 @@ class Supervisor:
                     raise error
             case BatchTooLarge():
                 if error.size == 1 and not error.late and not self._refuse(error):
-                    raise explain_undecidable(self.log, error) from error
+                    raise explain.explain_undecidable(self.log, error) from error
                 self.batch_limit = max(1, error.size // 2)
                 if error.size > 1:
                     self.pause = self.timing.first_pause
             case ContradictionError():
-                if self._is_believable(owner) and (owner.recovered or self._lasts(owner)):
+                if self._is_believable(owner) and (owner.recovered or will_last(error) or self._lasts(owner)):
                     raise error
             case MissingError():
                 if self.missing.lasts(self.timing.missing):
@@ -197,7 +202,7 @@ class Supervisor:
             case StalledError():
                 raise error
             case KafkaException() if is_denied(error):
-                raise explain_denial(self.log) from error
+                raise explain.explain_denial(self.log) from error
         self.report(error)
 
     def _forget(self) -> None:

@@ -6,11 +6,14 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.owner.claim import may_warm, parse_claim
 from cqrs_cli.owner.recover import fold_events, fold_outcomes
 from cqrs_cli.owner.state_cache import StateCache
+from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.store import NotOwnerError, Store
 
 
-def warm(log: PartitionLog, aggregate: Aggregate, store: Store, window: int, cache_bytes: int) -> None:
+def warm(
+    log: PartitionLog, aggregate: Aggregate, store: Store, window: int, cache_bytes: int, measures: Measures
+) -> None:
     """Fold what is visible into the shard; a living owner's is left alone. Raises `CorruptError` and nothing else."""
     try:
         token = store.token()  # before the claim: an owner claims first, then takes the shard
@@ -22,6 +25,7 @@ def warm(log: PartitionLog, aggregate: Aggregate, store: Store, window: int, cac
         events = log.bounds("events")  # at least those of the outcomes
         last = log.last_record("outcomes", *outcomes)
         accepted = claim.accepted if claim else None
+        cache.watch_folding(measures, events[1], outcomes[1])
         fold_events(log, aggregate, cache, events, accepted)
         fold_outcomes(log, cache, outcomes, last, window, accepted=accepted)
     except CorruptError:

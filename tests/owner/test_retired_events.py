@@ -5,12 +5,16 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.owner.timing import Timing
 from tests.support import AGGREGATES
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly
 
 pytestmark = pytest.mark.kafka
+
+#: No contradiction that may pass is believed before a test has failed.
+PATIENT = Timing(contradicted=600.0, unsettled=600.0)
 
 UPCASTER = "initial=Counter(), upcasters={'Incremented': lambda old: Counted(old['by'])})"
 
@@ -27,11 +31,14 @@ def later(counters: TopicHarness, prefix: str, folder: Path, package: str, end: 
 
 @pytest.mark.pins("state-is-events", "nothing-skipped")
 def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, tmp_path: Path) -> None:
-    """The shard of the code before is in place, and the log's end is all that would have to be read of it."""
+    """The shard of the code before is in place, and the log's end is all that would have to be read of it.
+
+    It is an error at once: waiting cannot make the event another one.
+    """
     counters.send(*increments(3))
     quietly(counters.plan())
     counters.send(*increments(2, first=3))
-    error = owned(later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan())
+    error = owned(later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan(timing=PATIENT))
     assert isinstance(error, ContradictionError)
     assert "offset 0: the code knows no event counter.Incremented: deploy the code that wrote it" in str(
         error

@@ -64,6 +64,9 @@ def run(
     also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. With --once
     it takes over nothing from a run that decides: it waits for it, and begins itself where nothing moves. The first
     Ctrl-C (or SIGTERM, SIGHUP) stops cleanly; everything committed is whole.
+
+    With -o json it streams JSON Lines: progress, once a second while something changes, notes as they come, and the
+    end; --once prints one document.
     """
     from cqrs_cli.cli.render.progress import Display, run_text
     from cqrs_cli.jobs.engine.session import project_session, slots
@@ -72,7 +75,7 @@ def run(
     from cqrs_cli.jobs.run.prepare import prepare
     from cqrs_cli.jobs.run.progress import Snapshot
 
-    cli.timestamped = not sys.stderr.isatty()
+    cli.timestamped, cli.streaming = not sys.stderr.isatty(), cli.output == "json" and not once
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
     spark = spark_properties(conf or ())
@@ -103,7 +106,13 @@ def run(
             done = run_owners(context, plan, tasks, display.show, display.note)
         except (KeyboardInterrupt, TakenOverError) as end:
             if display.last is not None:
-                how = "stopped" if isinstance(end, KeyboardInterrupt) else "until it was taken over"
-                cli.note(f"{how}: {run_text(display.last)}")
+                how = "stopped" if isinstance(end, KeyboardInterrupt) else "taken over"
+                if cli.streaming:
+                    cli.event("end", {"how": how, **display.last.summary()})
+                else:
+                    cli.note(f"{how}: {run_text(display.last)}")
             raise
-    cli.result(done.summary(), run_text(done))
+    if cli.streaming:
+        cli.event("end", {"how": "ended", **done.summary()})
+    else:
+        cli.result(done.summary(), run_text(done))

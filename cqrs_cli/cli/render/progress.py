@@ -1,18 +1,21 @@
-"""Shows a run while it goes, as one live line on a terminal and a plain line now and then elsewhere; sums it up."""
+"""Shows a run while it goes: one live line on a terminal, elsewhere a plain line now and then, or JSON Lines."""
 
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.run.progress import Snapshot
+    from cqrs_cli.jobs.run.progress import Rebuild, Snapshot
 
 #: Seconds between two lines off a terminal; a line is written only if it differs from the one before.
 PLAIN_EVERY = 10.0
+
+#: The same for JSON Lines.
+STREAM_EVERY = 1.0
 
 
 class Display:
@@ -24,8 +27,11 @@ class Display:
         self._port = metrics_port
         self.last: Snapshot | None = None  # what was shown last
         self._shown_at = float("-inf")
-        self._shown = (0, 0)  # commands decided and lag, as the last plain line said
+        self._shown = _facts(None)  # as the last line said
         self._rate = 0.0
+        self._largest: Rebuild | None = (
+            None  # of the rebuild that goes on, as it was when most was to be folded
+        )
 
     def __enter__(self) -> "Display":
         if self._port is not None:
@@ -41,7 +47,7 @@ class Display:
 
     def _line(self) -> Callable[[str], None] | None:
         """A function that rewrites the live line; None off a terminal."""
-        if self._cli.quiet or not sys.stderr.isatty():
+        if self._cli.quiet or self._cli.streaming or not sys.stderr.isatty():
             return None
         from rich.markup import escape
 
@@ -52,20 +58,33 @@ class Display:
         self._stack.close()
 
     def note(self, text: str) -> None:
-        """A line that stays."""
-        self._cli.note(text)
+        """A line that stays: something that an operator should look at."""
+        self._cli.note(text, "warning")
 
     def show(self, snapshot: "Snapshot") -> None:
         """Take in where the run is."""
         if self._metrics is not None:
             self._metrics.update(snapshot)
         self._rate = self._speed(snapshot)
+        self._tell_rebuilt(snapshot)
         if self._live is not None:
             self._live(progress_line(snapshot, self._rate))
         elif self._is_due(snapshot):
-            self._cli.note(progress_line(snapshot, self._rate))
+            if not self._cli.streaming:
+                self._cli.note(progress_line(snapshot, self._rate))
+            elif not self._cli.quiet:
+                self._cli.event("progress", progress_document(snapshot, self._rate))
             self._shown_at, self._shown = snapshot.at, _facts(snapshot)
         self.last = snapshot
+
+    def _tell_rebuilt(self, snapshot: "Snapshot") -> None:
+        """Say that a rebuild which was shown has ended."""
+        now, largest = snapshot.rebuild(), self._largest
+        if now is None and largest is not None:
+            self._largest = None
+            self._cli.note(f"rebuilt {_shards(largest)}")
+        elif now is not None and (largest is None or now.events > largest.events):
+            self._largest = now
 
     def _speed(self, now: "Snapshot") -> float:
         """Commands per second, smoothed over a few looks."""
@@ -75,21 +94,62 @@ class Display:
         return speed if self._rate == 0.0 else 0.6 * self._rate + 0.4 * max(0.0, speed)
 
     def _is_due(self, now: "Snapshot") -> bool:
-        """True if the last line is old and not true any more; nothing is said before the first decision."""
-        changed = now.total("commands") > 0 and _facts(now) != self._shown
-        return changed and now.at - self._shown_at >= PLAIN_EVERY
+        """True if the last line is old and not true any more. A log is told nothing before the first decision but of a
+        rebuild.
+        """
+        worth = self._cli.streaming or now.total("commands") > 0 or now.rebuild() is not None
+        every = STREAM_EVERY if self._cli.streaming else PLAIN_EVERY
+        return worth and _facts(now) != self._shown and now.at - self._shown_at >= every
 
 
-def _facts(snapshot: "Snapshot") -> tuple[int, int]:
-    return snapshot.total("commands"), snapshot.lag
+def _facts(snapshot: "Snapshot | None") -> tuple[object, ...]:
+    """The parts of a line that a reader waits for; speed is not among them."""
+    if snapshot is None:
+        return 0, 0, None
+    return snapshot.total("commands"), snapshot.lag, snapshot.rebuild()
 
 
 def progress_line(snapshot: "Snapshot", rate: float) -> str:
-    """One line: speed, lag, and what became of the commands."""
+    """One line: a rebuild, if there is one, speed, lag, and what became of the commands."""
+    rebuild = snapshot.rebuild()
+    rebuilding = "" if rebuild is None else f"rebuilding {_shards(rebuild)}, {rebuild.percent} %"
+    if rebuilding and not snapshot.total("commands"):
+        return rebuilding
     counts = " · ".join(
         f"{name} {snapshot.total(name):,}" for name in ("accepted", "rejected", "duplicate", "failed")
     )
-    return f"{rate:,.0f} commands/s · lag {snapshot.lag:,} · {counts}"
+    speed = f"{rate:,.0f} commands/s · lag {snapshot.lag:,} · {counts}"
+    return f"{rebuilding} · {speed}" if rebuilding else speed
+
+
+def _shards(rebuild: "Rebuild") -> str:
+    return f"{counted(rebuild.shards, 'shard')} from {counted(rebuild.events, 'event')}"
+
+
+def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
+    """The same for programs, with a part for each aggregate."""
+    rebuild = snapshot.rebuild()
+    aggregates = sorted({name for name, _ in [*snapshot.counts, *snapshot.lags]})
+    return {
+        **_sums(snapshot, None),
+        "lag": snapshot.lag,
+        "per_second": round(rate, 1),
+        "rebuilding": None if rebuild is None else rebuild._asdict(),
+        "waiting": {f"{name}:{number}": why for (name, number), why in snapshot.waiting().items()},
+        "aggregates": {
+            name: {
+                **_sums(snapshot, name),
+                "lag": sum(lag for partition, lag in snapshot.lags.items() if partition.aggregate == name),
+            }
+            for name in aggregates
+        },
+    }
+
+
+def _sums(snapshot: "Snapshot", aggregate: str | None) -> dict[str, int]:
+    from cqrs_cli.core.messages.reasons import STATUSES
+
+    return {name: snapshot.total(name, aggregate) for name in ("commands", *STATUSES, "events")}
 
 
 def run_text(done: "Snapshot") -> str:

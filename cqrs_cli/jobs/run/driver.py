@@ -3,30 +3,27 @@
 Progress comes with the claims, not through Spark, whose accumulators arrive only when a task ends.
 """
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.run.progress import Progress, Snapshot
+from cqrs_cli.jobs.run.reports import Reports
 from cqrs_cli.jobs.run.retire import retire
+from cqrs_cli.jobs.run.submission import GROUP, Submission
 from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.owner.claim import parse_claim
 from cqrs_cli.owner.plan import OwnerResult, Plan
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext, SparkStageInfo
+    from pyspark import SparkContext
 
 #: Submissions in a row that claimed nothing, after which the run ends: it is not the machine, it is us.
 FUTILE = 5
-
-GROUP = "cqrs-run"
 
 
 def run_owners(
@@ -43,10 +40,11 @@ def run_owners(
     """
     timing = plan.timing
     backoff, futile = timing.first_backoff, 0
-    with Progress(plan) as progress:
+    with Reports(_host(context)) as reports, Progress(plan, reports) as progress:
+        plan = replace(plan, reports=reports.address)
         try:
             while True:
-                job = _Job(context, plan, tasks)
+                job = Submission(context, plan, tasks)
                 _watch(job, plan, progress, watch, note)
                 if job.error is None:
                     done = _settled(plan, job.endings, progress, note)
@@ -55,17 +53,15 @@ def run_owners(
                     return done
                 if jvm.is_gone(context, within=1.0):
                     raise job.error
-                futile = 0 if progress.claimed(plan.submission) else futile + 1
+                futile = 0 if progress.claimed() else futile + 1
                 if futile >= FUTILE:
-                    raise CqrsError(
-                        f"the tasks were lost {FUTILE} times in a row ({_first_line(job.error)})",
-                        "see the log",
-                    )
+                    raise _in_vain(job.error)
                 note(f"a task was lost ({_first_line(job.error)}); submitting again in {backoff:g} s")
                 again = _tell_trials(progress, note) or futile
                 time.sleep(backoff)
                 backoff = min(backoff * 2, timing.longest_backoff) if again else timing.first_backoff
-                plan = replace(plan, submission=plan.submission + 1)
+                progress.submission += 1
+                plan = replace(plan, submission=progress.submission)
         except Exception as error:
             if not jvm.is_gone(context):
                 _stop(context, plan)
@@ -81,62 +77,12 @@ def run_owners(
             raise
 
 
-class _Job(threading.Thread):
-    """One submission of the job, in a thread of its own; the driver watches."""
-
-    def __init__(self, context: "SparkContext", plan: Plan, tasks: int) -> None:
-        super().__init__(name=f"submission {plan.submission}", daemon=True)
-        self.endings: list[OwnerResult] = []
-        self.error: Exception | None = None
-        self._context = context
-        self._plan = plan
-        self._tasks = tasks
-        self.start()
-
-    def run(self) -> None:
-        context, tasks = self._context, self._tasks
-        try:
-            context.setJobGroup(
-                GROUP, f"cqrs run, submission {self._plan.submission}", interruptOnCancel=True
-            )
-            numbers = context.parallelize(range(tasks), tasks)
-            self.endings = numbers.mapPartitionsWithIndex(partial(_task, self._plan, tasks)).collect()
-        except Exception as error:  # py4j wraps whatever Spark says: a lost task, a cancelled job
-            self.error = error
-
-    def a_task_has_ended(self) -> bool:
-        """True if one task is done while others run: in a continuous run, the end of it."""
-        return any(stage.numCompletedTasks > 0 for stage in self._stages())
-
-    def waits_for_a_slot(self) -> bool:
-        """True if a task waits for a slot: a lost worker leaves fewer slots than tasks, which never end."""
-        return any(
-            stage.numActiveTasks + stage.numCompletedTasks < stage.numTasks for stage in self._stages()
-        )
-
-    def _stages(self) -> "Iterator[SparkStageInfo]":
-        tracker = self._context.statusTracker()
-        for job in tracker.getJobIdsForGroup(GROUP):
-            info = tracker.getJobInfo(job)
-            for stage in info.stageIds if info is not None and info.status == "RUNNING" else ():
-                known = tracker.getStageInfo(stage)
-                if known is not None:
-                    yield known
-
-
-def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[OwnerResult]:
-    """The function that Spark runs on a worker."""
-    from pyspark import TaskContext
-
-    from cqrs_cli.jobs.run.task import own
-
-    task = TaskContext.get()
-    attempt = task.attemptNumber() if task else 0
-    yield from own(replace(plan, root=code_root(plan.package, plan.root)), number, tasks, attempt)
-
-
 def _watch(
-    job: _Job, plan: Plan, progress: Progress, watch: Callable[[Snapshot], None], note: Callable[[str], None]
+    job: Submission,
+    plan: Plan,
+    progress: Progress,
+    watch: Callable[[Snapshot], None],
+    note: Callable[[str], None],
 ) -> None:
     """Watch until the job ends: show progress, end the run when a task has ended or a partition has no owner."""
     patience = plan.timing.claim_deadline
@@ -152,6 +98,8 @@ def _watch(
             deadline = max(deadline, time.monotonic() + patience)  # nobody can claim meanwhile
             continue
         watch(snapshot)
+        for text in progress.reports.fresh_notes():
+            note(text)
         _name_hidden(plan, progress, note, plan.timing.hidden)
         if plan.targets is None and not ending and job.a_task_has_ended():
             ending = True
@@ -163,7 +111,11 @@ def _watch(
                 f"a task has found no slot for {patience:.0f} s: its partitions have no owner",
                 "a worker was lost: bring it back, or start again with the slots there are",
             )
-        missing = progress.unclaimed(plan.submission)
+        if progress.rebuilding():
+            deadline = max(
+                deadline, time.monotonic() + patience
+            )  # before it claims an owner may fold for minutes
+        missing = snapshot.unowned
         if missing and not ending and time.monotonic() > deadline:
             raise UnavailableError(
                 f"nobody owns {', '.join(f'{name}:{p}' for name, p in missing)} after {patience:.0f} s",
@@ -192,7 +144,8 @@ def _settled(
     """End a run whose tasks all came back: raise the gravest error, or return what was decided."""
     for ending in endings:
         for text in ending.notes:
-            note(text)
+            if progress.reports.is_news(ending.partition, text):
+                note(text)
     errors = [ending.error for ending in endings if ending.error is not None]
     if errors:
         gravest = max(errors, key=lambda error: error.exit_code)
@@ -240,6 +193,15 @@ def _stop(context: "SparkContext", plan: Plan) -> None:
     if tracker.getActiveJobsIds():
         context.cancelJobGroup(GROUP)
         retire(plan)  # those that had not claimed yet at the first pass
+
+
+def _in_vain(error: Exception) -> CqrsError:
+    return CqrsError(f"the tasks were lost {FUTILE} times in a row ({_first_line(error)})", "see the log")
+
+
+def _host(context: "SparkContext") -> str:
+    """Where workers reach this process: loopback, if they are on this machine."""
+    return context.getConf().get("spark.driver.host") or "127.0.0.1"
 
 
 def _first_line(error: Any) -> str:

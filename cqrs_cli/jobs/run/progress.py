@@ -2,12 +2,13 @@
 
 import time
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.jobs.run.reports import Reports
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import committed
@@ -15,7 +16,17 @@ from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.owner.claim import Claim, Counts, parse_claim
 from cqrs_cli.owner.explain import hidden_commands
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
+from cqrs_cli.owner.telemetry.measures import REBUILDING
+from cqrs_cli.owner.telemetry.report import OwnerReport
 from cqrs_cli.owner.trials.trial import Trial
+
+
+class Rebuild(NamedTuple):
+    """Shards that are folded from their logs now."""
+
+    shards: int
+    events: int
+    percent: int  # of the records, with outcomes
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +37,33 @@ class Snapshot:
     counts: dict[Partition, Counts] = field(default_factory=dict)
     lag: int = 0
     cpu: float = 0.0  # seconds that the tasks took, known at the end
+    lags: dict[Partition, int] = field(default_factory=dict)
+    reports: dict[Partition, OwnerReport] = field(default_factory=dict)
+    unowned: tuple[Partition, ...] = ()  # not claimed by the present submission
+    submission: int = 0
+
+    def rebuild(self) -> Rebuild | None:
+        """The shards that are folded from their logs now; None if no shard is."""
+        found = [
+            report.folding
+            for report in self.reports.values()
+            if report.step in REBUILDING and report.folding and report.folding.done < report.folding.records
+        ]
+        if not found:
+            return None
+        done, records = sum(one.done for one in found), sum(one.records for one in found)
+        return Rebuild(len(found), sum(one.events for one in found), 100 * done // records)
+
+    def waiting(self) -> dict[Partition, str]:
+        """The partitions in which no owner decides, and what each waits for."""
+        found = dict.fromkeys(self.unowned, "no owner")
+        for partition in self.lags:
+            report = self.reports.get(partition)
+            if report is None:
+                found.setdefault(partition, "no word from its owner")
+            elif report.step != "decide":
+                found[partition] = report.step
+        return dict(sorted(found.items()))
 
     def total(self, name: str, aggregate: str | None = None) -> int:
         """A count summed over the partitions, of one aggregate or all."""
@@ -55,8 +93,10 @@ class Snapshot:
 class Progress:
     """Reads the claims of a run's partitions, over one connection per aggregate. Use as a context manager."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, reports: Reports) -> None:
         self._plan = plan
+        self.reports = reports
+        self.submission = plan.submission  # the present one
         self._clients: dict[str, Consumer] = {}
         self._claims: dict[Partition, Claim] = {}
         self._waiting: dict[Partition, tuple[int, float]] = {}  # position and since when, where commands wait
@@ -81,7 +121,8 @@ class Progress:
 
     def look(self) -> Snapshot:
         """Read the progress now; raises `UnavailableError` if the broker does not answer."""
-        lag, now = 0, time.monotonic()
+        lags: dict[Partition, int] = {}
+        now = time.monotonic()
         try:
             for name, found in self._plan.topics.items():
                 client, topic = self._clients[name], found.topics.commands
@@ -91,7 +132,7 @@ class Progress:
                         self._claims[Partition(name, partition)] = claim
                     start, end = watermarks(client, topic, partition)
                     at = max(start, place.offset or 0)
-                    lag += max(0, end - at)
+                    lags[Partition(name, partition)] = max(0, end - at)
                     self._wait(Partition(name, partition), at if at < end else None, now)
         except (KafkaException, MissingError) as error:
             # Never patched in place: a client that once met a broker cut off from the others said "unknown partition"
@@ -101,8 +142,26 @@ class Progress:
             why = error.message if isinstance(error, MissingError) else error
             raise unreachable(self._plan.connection, why) from error
         return Snapshot(
-            time.monotonic(), {partition: claim.counts for partition, claim in self._claims.items()}, lag
+            time.monotonic(),
+            {partition: claim.counts for partition, claim in self._claims.items()},
+            sum(lags.values()),
+            lags=lags,
+            reports=self._reports(),
+            unowned=tuple(self.unclaimed()),
+            submission=self.submission,
         )
+
+    def _reports(self) -> dict[Partition, OwnerReport]:
+        """The reports of the present submission's owners."""
+        return {
+            partition: report
+            for partition, report in self.reports.latest().items()
+            if report.submission >= self.submission
+        }
+
+    def rebuilding(self) -> list[Partition]:
+        """The partitions whose owners fold their shards, before they claim or after."""
+        return [partition for partition, report in self._reports().items() if report.step in REBUILDING]
 
     def _wait(self, partition: Partition, at: int | None, now: float) -> None:
         """Note where a partition stands; `at` is None if it has decided everything."""
@@ -127,9 +186,9 @@ class Progress:
     def _is_ours(self, claim: Claim) -> bool:
         return (claim.run_epoch, claim.run) == (self._plan.run_epoch, self._plan.run)
 
-    def claimed(self, submission: int) -> bool:
-        """True if this submission has claimed anything."""
-        return any(claim.submission >= submission for claim in self._claims.values())
+    def claimed(self) -> bool:
+        """True if the present submission has claimed anything."""
+        return any(claim.submission >= self.submission for claim in self._claims.values())
 
     def trials(self) -> dict[Partition, Trial]:
         """The partitions on whose commands workers may be dying, as of the last look."""
@@ -139,12 +198,12 @@ class Progress:
             if claim.trial is not None
         }
 
-    def unclaimed(self, submission: int) -> list[Partition]:
-        """The partitions that this submission has not claimed."""
+    def unclaimed(self) -> list[Partition]:
+        """The partitions that the present submission has not claimed."""
         return [
             partition
             for partition in self._plan.partitions()
-            if partition not in self._claims or self._claims[partition].submission < submission
+            if partition not in self._claims or self._claims[partition].submission < self.submission
         ]
 
     def final(self, endings: list[OwnerResult]) -> Snapshot:
@@ -154,4 +213,7 @@ class Progress:
         except UnavailableError:
             lag = 0
         counts = {ending.partition: ending.counts for ending in endings}
-        return Snapshot(time.monotonic(), counts, lag, sum(ending.cpu for ending in endings))
+        cpu = sum(ending.cpu for ending in endings)
+        return Snapshot(
+            time.monotonic(), counts, lag, cpu, reports=self._reports(), submission=self.submission
+        )

@@ -13,6 +13,7 @@ from cqrs_cli.jobs.run.hanging import DecideWatch, Watchdog
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.supervisor import Supervisor
+from cqrs_cli.owner.telemetry.report import ReportSender, compose_report
 from cqrs_cli.registry import load
 from cqrs_cli.system.limits import make_room
 
@@ -48,6 +49,7 @@ def _own(plan: Plan, partitions: list[Partition], attempt: int) -> Iterator[Owne
     ]
     threads = [threading.Thread(target=owner.run, name=str(owner.partition), daemon=True) for owner in owners]
     watches, watchdog = [DecideWatch(owner) for owner in owners], Watchdog(plan.timing.decide_timeout)
+    reporters = [Reporter(owner) for owner in owners]
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
     for thread in threads:
@@ -65,13 +67,52 @@ def _own(plan: Plan, partitions: list[Partition], attempt: int) -> Iterator[Owne
             owner.end_if_stuck()
         for watch in watches:
             watch.look()
+        for reporter in reporters:
+            reporter.report()
         watchdog.renew()
         if gc.get_count()[0] > GARBAGE:
             gc.collect(1)
     if orphaned:
         os._exit(os.EX_SOFTWARE)
     watchdog.stop()
+    for reporter in reporters:
+        reporter.close()
     gc.enable()
     first, *others = [owner.ending for owner in owners]
     yield replace(first, cpu=time.process_time() - began)
     yield from others
+
+
+class Reporter:
+    """Tells the driver what a partition's owner measures."""
+
+    def __init__(self, supervisor: Supervisor) -> None:
+        self._supervisor = supervisor
+        self._sender = None if supervisor.plan.reports is None else ReportSender(supervisor.plan.reports)
+        self._shard = supervisor.plan.shard(supervisor.partition)
+        self._number = 0
+
+    def report(self) -> None:
+        """To be called several times a second."""
+        if self._sender is None:
+            return
+        supervisor, self._number = self._supervisor, self._number + 1
+        order = (supervisor.mine.submission, supervisor.mine.attempt, self._number)
+        self._sender.send(
+            compose_report(
+                supervisor.partition, order, supervisor.measures, self._bytes(), list(supervisor.notes)
+            )
+        )
+
+    def _bytes(self) -> int:
+        """The bytes on disk of the shard."""
+        try:
+            return sum(file.stat().st_blocks * 512 for file in self._shard.iterdir())
+        except OSError:  # it is being set aside
+            return 0
+
+    def close(self) -> None:
+        """OwnerReport for the last time."""
+        if self._sender is not None:
+            self.report()
+            self._sender.close()

@@ -1,15 +1,25 @@
-"""The progress of a run off a terminal."""
+"""The progress of a run: off a terminal, on one, and as JSON Lines."""
 
+import json
+import os
 import re
+import sys
+from dataclasses import replace
+from typing import Any
 
+import pexpect
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.render.progress import PLAIN_EVERY, Display
+from cqrs_cli.cli.render.progress import PLAIN_EVERY, Display, progress_line
+from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.run.progress import Snapshot
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.telemetry.measures import Folding
+from cqrs_cli.owner.telemetry.report import OwnerReport
 from tests.cli.conftest import Cqrs
+from tests.support import ROOT
 
 
 def snapshot(at: float, decided: int, lag: int = 0) -> Snapshot:
@@ -60,7 +70,152 @@ def test_lines_of_a_run_have_times(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) 
     monkeypatch.setattr(Cli, "connection", connection)
     said = cqrs("run", "counter")
     time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-    assert re.fullmatch(f"{time} noted\n{time} 0 commands/s · {line(20)}\n", said.err)
+    assert re.fullmatch(f"{time} warning: noted\n{time} info: 0 commands/s · {line(20)}\n", said.err)
+
+
+def test_error_of_run_has_its_time(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
+    def connection(_: Cli) -> None:
+        raise UnavailableError("no broker", "start one")
+
+    monkeypatch.setattr(Cli, "connection", connection)
+    assert re.fullmatch(r"\d{4}-\S+Z error: no broker; start one\n", cqrs("run", "counter").err)
+    assert cqrs("status", "counter").err == "error: no broker; start one\n"
+
+
+def rebuilding(at: float, done: int, decided: int = 0) -> Snapshot:
+    """Two shards, and how many of their 30,000 records are folded."""
+    reports = {
+        Partition("counter", n): OwnerReport(
+            "counter", n, 0, 0, 1, "warm", Folding(10_000, done // 2, 15_000)
+        )
+        for n in range(2)
+    }
+    return replace(snapshot(at, decided), reports=reports)
+
+
+def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> None:
+    looks = [
+        rebuilding(0, 0),
+        rebuilding(1, 3000),
+        rebuilding(PLAIN_EVERY, 10_600),
+        snapshot(PLAIN_EVERY + 1, 0),
+    ]
+    with Display(Cli()) as display:
+        for look in looks:
+            display.show(look)
+    assert capfd.readouterr().err.splitlines() == [
+        "rebuilding 2 shards from 20,000 events, 0 %",
+        "rebuilding 2 shards from 20,000 events, 35 %",
+        "rebuilt 2 shards from 20,000 events",
+    ]
+
+
+def test_rebuild_stands_before_what_others_decide() -> None:
+    said = progress_line(rebuilding(0, 3000, decided=5), 0.0)
+    assert said == f"rebuilding 2 shards from 20,000 events, 10 % · 0 commands/s · {line(5)}"
+
+
+def streamed(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: bool = False) -> list[Any]:
+    """The JSON Lines of a stream in which a note comes first."""
+    cli = Cli(output="json", quiet=quiet)
+    cli.streaming = True
+    with Display(cli) as display:
+        display.note("noted")
+        for one in snapshots:
+            display.show(one)
+    said = capfd.readouterr()
+    assert said.err == ""
+    return [json.loads(line) for line in said.out.splitlines()]
+
+
+def test_stream_has_notes_and_progress(capfd: pytest.CaptureFixture[str]) -> None:
+    looks = [snapshot(0, 5), snapshot(0.5, 6), snapshot(1, 7, 2), snapshot(9, 7, 2)]
+    note, first, second = streamed(capfd, *looks)
+    assert (note["kind"], note["level"], note["text"]) == ("note", "warning", "noted")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["time"])
+    assert [(one["kind"], one["commands"], one["lag"]) for one in (first, second)] == [
+        ("progress", 5, 0),
+        ("progress", 7, 2),
+    ]
+    assert second["aggregates"]["counter"]["accepted"] == 7
+
+
+def test_stream_tells_of_rebuilding(capfd: pytest.CaptureFixture[str]) -> None:
+    _, rebuild, rebuilt, decided = streamed(capfd, rebuilding(0, 3000), snapshot(5, 1))
+    assert rebuild["rebuilding"] == {"shards": 2, "events": 20_000, "percent": 10}
+    assert rebuilt["text"] == "rebuilt 2 shards from 20,000 events"
+    assert decided["rebuilding"] is None
+
+
+def test_quiet_stream_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    assert streamed(capfd, snapshot(0, 5), quiet=True) == []
+
+
+def test_run_streams_unless_once(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
+    monkeypatch.setattr(Cli, "connection", lambda cli: cli.note("noted"))
+    assert cqrs("run", "counter", "-o", "json").lines[0]["text"] == "noted"
+    once = cqrs("run", "counter", "--once", "-o", "json")
+    assert once.out == "" and "info: noted" in once.err
+
+
+_ON_A_TERMINAL = """
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.render.progress import Display
+from tests.cli.render.test_progress import rebuilding, snapshot
+with Display(Cli()) as display:
+    for look, note in ((rebuilding(0, 3000), "first note"), (snapshot(1, 7), "second note")):
+        display.show(look)
+        input()
+        display.note(note)
+    input()
+"""
+
+
+def test_notes_stay_above_live_line() -> None:
+    child = pexpect.spawn(
+        sys.executable,
+        ["-c", _ON_A_TERMINAL],
+        cwd=str(ROOT),
+        env={**os.environ, "TERM": "xterm"},
+        dimensions=(24, 100),
+        encoding="utf-8",
+        timeout=60,
+        echo=False,
+    )
+    seen = ""
+    try:
+        for live in ("rebuilding 2 shards from 20,000 events, 10 %", "accepted 7", "accepted 7"):
+            child.expect_exact(live)
+            seen += str(child.before) + str(child.after)
+            child.sendline()
+        child.expect(pexpect.EOF)
+        seen += str(child.before)
+    finally:
+        child.close(force=True)
+    assert [line for line in screen(seen) if line] == [
+        "first note",
+        "rebuilt 2 shards from 20,000 events",
+        "second note",
+    ]
+
+
+def screen(written: str) -> list[str]:
+    """The lines that a terminal shows in the end."""
+    lines, row, column = [""], 0, 0
+    for part in re.findall(r"\x1b\[[?\d;]*[a-zA-Z]|.|\n", written):
+        if part == "\n":
+            row += 1
+            lines += [""] * (row + 1 - len(lines))
+        elif part == "\r":
+            column = 0
+        elif part == "\x1b[2K":
+            lines[row] = ""
+        elif part == "\x1b[1A":
+            row -= 1
+        elif not part.startswith("\x1b"):
+            lines[row] = lines[row].ljust(column)[:column] + part + lines[row][column + 1 :]
+            column += 1
+    return [one.rstrip() for one in lines]
 
 
 def test_other_commands_have_no_times(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,14 +12,16 @@ import pytest
 
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.run.driver import FUTILE, run_owners
-from cqrs_cli.jobs.run.progress import Progress, Snapshot
+from cqrs_cli.jobs.run.progress import Progress, Rebuild, Snapshot
 from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import TERMINAL, Counts
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
+from cqrs_cli.owner.telemetry.measures import Folding
+from cqrs_cli.owner.telemetry.report import OwnerReport, ReportSender
 from cqrs_cli.owner.timing import Timing
-from tests.support.commands import increments
+from tests.support.commands import Sent, increments
 from tests.support.harness import TopicHarness
 from tests.support.stretch import begin
 from tests.support.waiting import eventually
@@ -54,6 +57,9 @@ class Context:
         task = self.submissions[min(len(self.plans), len(self.submissions)) - 1]
         return SimpleNamespace(collect=lambda: list(task(plan)))
 
+    def getConf(self) -> dict[str, str]:
+        return {"spark.driver.host": "127.0.0.1"}
+
     def statusTracker(self) -> "Context":
         return self
 
@@ -64,11 +70,17 @@ class Context:
         return []
 
 
-def drive(context: Context, plan: Plan, notes: list[str] | None = None, **times: float) -> Snapshot:
+def drive(
+    context: Context,
+    plan: Plan,
+    notes: list[str] | None = None,
+    watch: Callable[[Snapshot], None] = lambda _: None,
+    **times: float,
+) -> Snapshot:
     """Run a plan with short pauses, and with the `times` of a test."""
     note = (notes if notes is not None else []).append
     hasty: dict[str, Any] = {"first_backoff": 0.01, "progress_interval": 0.05, **times}
-    return run_owners(cast(Any, context), replace(plan, timing=Timing(**hasty)), 1, lambda _: None, note)
+    return run_owners(cast(Any, context), replace(plan, timing=Timing(**hasty)), 1, watch, note)
 
 
 def works(plan: Plan) -> Iterator[OwnerResult]:
@@ -175,6 +187,50 @@ def test_absent_broker_extends_claim_deadline(
     notes: list[str] = []
     drive(Context(waits), counters.plan(), notes, claim_deadline=1.0)
     assert notes == ["no broker"] * 25
+
+
+def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
+    """An owner folds a long log before it claims: as long as it says so, nobody is missing."""
+    looks: list[Snapshot] = []
+
+    def folds(plan: Plan) -> list[OwnerResult]:
+        assert plan.reports is not None
+        sender, number = ReportSender(plan.reports), 0
+        while len(looks) < 20:
+            number += 1
+            sender.send(OwnerReport("counter", 0, 0, 0, number, "warm", Folding(10, 5, 20)))
+            time.sleep(0.01)
+        sender.close()
+        return list(own(plan, 0, 1, 0))
+
+    drive(Context(folds), counters.plan(), watch=looks.append, claim_deadline=0.1)
+    assert Rebuild(1, 10, 25) in [look.rebuild() for look in looks]
+
+
+def test_notes_come_while_owners_work(counters: TopicHarness) -> None:
+    notes: list[str] = []
+
+    def works_on(plan: Plan) -> list[OwnerResult]:
+        assert plan.reports is not None
+        sender = ReportSender(plan.reports)
+        sender.send(OwnerReport("counter", 0, 0, 0, 1, "decide", notes=["the code changed"]))
+        sender.close()
+        eventually(lambda: notes)
+        first, *_ = own(replace(plan, reports=None), 0, 1, 0)
+        return [replace(first, notes=("the code changed", "another"))]
+
+    drive(Context(works_on), counters.plan(), notes)
+    assert notes == ["the code changed", "another"]
+
+
+def test_owners_measure_what_they_do(counters: TopicHarness) -> None:
+    counters.send(*increments(7), Sent(b"k", b"?"))
+    looks: list[Snapshot] = []
+    done = drive(Context(works), counters.plan(), watch=looks.append)
+    report = done.reports[Partition("counter", 0)]
+    assert report.step == "ended" and report.shard_bytes > 0
+    assert sum(report.latency[0]) == report.batches[1] == 8
+    assert (report.reasons, report.aborted, report.restarts) == ({"INVALID_ENVELOPE": 1}, 0, 0)
 
 
 def test_gravest_ending_wins_with_notes(counters: TopicHarness) -> None:

@@ -6,6 +6,7 @@ from confluent_kafka import KafkaError, KafkaException
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.run import progress as reading
 from cqrs_cli.jobs.run.progress import Progress
+from cqrs_cli.jobs.run.reports import Reports
 from cqrs_cli.kafka import readers
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
@@ -34,7 +35,7 @@ def test_error_replaces_the_client(
         asked.append(client)
         raise error
 
-    with Progress(plan) as progress:
+    with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:
         with monkeypatch.context() as patch:
             patch.setattr(reading, "committed", fails)
             for _ in range(2):

@@ -12,6 +12,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.session import OwnerSession
+from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.owner.timing import Timing
 from cqrs_cli.owner.warm_up import warm
 from cqrs_cli.state.memory import MemoryStore
@@ -139,5 +140,12 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness, monkeypatch:
         return found
 
     monkeypatch.setattr(PartitionLog, "committed", late)
-    warm(plan.log(Partition("counter", 0)), counters.aggregate, store, plan.window, plan.cache_bytes)
+    warm(
+        plan.log(Partition("counter", 0)),
+        counters.aggregate,
+        store,
+        plan.window,
+        plan.cache_bytes,
+        Measures(),
+    )
     assert store.positions() == Positions()

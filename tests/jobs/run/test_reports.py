@@ -1,0 +1,70 @@
+"""The driver's ear: the latest report of each partition, from its own owners alone."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.jobs.run.reports import Reports
+from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.telemetry.report import OwnerReport, ReportSender
+from tests.support.waiting import eventually
+
+HERE = Partition("counter", 0)
+
+
+@pytest.fixture
+def reports() -> Iterator[Reports]:
+    with Reports("127.0.0.1") as listener:
+        yield listener
+
+
+def send(reports: Reports, *sent: OwnerReport) -> None:
+    """Send them, and wait for one that is sent last."""
+    sender = ReportSender(reports.address)
+    for report in (*sent, OwnerReport("last", len(sent), 0, 0, os.getpid(), "ended")):
+        sender.send(report)
+    sender.close()
+    eventually(lambda: Partition("last", len(sent)) in reports.latest())
+
+
+def test_latest_report_counts(reports: Reports) -> None:
+    """Datagrams may pass one another."""
+    send(
+        reports,
+        OwnerReport("counter", 0, 1, 0, 1, "recover"),
+        OwnerReport("counter", 0, 1, 0, 3, "decide"),
+        OwnerReport("counter", 0, 1, 0, 2, "recover"),
+        OwnerReport("counter", 0, 0, 9, 9, "ended"),
+    )
+    assert reports.latest()[HERE].step == "decide"
+
+
+def test_unsigned_reports_are_ignored(reports: Reports) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
+        stranger.sendto(b"x" * 100, (reports.address.host, reports.address.port))
+        stranger.sendto(b"", (reports.address.host, reports.address.port))
+    send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide"))
+    assert reports.latest()[HERE].step == "decide"
+
+
+def test_each_note_is_told_once(reports: Reports) -> None:
+    send(reports, OwnerReport("counter", 0, 0, 0, 1, "decide", notes=["one"]))
+    assert reports.fresh_notes() == ["one"]
+    send(
+        reports,
+        OwnerReport("counter", 0, 0, 0, 2, "decide", notes=["one", "two"]),
+        OwnerReport("x", 0, 0, 0, 1, "open"),
+    )
+    assert reports.fresh_notes() == ["two"]
+    assert not reports.is_news(HERE, "two") and reports.is_news(HERE, "three")
+
+
+@pytest.mark.pins("no-foreign-code")
+def test_reports_of_a_local_run_stay_here(reports: Reports) -> None:
+    table = Path("/proc/net/udp").read_text().splitlines()[1:]
+    places = [line.split()[1].split(":") for line in table]
+    hosts = {host for host, port in places if int(port, 16) == reports.address.port}
+    assert {socket.inet_ntoa(bytes.fromhex(host)[::-1]) for host in hosts} == {"127.0.0.1"}

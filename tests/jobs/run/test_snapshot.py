@@ -1,0 +1,51 @@
+"""A look at a run: what is rebuilt, and what keeps it from deciding."""
+
+from cqrs_cli.jobs.run.progress import Rebuild, Snapshot
+from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.telemetry.measures import Folding
+from cqrs_cli.owner.telemetry.report import OwnerReport
+
+
+def at(number: int) -> Partition:
+    return Partition("counter", number)
+
+
+def look(*reports: OwnerReport, unowned: tuple[Partition, ...] = (), partitions: int = 2) -> Snapshot:
+    return Snapshot(
+        0.0,
+        lags={at(n): 0 for n in range(partitions)},
+        reports={Partition(one.aggregate, one.partition): one for one in reports},
+        unowned=unowned,
+    )
+
+
+def report(number: int, step: str, folding: Folding | None = None) -> OwnerReport:
+    return OwnerReport("counter", number, 0, 0, 1, step, folding)
+
+
+def test_rebuild_sums_up_the_shards() -> None:
+    snapshot = look(
+        report(0, "warm", Folding(100, 50, 200)),
+        report(1, "recover", Folding(300, 20, 300)),
+        report(2, "recover", Folding(70, 70, 70)),  # done
+        report(3, "decide"),
+    )
+    assert snapshot.rebuild() == Rebuild(2, 400, 14)
+
+
+def test_nothing_to_fold_is_no_rebuild() -> None:
+    assert look(report(0, "recover", Folding(0, 0, 0)), report(1, "decide")).rebuild() is None
+
+
+def test_all_deciding_wait_for_nothing() -> None:
+    assert look(report(0, "decide"), report(1, "decide")).waiting() == {}
+
+
+def test_each_wait_has_its_reason() -> None:
+    snapshot = look(report(0, "warm"), report(1, "pause"), unowned=(at(0), at(3)), partitions=4)
+    assert snapshot.waiting() == {
+        at(0): "warm",
+        at(1): "pause",
+        at(2): "no word from its owner",
+        at(3): "no owner",
+    }

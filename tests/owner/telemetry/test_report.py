@@ -1,0 +1,49 @@
+"""Reports: what is sent is what is read, and only by whom it is for."""
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.owner.telemetry.measures import Folding, Measures
+from cqrs_cli.owner.telemetry.report import Address, OwnerReport, compose_report, read_report, sign_report
+
+KEY, OTHER = b"k" * 32, b"o" * 32
+
+
+def report() -> OwnerReport:
+    measures = Measures()
+    measures.enter("recover")
+    measures.fold_from((10, 40), (5, 25))
+    measures.folded(25, 10)
+    measures.committed([Record(0, 0), Record(1, 990)], 1000, {"EXPIRED": 2})
+    return compose_report(("counter", 3), (1, 2, 7), measures, 4096, ["a note"])
+
+
+def test_report_says_what_was_measured() -> None:
+    read = read_report(sign_report(report(), KEY), KEY)
+    assert read == report()
+    assert (read.aggregate, read.partition, read.order, read.step) == ("counter", 3, (1, 2, 7), "recover")
+    assert read.folding == Folding(30, 20, 50)
+    assert (sum(read.latency[0]), read.latency[1]) == (2, 1.01)
+    assert (read.batches[1], read.reasons, read.shard_bytes) == (2, {"EXPIRED": 2}, 4096)
+
+
+def test_next_step_folds_nothing() -> None:
+    measures = Measures()
+    measures.fold_from((0, 10), (0, 10))
+    measures.enter("decide")
+    measures.folded(10, 10)
+    assert measures.folding is None
+
+
+def test_foreign_datagrams_are_dropped() -> None:
+    signed = sign_report(report(), KEY)
+    flipped = signed[:-1] + bytes([signed[-1] ^ 1])
+    for datagram in (b"", b"x" * 40, signed[:20], flipped, sign_report(report(), OTHER)):
+        assert read_report(datagram, KEY) is None
+
+
+def test_long_notes_fit_a_datagram() -> None:
+    notes = ["n" * 100_000] * 100
+    assert len(sign_report(compose_report(("c", 0), (0, 0, 1), Measures(), 0, notes), KEY)) < 65_000
+
+
+def test_key_stays_out_of_logs() -> None:
+    assert "kkk" not in repr(Address("127.0.0.1", 9, KEY))
