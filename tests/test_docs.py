@@ -120,7 +120,7 @@ def test_statuses_and_fields_are_documented(name: str) -> None:
     assert f"`{name}`" in MESSAGES
 
 
-def test_the_stream_shown_is_what_a_run_writes() -> None:
+def test_the_stream_shown_is_real() -> None:
     shown = re.findall(r"^```ndjson\n(.*?)^```$", MESSAGES, re.MULTILINE | re.DOTALL)
     note, progress, end = (json.loads(line) for text in shown for line in text.splitlines())
     here = Partition("counter", 0)

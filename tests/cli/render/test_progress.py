@@ -110,7 +110,7 @@ def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> No
     ]
 
 
-def test_rebuild_stands_before_what_others_decide() -> None:
+def test_rebuild_stands_before_the_rest() -> None:
     said = progress_line(rebuilding(0, 3000, decided=5), 0.0)
     assert said == f"rebuilding 2 shards from 20,000 events, 10 % · 0 commands/s · {line(5)}"
 

@@ -63,7 +63,7 @@ def test_each_note_is_told_once(reports: Reports) -> None:
 
 
 @pytest.mark.pins("no-foreign-code")
-def test_reports_of_a_local_run_stay_here(reports: Reports) -> None:
+def test_reports_of_local_runs_stay_here(reports: Reports) -> None:
     table = Path("/proc/net/udp").read_text().splitlines()[1:]
     places = [line.split()[1].split(":") for line in table]
     hosts = {host for host, port in places if int(port, 16) == reports.address.port}
