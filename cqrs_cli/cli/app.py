@@ -20,6 +20,7 @@ PANELS = {
     "project": "Work",
     "show": "Look",
     "tail": "Look",
+    "trace": "Look",
     "replay": "Look",
     "check": "Operate",
     "verify": "Operate",

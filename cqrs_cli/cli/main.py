@@ -29,6 +29,7 @@ COMMANDS = (
     "project",
     "show",
     "tail",
+    "trace",
     "replay",
     "check",
     "verify",

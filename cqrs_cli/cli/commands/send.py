@@ -12,7 +12,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import complete_aggregate, deadline, duration
-from cqrs_cli.cli.render.dry_run import dry_run
+from cqrs_cli.cli.render.queries.dry_run import dry_run
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:

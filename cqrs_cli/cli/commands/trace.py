@@ -1,0 +1,68 @@
+"""`cqrs trace`: everything that belongs to a correlation or a command."""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import complete_aggregate, moment
+from cqrs_cli.errors import CqrsError
+
+
+@command(
+    app,
+    examples=[
+        "cqrs trace order-9",
+        "cqrs trace 0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d --since 7d",
+        "cqrs trace order-9 --aggregate order --aggregate bank_account -o json",
+    ],
+)
+def trace(
+    cli: Cli,
+    wanted: Annotated[
+        str, typer.Argument(metavar="CORRELATION|COMMAND", help="A correlation id, or the id of a command.")
+    ],
+    since: Annotated[
+        str,
+        typer.Option(
+            metavar="TIME", help="Search from then on: 7d ago, 2026-11-21T01:02:03Z, 2026-11-21 (UTC)."
+        ),
+    ] = "1d",
+    aggregates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--aggregate",
+            metavar="AGGREGATE",
+            help="Search only its topics; repeatable. Unset: all of the project.",
+            autocompletion=complete_aggregate,
+        ),
+    ] = None,
+) -> None:
+    """Show all that belongs together: commands, their outcomes, events and dead letters, over all aggregates.
+
+    It begins with what names the id as its own, its cause or its correlation, and goes on with all that has the same
+    correlation. What came of a command hangs below it, and a command below the event that caused it. All records of
+    all topics since the time given are read for this: it says how many. Ends with 1 if nothing is found.
+    """
+    from cqrs_cli.cli.render.queries.trace import searched_text, trace_document, trace_text
+    from cqrs_cli.client.queries.lineage import lineage
+    from cqrs_cli.client.queries.trace import trace_messages
+
+    begin = moment("--since", since)
+    known = cli.aggregate_names()
+    for name in set(aggregates or ()) - set(known):
+        cli.aggregate(name)  # says which there are
+    topics = {name: cli.topics(name) for name in aggregates or known}
+    with cli.working(f"searching since {since}") as now:
+        traced = trace_messages(cli.connection(), topics, wanted, begin, now)
+    for name, why in traced.missing.items():
+        cli.note(f"{name}: {cli.with_flags(str(why))}")
+    where = searched_text(traced, begin)
+    if not traced.messages:
+        raise CqrsError(f"nothing belongs to {wanted}: {where}", "look further back, with --since 7d")
+    found = lineage(traced.messages)
+    cli.result(trace_document(found, traced, begin), partial(trace_text, found))
+    cli.note(where)

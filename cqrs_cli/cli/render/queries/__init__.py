@@ -1,0 +1,1 @@
+"""Answers to questions about what was decided, or would be."""

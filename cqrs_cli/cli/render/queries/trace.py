@@ -1,0 +1,158 @@
+"""What belongs together, as `cqrs trace` found it: as JSON, and as a tree for people."""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cqrs_cli.cli.output import counted, printable
+from cqrs_cli.client.queries.lineage import CommandNode, EventNode, Lineage
+from cqrs_cli.client.queries.messages import LinkedMessage, data_of, reason_of
+from cqrs_cli.client.queries.trace import Traced
+from cqrs_cli.core.messages.timestamps import rfc3339
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+    from rich.tree import Tree
+
+
+def trace_document(found: Lineage, traced: Traced, since: int) -> dict[str, Any]:
+    return {
+        "correlations": found.correlations,
+        "commands": [_command(node) for node in found.roots],
+        "searched": {
+            "since": rfc3339(since),
+            "aggregates": traced.searched,
+            "missing": list(traced.missing),
+            "records": traced.records,
+        },
+    }
+
+
+def _command(node: CommandNode) -> dict[str, Any]:
+    aggregate, partition, offset = node.place
+    named = node.command or next((one for one in node.messages if one.subject), node.messages[0])
+    sent = node.command or node.dead_letter
+    return {
+        "aggregate": aggregate,
+        "partition": partition,
+        "offset": offset,
+        "time": rfc3339(node.time[0]),
+        "subject": named.subject or None,
+        "id": (sent.id if sent else named.causation) or None,
+        "type": (sent.type if sent else "") or None,
+        "causationid": (sent.causation if sent else "") or None,
+        "correlationid": named.correlation or None,
+        "data": data_of(sent) if sent and sent.id else None,
+        "outcome": None if node.outcome is None else data_of(node.outcome),
+        "dead_letter": None if node.dead_letter is None else _letter(node.dead_letter),
+        "events": [_event(event) for event in node.events],
+        "commands": [_command(caused) for caused in node.commands],
+    }
+
+
+def _letter(message: LinkedMessage) -> dict[str, Any]:
+    return {
+        "partition": message.partition,
+        "offset": message.record.offset,
+        "reason": reason_of(message),
+    }
+
+
+def _event(node: EventNode) -> dict[str, Any]:
+    message = node.message
+    return {
+        "partition": message.partition,
+        "offset": message.record.offset,
+        "id": message.id,
+        "type": message.type,
+        "data": data_of(message),
+        "commands": [_command(caused) for caused in node.commands],
+    }
+
+
+def searched_text(traced: Traced, since: int) -> str:
+    """Where was searched, for a note."""
+    return (
+        f"searched {counted(traced.records, 'record')} since {rfc3339(since)} of {', '.join(traced.searched)}"
+    )
+
+
+def trace_text(found: Lineage) -> "RenderableType":
+    from rich.console import Group
+    from rich.text import Text
+    from rich.tree import Tree
+
+    trees = {name: Tree(Text(printable(name), "bold"), guide_style="dim") for name in found.correlations}
+    for node in found.roots:
+        name = next(one.correlation for one in node.messages if one.correlation)
+        _grow(trees[name], node)
+    return Group(*(tree for tree in trees.values() if tree.children))
+
+
+def _grow(tree: "Tree", node: CommandNode) -> None:
+    from rich.text import Text
+
+    branch = tree.add(_command_line(node))
+    if node.outcome is not None:
+        branch.add(_outcome_line(node.outcome))
+    if node.dead_letter is not None:
+        branch.add(Text(printable(f"dead letter  {reason_of(node.dead_letter)}"), "yellow"))
+    for event in node.events:
+        grown = branch.add(_event_line(event.message))
+        for caused in event.commands:
+            _grow(grown, caused)
+    for caused in node.commands:
+        _grow(branch, caused)
+
+
+def _command_line(node: CommandNode) -> "Text":
+    from rich.text import Text
+
+    aggregate, partition, offset = node.place
+    place = f"{partition}/{offset}"
+    sent = node.command or node.dead_letter
+    when = rfc3339(node.time[0])[11:]
+    if sent is None or not sent.id:
+        named = next((one for one in node.messages if one.subject), node.messages[0])
+        about = f"{aggregate} {named.subject or '?'}"
+        return Text(printable(f"{when}  {about}  command {named.causation} of {place} was not found"), "dim")
+    line = Text(printable(f"{when}  "), "dim")
+    line.append(printable(f"{aggregate} {sent.subject}  "))
+    line.append(printable(sent.type.removeprefix(f"{aggregate}.")), "bold")
+    line.append(f" {_compact(sent.data)}")
+    line.append(printable(f"  id {sent.id}  {place}"), "dim")
+    return line
+
+
+def _outcome_line(message: LinkedMessage) -> "Text":
+    from rich.text import Text
+
+    told = msgspec.json.decode(message.data)
+    status = told["status"]
+    why = "  ".join(str(told[part]) for part in ("reason", "code", "message") if part in told)
+    original = told.get("original")
+    first = f"first {original['status']} at offset {original['offset']}" if original else ""
+    style = {"accepted": "green", "unchanged": "green", "duplicate": "cyan"}.get(status, "red")
+    line = Text(status, style)
+    line.append(printable("  ".join(text for text in (f"  version {told['version']}", first, why) if text)))
+    return line
+
+
+def _event_line(message: LinkedMessage) -> "Text":
+    from rich.text import Text
+
+    version = msgspec.json.decode(message.record.value or b"{}")["aggregateversion"]
+    line = Text(f"v{version}  ")
+    line.append(printable(message.type.removeprefix(f"{message.aggregate}.")), "bold")
+    line.append(f" {_compact(message.data)}")
+    return line
+
+
+def _compact(data: bytes) -> str:
+    """JSON on one line, other bytes as they are."""
+    try:
+        data = msgspec.json.format(data, indent=-1)
+    except ValueError:
+        pass
+    return printable(data.decode(errors="replace"))

@@ -1,0 +1,126 @@
+"""Reads all that belongs to a correlation or a command, in all topics of several aggregates, bounded by time."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import NamedTuple
+
+from cqrs_cli.client.queries.messages import LinkedMessage, message_reader
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
+
+#: Partitions of topics that are read at once.
+READERS = 8
+
+#: How often the topics may be read: the first time finds the correlation of a command, the next one all that has it.
+ROUNDS = 3
+
+
+class Traced(NamedTuple):
+    """The messages that were found, and where they were searched: aggregates, and records that were read."""
+
+    messages: list[LinkedMessage]
+    searched: list[str]
+    missing: dict[str, ConfigurationError]
+    records: int
+
+
+def trace_messages(
+    connection: Connection,
+    topics: Mapping[str, Topics],
+    wanted: str,
+    since: int,
+    progress: Callable[[str], None],
+) -> Traced:
+    """All messages since then (ms) about a command or correlation, and about the correlations of those found.
+
+    Aggregates without topics are left out; raises `ConfigurationError` if none has any.
+    """
+    parts, missing = _partitions(connection, topics)
+    if not parts and missing:
+        raise next(iter(missing.values()))
+    stretches = _stretches(connection, topics, parts, since)
+    ids, found, records = {wanted}, {}, 0
+    for _ in range(ROUNDS):
+        progress(f"reading {sum(end - start for *_, start, end in stretches):,} records")
+        messages, count = _read(stretches, ids)
+        records += count
+        for message in messages:
+            found[message.kind, message.aggregate, message.partition, message.record.offset] = message
+        known = {one.correlation for one in found.values() if one.belongs(ids)} - {""}
+        if known <= ids:
+            break
+        ids |= known
+    places = {one.caused_by for one in found.values() if one.belongs(ids)}
+    kept = [
+        one for one in found.values() if one.belongs(ids) or (one.is_anonymous and one.caused_by in places)
+    ]
+    return Traced(kept, list(parts), missing, records)
+
+
+def _partitions(
+    connection: Connection, topics: Mapping[str, Topics]
+) -> tuple[dict[str, int], dict[str, ConfigurationError]]:
+    """The number of partitions of each aggregate; why it has none."""
+    parts: dict[str, int] = {}
+    missing: dict[str, ConfigurationError] = {}
+    for name, of_one in topics.items():
+        try:
+            parts[name] = readers.partitions(connection, of_one.commands)
+        except ConfigurationError as error:
+            missing[name] = error
+    return parts, missing
+
+
+_Stretch = tuple[PartitionLog, Kind, int, int]
+
+
+def _stretches(
+    connection: Connection, topics: Mapping[str, Topics], parts: Mapping[str, int], since: int
+) -> list[_Stretch]:
+    """The part of each log that is not older than `since`."""
+
+    def of_topic(name: str, kind: Kind) -> list[_Stretch]:
+        bounds = readers.bounds(connection, topics[name].name(kind), range(parts[name]))
+        found = []
+        for partition, (low, end) in bounds.items():
+            log = PartitionLog(connection, topics[name], partition)
+            start = log.offset_at(kind, since) if low < end else None
+            if start is not None and start < end:
+                found.append((log, kind, max(start, low), end))
+        return found
+
+    with ThreadPoolExecutor(READERS) as pool:
+        each = pool.map(lambda one: of_topic(*one), [(name, kind) for name in parts for kind in KINDS])
+        return [stretch for found in each for stretch in found]
+
+
+def _read(stretches: Iterable[_Stretch], ids: Iterable[str]) -> tuple[list[LinkedMessage], int]:
+    """The messages that may be about these ids, and how many records were read for them."""
+    wanted = set(ids)
+    read = message_reader(wanted)
+    stopped = Event()
+
+    def of_stretch(stretch: _Stretch) -> tuple[list[LinkedMessage], int]:
+        log, kind, start, end = stretch
+        found, count = [], 0
+        for records in log.read(kind, start, end):
+            if stopped.is_set():
+                break
+            count += len(records)
+            for record in records:
+                message = read(kind, log.topics.aggregate, log.partition, record)
+                if message is not None and (message.is_anonymous or message.belongs(wanted)):
+                    found.append(message)
+        return found, count
+
+    with ThreadPoolExecutor(READERS) as pool:
+        try:
+            each = list(pool.map(of_stretch, stretches))
+        finally:
+            stopped.set()  # an error or Ctrl-C ends the others, too
+            pool.shutdown(cancel_futures=True)
+    return [message for found, _ in each for message in found], sum(count for _, count in each)

@@ -1,0 +1,178 @@
+"""Messages are linked by their ids, into trees."""
+
+import re
+from typing import Any
+
+import msgspec
+import pytest
+
+from cqrs_cli.client.queries.lineage import CommandNode, lineage
+from cqrs_cli.client.queries.messages import LinkedMessage, message_reader
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Headers, Record
+
+WANTED = {"order-9"}
+
+
+def record(offset: int, document: Any, headers: Headers | None = None, time: int = 0) -> Record:
+    value = document if isinstance(document, bytes) else msgspec.json.encode(document)
+    return Record(offset, time or offset, b"s", value, [*HEADERS] if headers is None else headers)
+
+
+def command(offset: int, id: str, time: int = 0, **members: Any) -> Record:
+    document = {"specversion": "1.0", "id": id, "source": "/t", "type": "order.Place", "subject": "s"}
+    return record(offset, {**document, **members}, time=time)
+
+
+def outcome(offset: int, of: int, **members: Any) -> Record:
+    data = {"status": "accepted", "version": 1, "events": 1, "partition": 0, "offset": of}
+    members["data"] = data | members.get("data", {})
+    return record(offset, {"id": f"0/{of}", "type": "order.Place.accepted", **members})
+
+
+def event(offset: int, of: int, cause: str, correlation: str = "order-9", index: int = 0) -> Record:
+    return record(
+        offset,
+        {
+            "id": f"0/{of}/{index}",
+            "type": "order.Placed",
+            "subject": "s",
+            "time": "2026-01-01T00:00:00.000Z",
+            "causationid": cause,
+            "correlationid": correlation,
+            "aggregateversion": 1 + index,
+            "eventindex": index,
+            "eventcount": 1,
+        },
+    )
+
+
+def read(kind: str, one: Record, wanted: set[str] = WANTED, aggregate: str = "order") -> LinkedMessage | None:
+    return message_reader(wanted)(kind, aggregate, 0, one)
+
+
+def messages(*records: tuple[str, str, Record]) -> list[LinkedMessage]:
+    """The messages of (aggregate, kind, record), all of which must be ones."""
+    found = [read(kind, one, aggregate=aggregate) for aggregate, kind, one in records]
+    return [one for one in found if one is not None]
+
+
+def drawn(node: CommandNode) -> Any:
+    """A tree as nested lists of ids."""
+    own = node.command.id if node.command else "?"
+    below = [drawn(one) for one in node.commands]
+    return [own, *([event.message.id, *map(drawn, event.commands)] for event in node.events), *below]
+
+
+def test_outcome_and_events_hang_below() -> None:
+    found = lineage(
+        messages(
+            ("order", "events", event(5, 3, "a", index=1)),
+            ("order", "events", event(4, 3, "a")),
+            ("order", "outcomes", outcome(9, 3, causationid="a", correlationid="order-9")),
+            ("order", "commands", command(3, "a", correlationid="order-9")),
+        )
+    )
+    (root,) = found.roots
+    assert drawn(root) == ["a", ["0/3/0"], ["0/3/1"]]
+    assert root.outcome is not None
+    assert found.correlations == ["order-9"]
+
+
+def test_commands_hang_below_their_events() -> None:
+    found = lineage(
+        messages(
+            ("payment", "commands", command(7, "b", causationid="0/3/0", correlationid="order-9")),
+            ("order", "commands", command(3, "a", correlationid="order-9")),
+            ("order", "events", event(4, 3, "a")),
+            ("payment", "events", event(9, 7, "b")),
+            ("stock", "commands", command(8, "c", causationid="b", correlationid="order-9")),
+        )
+    )
+    assert [drawn(root) for root in found.roots] == [["a", ["0/3/0", ["b", ["0/7/0"], ["c"]]]]]
+
+
+def test_equal_event_ids_prefer_the_latest() -> None:
+    """Each topic has an event 0/3/0: the cause is the last before the command."""
+    found = lineage(
+        messages(
+            ("order", "commands", command(3, "a", time=10, correlationid="order-9")),
+            ("order", "events", event(4, 3, "a")),
+            ("stock", "commands", command(3, "b", time=20, correlationid="order-9")),
+            ("stock", "events", event(4, 3, "b")),
+            ("payment", "commands", command(1, "c", time=30, causationid="0/3/0", correlationid="order-9")),
+        )
+    )
+    assert [drawn(root) for root in found.roots] == [["a", ["0/3/0"]], ["b", ["0/3/0", ["c"]]]]
+
+
+@pytest.mark.parametrize("causes", [("a", "b"), ("b", "a")])
+def test_a_circle_of_causes_ends(causes: tuple[str, str]) -> None:
+    one = command(1, "a", causationid=causes[0], correlationid="order-9")
+    other = command(2, "b", causationid=causes[1], correlationid="order-9")
+    found = lineage(messages(("order", "commands", one), ("order", "commands", other)))
+    ids = re.findall("[ab]", str([drawn(root) for root in found.roots]))
+    assert sorted(ids) == ["a", "b"]
+
+
+def test_outcomes_without_their_command_stay() -> None:
+    given = outcome(9, 3, causationid="a", correlationid="order-9", subject="s")
+    (root,) = lineage(messages(("order", "outcomes", given))).roots
+    assert (root.place, root.command, root.outcome is not None) == (("order", 0, 3), None, True)
+
+
+def test_given_up_commands_find_their_outcome() -> None:
+    """An outcome that names no id is linked by the place of the command."""
+    letter = record(2, b"", [("cqrs.reason", b"TOO_LARGE"), ("cqrs.offset", b"3")])
+    anonymous = {"status": "failed", "reason": "TOO_LARGE", "events": 0}
+    found = lineage(
+        messages(
+            ("order", "commands", command(3, "a", correlationid="order-9")),
+            ("order", "outcomes", outcome(9, 3, data=anonymous)),
+            ("order", "outcomes", outcome(10, 4, data=anonymous)),
+            ("order", "dead-letters", letter),
+        )
+    )
+    (root,) = found.roots
+    assert root.outcome is not None
+    assert root.dead_letter is not None
+
+
+def test_dead_letters_are_read_as_commands() -> None:
+    original = command(3, "a", correlationid="order-9")
+    letter = Record(2, 2, b"s", original.value, [*HEADERS, ("cqrs.offset", b"3"), ("cqrs.reason", b"X")])
+    message = read("dead-letters", letter)
+    assert message is not None
+    assert (message.id, message.correlation, message.caused_by) == ("a", "order-9", ("order", 0, 3))
+
+
+def test_binary_commands_are_read() -> None:
+    attributes = {"specversion": "1.0", "id": "a", "source": "/t", "type": "order.Place", "subject": "s"}
+    headers: Headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
+    found = read("commands", record(3, b"{}", [*headers, ("ce_correlationid", b"order-9")]))
+    assert found is not None
+    assert found.belongs(WANTED)
+
+
+def test_escaped_ids_are_found() -> None:
+    escaped = record(
+        3,
+        b'{"specversion":"1.0","id":"a","source":"/","type":"o.P","subject":"s","correlationid":"\\u006frder-9"}',
+    )
+    found = read("commands", escaped)
+    assert found is not None
+    assert found.belongs(WANTED)
+
+
+def test_other_messages_are_skipped() -> None:
+    assert read("commands", command(3, "a", correlationid="order-8")) is None
+    assert read("events", event(3, 1, "a", "order-8")) is None
+    assert read("outcomes", record(3, b"order-9, but not an outcome")) is None
+
+
+def test_ids_of_events_are_places() -> None:
+    """Ids of events and outcomes exist in every topic: they are not searched for."""
+    found = read("events", event(4, 3, "a"), {"0/3/0"})
+    assert found is not None
+    assert not found.belongs({"0/3/0"})
+    assert found.belongs({"a"})
