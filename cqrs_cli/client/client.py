@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,18 +14,13 @@ from cqrs_cli.client.background import BackgroundSender
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.envelope import IN_PYTHON, Composed, write_command
 from cqrs_cli.client.pending import PendingOutcome
-from cqrs_cli.client.project import ProjectAggregates
+from cqrs_cli.client.project import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.settings.settings import load_settings
-
-if TYPE_CHECKING:
-    from cqrs_cli.settings.settings import Settings
 
 #: The CloudEvents source of commands that a client sends.
 CLIENT_SOURCE = "/cqrs/client"
@@ -90,7 +84,9 @@ class Client:
             if self._closed:
                 raise UsageError("the client is closed", "send within its `with` block")
             if self._sender is None:
-                self._sender = BackgroundSender(_connection(self._settings), self._settings.partitioner)
+                self._sender = BackgroundSender(
+                    project_connection(self._settings), self._settings.partitioner
+                )
             self._sender.submit(pending)
         return pending
 
@@ -100,7 +96,7 @@ class Client:
         `cqrs_cli.projections.wait(db, *client.recorded(outcome))` waits until a read model has them.
         """
         topic = Topics(outcome.aggregate, self._settings.topic_prefix).events
-        bounds = readers.bounds(_connection(self._settings), topic, [outcome.partition])
+        bounds = readers.bounds(project_connection(self._settings), topic, [outcome.partition])
         return outcome.partition, bounds[outcome.partition][1] - 1
 
     def close(self) -> None:
@@ -166,18 +162,3 @@ class Client:
             expiry=None if expires is None else time.time_ns() // 1_000_000 + milliseconds(expires),
             spelling=IN_PYTHON,
         )
-
-
-def _connection(settings: "Settings") -> Connection:
-    server = settings.bootstrap_server
-    if server is None:
-        running = embedded.broker_status(settings.root)
-        if running is None:
-            raise UnavailableError(
-                "no bootstrap_server is set, and the embedded Kafka does not run",
-                "start it: cqrs kafka start",
-            )
-        server = running.bootstrap_server
-    connection = Connection(server, settings.client_properties())
-    connection.check()
-    return connection

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.errors import UsageError
+from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
+    from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.settings.settings import Settings
 
 
@@ -73,3 +74,22 @@ def project_aggregates(folder: Path) -> ProjectAggregates:
     from cqrs_cli.settings.settings import load_settings
 
     return ProjectAggregates(load_settings({}, folder))
+
+
+def project_connection(settings: "Settings") -> "Connection":
+    """The configured broker, or the embedded one if it runs; raises `UnavailableError` if there is neither."""
+    from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.kafka.embedded import broker as embedded
+
+    server = settings.bootstrap_server
+    if server is None:
+        running = embedded.broker_status(settings.root)
+        if running is None:
+            raise UnavailableError(
+                "no bootstrap_server is set, and the embedded Kafka does not run",
+                "start it: cqrs kafka start",
+            )
+        server = running.bootstrap_server
+    connection = Connection(server, settings.client_properties())
+    connection.check()
+    return connection

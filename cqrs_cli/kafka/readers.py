@@ -151,23 +151,36 @@ def read_with(
     patience: float = REQUEST_TIMEOUT,
 ) -> Iterator[list[Record]]:
     """`read` with a consumer at hand. `patience`: seconds without progress before `StalledError`."""
+    return map(records_of, messages_with(connection, reader, topic, partition, start, end, batch, patience))
+
+
+def messages_with(
+    connection: Connection,
+    reader: Consumer,
+    topic: str,
+    partition: int,
+    start: int,
+    end: int,
+    batch: int = 10_000,
+    patience: float = REQUEST_TIMEOUT,
+) -> Iterator[list[Any]]:
+    """`read_with` for a caller that takes librdkafka's messages as they are."""
     reader.assign([TopicPartition(topic, partition, start)])
     deadline = time.monotonic() + patience
     position = start
     while position < end:
-        messages = _poll(reader, batch)
-        for message in filter(Message.error, messages):
+        polled = _poll(reader, batch)
+        for message in filter(Message.error, polled):
             if message.error().code() == KafkaError._PARTITION_EOF:
                 position = max(position, message.offset())
             elif not is_about_group(message.error()):
                 raise read_failure(connection, topic, partition, message.error())
-        records = records_of([message for message in messages if message.error() is None])
-        if records:
-            position = max(position, records[-1].offset + 1)
-            while records and records[-1].offset >= end:
-                records.pop()
-        if records:
-            yield records
+        messages = [message for message in polled if message.error() is None]
+        if messages:
+            position = max(position, messages[-1].offset() + 1)
+            messages = [one for one in messages if one.offset() < end] if position > end else messages
+        if messages:
+            yield messages
             deadline = time.monotonic() + patience
         elif time.monotonic() > deadline:
             raise StalledError(
