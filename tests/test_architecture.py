@@ -57,6 +57,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "projections": _MIDDLE,
     "processes": _MIDDLE | {"owner", "client"},
     "doctor": _MIDDLE,
+    "spark": _MIDDLE | {"client"},
     "jobs": _UPPER,
     "demo": _UPPER,
     "cli": {*_UPPER, "demo", "scaffold", "testing"},

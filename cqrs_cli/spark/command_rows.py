@@ -1,0 +1,64 @@
+"""Commands as rows."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.core.messages.command import CommandEnvelope, read_command
+from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka.records import records_of
+from cqrs_cli.spark.rows import Messages, RowMaker, text_column
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class CommandRows(RowMaker):
+    """The commands: every record, also one that is not a command; or those of one type that can be read as it."""
+
+    kind = "commands"
+
+    def _columns(self, partition: int, messages: Messages) -> "tuple[Messages, list[pyarrow.Array]]":
+        envelopes = list(map(_command_or_none, records_of(messages)))
+        if self._cls is None:
+            return messages, [*_command_columns(envelopes), text_column(map(_sent_data, envelopes))]
+        assert self._aggregate is not None and self._wanted is not None
+        decode = self._aggregate.decode_command[self._wanted]
+        rows = []
+        for message, envelope in zip(messages, envelopes, strict=True):
+            if envelope is not None and envelope.type == self._wanted:
+                command = _fitting(decode, envelope)
+                if command is not None:
+                    rows.append((message, envelope, command))
+        kept, found, commands = ([row[part] for row in rows] for part in range(3))
+        return kept, [*_command_columns(found), *self.field_arrays(partition, kept, commands)]
+
+
+def _command_columns(envelopes: list[CommandEnvelope | None]) -> "list[pyarrow.Array]":
+    names = ("id", "type", "subject", "causationid", "correlationid")
+    texts = [text_column(getattr(one, name, None) for one in envelopes) for name in names]
+    expected = text_column(None if one is None else one.expected_text() for one in envelopes)
+    return [*texts[:3], expected, *texts[3:]]
+
+
+def _command_or_none(record: Record) -> CommandEnvelope | None:
+    try:
+        return read_command(record)
+    except Refused:
+        return None
+
+
+def _sent_data(envelope: CommandEnvelope | None) -> str | None:
+    """The data as it was sent; None where that is not text."""
+    try:
+        return None if envelope is None else bytes(envelope.data).decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _fitting(decode: Callable[[bytes], Any], envelope: CommandEnvelope) -> Any:
+    """The command; None for data that its owner would have refused as well."""
+    try:
+        return decode(bytes(envelope.data))
+    except Exception:  # the aggregate's own check: anything may come
+        return None

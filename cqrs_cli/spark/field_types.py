@@ -1,0 +1,179 @@
+"""The fields of a message as columns: a Spark type for each, and the way of its values there.
+
+A type that has no column of its own (a union, an untyped value, a type within itself) is a string: its JSON.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+from msgspec import UNSET
+from msgspec import inspect as msgspec_types
+
+from cqrs_cli.core.messages.json import encode_json
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType
+
+#: From a value of the message to the value that Arrow takes; None where they are the same.
+Convert = Callable[[Any], Any] | None
+
+#: Digits of a `Decimal` before and after the point; one that has more is refused, never rounded.
+DECIMAL = (38, 18)
+
+_LISTS = (msgspec_types.ListType, msgspec_types.VarTupleType, msgspec_types.CollectionType)
+_SETS = (msgspec_types.SetType, msgspec_types.FrozenSetType)
+_OBJECTS = (msgspec_types.StructType, msgspec_types.DataclassType, msgspec_types.TypedDictType)
+_TEXTS = (msgspec_types.UUIDType, msgspec_types.TimeDeltaType, msgspec_types.TimeType)
+
+
+class FieldColumn(NamedTuple):
+    """A column: the attribute of the message that it holds, and how."""
+
+    name: str
+    attribute: str
+    type: "DataType"
+    convert: Convert
+    optional: bool  # it may be left out, with no default in its place
+
+
+def field_columns(cls: type[msgspec.Struct], taken: frozenset[str] = frozenset()) -> list[FieldColumn]:
+    """The fields of a message as columns, by their names on the wire.
+
+    A name that is `taken` (Spark ignores case) gets `data_` before it.
+    """
+    described: Any = msgspec_types.type_info(cls)
+    found = []
+    for one in described.fields:
+        name = f"data_{one.encode_name}" if one.encode_name.lower() in taken else one.encode_name
+        kind, convert = _column(one.type, (cls,))
+        found.append(FieldColumn(name, one.name, kind, convert, _is_optional(one)))
+    return found
+
+
+def _is_optional(one: Any) -> bool:
+    return not one.required and one.default is msgspec.NODEFAULT and one.default_factory is msgspec.NODEFAULT
+
+
+def _column(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+    """A type's column, within the classes `above`."""
+    from pyspark.sql import types
+
+    simple: dict[type, DataType] = {
+        msgspec_types.StrType: types.StringType(),
+        msgspec_types.IntType: types.LongType(),
+        msgspec_types.FloatType: types.DoubleType(),
+        msgspec_types.BoolType: types.BooleanType(),
+        msgspec_types.DateType: types.DateType(),
+        msgspec_types.BytesType: types.BinaryType(),
+        msgspec_types.ByteArrayType: types.BinaryType(),
+        msgspec_types.DecimalType: types.DecimalType(*DECIMAL),
+    }
+    if isinstance(kind, msgspec_types.Metadata):
+        return _column(kind.type, above)
+    if (found := simple.get(type(kind))) is not None:
+        return found, None
+    if isinstance(kind, msgspec_types.DateTimeType):
+        return types.TimestampType(), _aware
+    if isinstance(kind, _TEXTS):
+        return types.StringType(), msgspec.to_builtins
+    if isinstance(kind, (msgspec_types.LiteralType, msgspec_types.EnumType)):
+        return _closed(kind)
+    if isinstance(kind, msgspec_types.UnionType):
+        return _union(kind, above)
+    if isinstance(kind, (*_LISTS, *_SETS)):
+        return _list(kind, above)
+    if isinstance(kind, msgspec_types.DictType):
+        return _dict(kind, above)
+    if isinstance(kind, _OBJECTS) and kind.cls not in above and kind.fields:
+        return _object(kind, above)
+    return types.StringType(), _json
+
+
+def _json(value: Any) -> str:
+    return encode_json(value).decode()
+
+
+def _aware(value: datetime) -> datetime:
+    """Refuse a time without its offset, which each reader would take for another one."""
+    if value.tzinfo is None:
+        raise ValueError(f"a time without its offset: {value}")
+    return value
+
+
+def _closed(kind: Any) -> "tuple[DataType, Convert]":
+    """Values of a closed set: text or numbers; JSON where they are both."""
+    from pyspark.sql import types
+
+    is_enum = isinstance(kind, msgspec_types.EnumType)
+    values = [member.value for member in kind.cls] if is_enum else kind.values
+    plain = msgspec.to_builtins if is_enum else None
+    if all(isinstance(value, str) for value in values):
+        return types.StringType(), plain
+    if all(isinstance(value, int) for value in values):
+        return types.LongType(), plain
+    return types.StringType(), _json
+
+
+def _union(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+    """A type that may be null is that type's column; any other union is JSON."""
+    from pyspark.sql import types
+
+    members = [one for one in kind.types if not isinstance(one, msgspec_types.NoneType)]
+    found, convert = _column(members[0], above) if len(members) == 1 else (types.StringType(), _json)
+    return found, None if convert is None else _unless_none(convert)
+
+
+def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else convert(value)
+
+
+def _list(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+    """A list of columns. A set comes in one order, in whichever process it is read."""
+    from pyspark.sql import types
+
+    item, convert = _column(kind.item_type, above)
+    items: Callable[[Any], list[Any]] = list if convert is None else lambda value: list(map(convert, value))
+    in_order: Callable[[Any], list[Any]] = lambda value: sorted(items(value), key=encode_json)  # noqa: E731
+    return types.ArrayType(item), in_order if isinstance(kind, _SETS) else items
+
+
+def _dict(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+    from pyspark.sql import types
+
+    item, convert = _column(kind.value_type, above)
+    if convert is None:
+        return types.MapType(types.StringType(), item), lambda value: list(value.items())
+    return (
+        types.MapType(types.StringType(), item),
+        lambda value: [(key, convert(one)) for key, one in value.items()],
+    )
+
+
+def _object(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+    """A struct of the object's fields."""
+    from pyspark.sql import types
+
+    columns = [(one.encode_name, one.name, *_column(one.type, (*above, kind.cls))) for one in kind.fields]
+    is_dict = isinstance(kind, msgspec_types.TypedDictType)
+
+    def convert(value: Any) -> dict[str, Any]:
+        found = {}
+        for name, attribute, _, inner in columns:
+            one = value.get(name) if is_dict else getattr(value, attribute)
+            found[name] = None if one is None or one is UNSET else one if inner is None else inner(one)
+        return found
+
+    fields = [types.StructField(name, column) for name, _, column, _ in columns]
+    return types.StructType(fields), convert
+
+
+def column_values(column: FieldColumn, values: list[Any]) -> list[Any]:
+    """The values of a column as Arrow takes them; raises `ValueError` for one that has no place there."""
+    if column.optional:
+        values = [None if value is UNSET else value for value in values]
+    convert = column.convert
+    if convert is None:
+        return values
+    return [None if value is None else convert(value) for value in values]

@@ -1,0 +1,160 @@
+"""Where a topic begins and ends now, and which topic it is: asked once for each plan."""
+
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.acls import RequiredAcl
+from cqrs_cli.spark.options import Bound
+from cqrs_cli.spark.ranges import Offsets
+
+#: Seconds that a log must look too short before that is believed: a new leader may lag behind.
+_BELIEVED_AFTER = 3.0
+
+
+class Extent(NamedTuple):
+    """A topic's identity, and the start and the last stable offset of each partition."""
+
+    topic_id: str
+    starts: dict[int, int]
+    ends: dict[int, int]
+
+
+class LogWatch:
+    """Asks for a topic's extent, again and again by the same clients. A context manager."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection, self._topic = connection, topic
+        self._admin = Admin(connection)
+        self._reader = clients.consumer(connection)
+
+    def __enter__(self) -> "LogWatch":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._admin.close()
+        self._reader.close()
+
+    def extent(self) -> Extent:
+        """The extent now. The topic's id is asked first and last, so that it is the id of the log that was measured."""
+        topic_id, partitions = self._identity()
+        try:
+            found = {
+                number: readers.watermarks(self._reader, self._topic, number) for number in range(partitions)
+            }
+        except KafkaException as error:
+            raise clients.failed(
+                self._connection, error, RequiredAcl("Read", "topic", self._topic)
+            ) from error
+        if self._identity()[0] != topic_id:
+            raise made_again(self._topic)
+        return Extent(
+            topic_id,
+            {number: start for number, (start, _) in found.items()},
+            {number: end for number, (_, end) in found.items()},
+        )
+
+    def extent_with(self, positions: Offsets, topic_id: str) -> Extent:
+        """The extent of a log that must have all from `positions` on; raises `ContradictionError` if it has not."""
+        deadline = time.monotonic() + _BELIEVED_AFTER
+        while True:
+            found = self.extent()
+            check_positions(self._topic, positions, topic_id, found)
+            short = [number for number, at in positions.items() if at > found.ends[number]]
+            if not short:
+                return found
+            if time.monotonic() > deadline:
+                number = short[0]
+                raise ContradictionError(
+                    f"{self._topic} partition {number}: the checkpoint is at {positions[number]}, but the log ends at "
+                    f"{found.ends[number]}",
+                    "records were lost: look with cqrs doctor, then start with a new checkpointLocation",
+                )
+            time.sleep(0.2)
+
+    def _identity(self) -> tuple[str, int]:
+        found = self._admin.describe([self._topic]).get(self._topic)
+        if found is None:
+            raise ConfigurationError(f"topic {self._topic} does not exist", "create it: cqrs init")
+        return found.topic_id, found.partitions
+
+
+def check_positions(topic: str, positions: Offsets, topic_id: str, found: Extent) -> None:
+    """Raise `ContradictionError` for another topic of that name, and for positions whose records are deleted."""
+    if found.topic_id != topic_id:
+        raise made_again(topic)
+    if gone := sorted(positions.keys() - found.starts.keys()):
+        raise ContradictionError(
+            f"{topic} has no partition {gone[0]} any more", "start with a new checkpointLocation"
+        )
+    for number, low in found.starts.items():
+        at = positions.get(number, 0)
+        if at < low:
+            raise ContradictionError(
+                f"{topic} partition {number}: the checkpoint is at {at}, but the records before {low} are deleted",
+                "what they held is lost here: start with a new checkpointLocation",
+            )
+
+
+def made_again(topic: str) -> ContradictionError:
+    """The error for a topic that is another one than before."""
+    return ContradictionError(
+        f"{topic} was deleted and made again: its offsets mean other records",
+        "start with a new checkpointLocation",
+    )
+
+
+def check_topic_id(connection: Connection, topic: str, topic_id: str) -> None:
+    """Raise `ContradictionError` if the topic that has been read is not the one that was planned."""
+    with Admin(connection) as admin:
+        found = admin.describe([topic]).get(topic)
+    if found is None or found.topic_id != topic_id:
+        raise made_again(topic)
+
+
+def offsets_of(bound: Bound, name: str, connection: Connection, topic: str, extent: Extent) -> dict[int, int]:
+    """The offset of each partition that a bound means; `name` is the option it came from.
+
+    A time means the first record that is not older. Raises `UsageError` for offsets that the log does not have.
+    """
+    if bound.kind == "earliest":
+        return dict(extent.starts)
+    if bound.kind == "latest":
+        return dict(extent.ends)
+    if bound.kind == "time":
+        found = {number: readers.offset_at(connection, topic, number, bound.time) for number in extent.ends}
+        return {
+            number: extent.ends[number]
+            if at is None
+            else min(max(at, extent.starts[number]), extent.ends[number])
+            for number, at in found.items()
+        }
+    return _given_offsets(bound.offsets, name, topic, extent)
+
+
+def _given_offsets(offsets: Mapping[int, int], name: str, topic: str, extent: Extent) -> dict[int, int]:
+    if offsets.keys() != extent.ends.keys():
+        raise UsageError(
+            f"option {name}: {topic} has the partitions 0 to {len(extent.ends) - 1}, given are "
+            f"{', '.join(map(str, sorted(offsets))) or 'none'}",
+            "name each of them",
+        )
+    for number, at in offsets.items():
+        low, high = extent.starts[number], extent.ends[number]
+        if not low <= at <= high:
+            raise UsageError(
+                f"option {name}: {topic} partition {number} has no offset {at}", f"it has {low} to {high}"
+            )
+    return dict(offsets)

@@ -1,0 +1,28 @@
+"""The parts of a read that PySpark hands to its tasks."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import InputPartition  # noqa: TID253 - its class is PySpark's
+
+from cqrs_cli.spark.plan import ReadPlan, told_in_one_line
+from cqrs_cli.spark.ranges import OffsetRange
+from cqrs_cli.spark.task import read_range
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class LogPartition(InputPartition):
+    """A range of a certain topic, for a task."""
+
+    def __init__(self, topic_id: str, part: OffsetRange) -> None:
+        super().__init__(part)
+        self.topic_id = topic_id
+
+
+def read_part(plan: ReadPlan, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
+    """The rows of a task's partition; none for the one that PySpark makes where there is nothing to read."""
+    if isinstance(partition, LogPartition):
+        with told_in_one_line():
+            yield from read_range(plan, partition.topic_id, partition.value)

@@ -1,0 +1,159 @@
+"""The options of a read, as text from Spark, and their meaning."""
+
+import difflib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple, cast
+
+from cqrs_cli.errors import UsageError
+from cqrs_cli.settings.moments import parse_moment
+
+#: The topics that can be read.
+SourceKind = Literal["commands", "events", "outcomes"]
+SOURCE_KINDS: tuple[SourceKind, ...] = ("commands", "events", "outcomes")
+
+#: Every option, in the spelling of the documentation; Spark ignores case.
+OPTIONS = (
+    "aggregate",
+    "topic",
+    "type",
+    "project",
+    "bootstrapServer",
+    "commandConfig",
+    "prefix",
+    "startingOffsets",
+    "endingOffsets",
+    "since",
+    "until",
+    "splits",
+    "maxRecordsPerBatch",
+)
+
+#: What only a batch can have, and only a stream.
+_BATCH_ONLY = ("endingOffsets", "until")
+_STREAM_ONLY = ("maxRecordsPerBatch",)
+
+
+class Bound(NamedTuple):
+    """A place to begin or to end: the log's own (`earliest`, `latest`), an offset for each partition, or a time."""
+
+    kind: Literal["earliest", "latest", "offsets", "time"]
+    offsets: Mapping[int, int] = {}
+    time: int = 0  # ms
+
+
+EARLIEST, LATEST = Bound("earliest"), Bound("latest")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """A read as it was asked for. `type` is a name without the aggregate's, or as on the wire."""
+
+    aggregate: str
+    kind: SourceKind = "events"
+    type: str | None = None
+    project: Path = field(default_factory=Path.cwd)
+    flags: Mapping[str, object] = field(default_factory=dict)  # settings that stand above the project's
+    start: Bound = EARLIEST
+    end: Bound = LATEST
+    splits: int | None = None
+    max_records: int | None = None  # of a stream's batch
+
+
+def parse_options(given: Mapping[str, str], streaming: bool | None = None) -> ReadOptions:
+    """The read that the options ask for; `streaming` is None where both a batch and a stream may follow.
+
+    Raises `UsageError` for an option or a value that there is not. It quotes no value of an option that is unknown.
+    """
+    texts = _known(given)
+    for name in {None: (), True: _BATCH_ONLY, False: _STREAM_ONLY}[streaming]:
+        if name in texts:
+            raise UsageError(
+                f"option {name}: a {'stream' if streaming else 'batch'} has no such option", "leave it out"
+            )
+    if not texts.get("aggregate"):
+        raise UsageError("option aggregate is missing", 'write .option("aggregate", "order")')
+    kind = texts.get("topic", "events")
+    if kind not in SOURCE_KINDS:
+        raise UsageError(f"option topic: there is no {kind[:40]!r}", f"one of {', '.join(SOURCE_KINDS)}")
+    if kind == "outcomes" and "type" in texts:
+        raise UsageError(
+            "option type: outcomes have columns of their own", "leave it out, and filter by `type`"
+        )
+    return ReadOptions(
+        aggregate=texts["aggregate"],
+        kind=kind,
+        type=texts.get("type"),
+        project=Path(texts.get("project", ".")).expanduser().absolute(),
+        flags=_flags(texts),
+        start=_bound(texts, "startingOffsets", "since", "earliest"),
+        end=_bound(texts, "endingOffsets", "until", "latest"),
+        splits=_count(texts, "splits"),
+        max_records=_count(texts, "maxRecordsPerBatch"),
+    )
+
+
+def _known(given: Mapping[str, str]) -> dict[str, str]:
+    """The options by their documented names."""
+    by_lower = {name.lower(): name for name in OPTIONS}
+    texts = {}
+    for name, text in given.items():
+        known = by_lower.get(name.lower())
+        if known is None:
+            close = difflib.get_close_matches(name.lower(), by_lower, 1)
+            hint = f"did you mean {by_lower[close[0]]}?" if close else f"known: {', '.join(OPTIONS)}"
+            raise UsageError(f"unknown option {name[:60]!r}", hint)
+        texts[known] = text
+    return texts
+
+
+def _flags(texts: Mapping[str, str]) -> dict[str, object]:
+    """The options that stand above a setting, as flags do. Relative paths are relative to the current folder."""
+    flags: dict[str, object] = {
+        "bootstrap_server": texts.get("bootstrapServer"),
+        "topic_prefix": texts.get("prefix"),
+    }
+    if "commandConfig" in texts:
+        flags["command_config"] = Path(texts["commandConfig"]).expanduser().absolute()
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _bound(
+    texts: Mapping[str, str], by_offset: str, by_time: str, default: Literal["earliest", "latest"]
+) -> Bound:
+    if by_offset in texts and by_time in texts:
+        raise UsageError(f"options {by_offset} and {by_time}: both say the same", "leave one out")
+    if by_time in texts:
+        try:
+            return Bound("time", time=parse_moment(texts[by_time]))
+        except ValueError as error:
+            raise UsageError(f"option {by_time}: {error}", "correct it") from None
+    text = texts.get(by_offset, default)
+    if text in ("earliest", "latest"):
+        return Bound(cast(Literal["earliest", "latest"], text))
+    return Bound("offsets", _offsets(by_offset, text))
+
+
+def _offsets(name: str, text: str) -> dict[int, int]:
+    try:
+        found = json.loads(text)
+        offsets = {int(partition): offset for partition, offset in found.items()}
+        if not all(type(offset) is int and offset >= 0 for offset in offsets.values()):
+            raise ValueError
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        raise UsageError(
+            f"option {name}: not offsets: {text[:60]!r}",
+            'earliest, latest, or an offset for each partition: {"0": 1200, "1": 0}',
+        ) from None
+    return offsets
+
+
+def _count(texts: Mapping[str, str], name: str) -> int | None:
+    text = texts.get(name)
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:19]) < 2**31):
+        raise UsageError(f"option {name}: not a number from 1 on: {text[:40]!r}", "correct it")
+    return int(text)

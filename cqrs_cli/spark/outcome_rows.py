@@ -1,0 +1,28 @@
+"""Outcomes as rows."""
+
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.spark.rows import Messages, RowMaker, text_column
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class OutcomeRows(RowMaker):
+    """The outcomes, with the fields of their verdicts."""
+
+    kind = "outcomes"
+
+    def _columns(self, partition: int, messages: Messages) -> "tuple[Messages, list[pyarrow.Array]]":
+        try:
+            outcomes = [read_outcome(message.value()) for message in messages]
+        except ValueError:
+            self.contradiction(partition, messages, read_outcome)
+        names = ("id", "type", "subject", "causationid", "correlationid")
+        verdicts = list(map(attrgetter("data"), outcomes))
+        return messages, [
+            *(text_column(map(attrgetter(name), outcomes)) for name in names),
+            *self.field_arrays(partition, messages, verdicts),
+        ]

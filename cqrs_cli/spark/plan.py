@@ -1,0 +1,101 @@
+"""A read made ready: what its tasks need, as a value that travels to them. It shows no secrets."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+
+from cqrs_cli import registry
+from cqrs_cli.client.project import project_connection
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.settings.settings import Settings, load_settings
+from cqrs_cli.spark.columns import wire_type
+from cqrs_cli.spark.options import ReadOptions, SourceKind
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """A topic to read, and the code that knows the fields of its messages."""
+
+    connection: Connection
+    topic: str
+    kind: SourceKind
+    aggregate: str
+    type: str | None
+    package: str
+    archive: bytes = field(
+        default=b"", repr=False
+    )  # the aggregates' sources; empty where no field is a column
+
+    def load_aggregate(self) -> Aggregate | None:
+        """On a worker: the aggregate from the sources that travel with the plan; None where none is needed."""
+        return _load_archived(self.aggregate, self.package, self.archive) if self.archive else None
+
+
+def project_settings(options: ReadOptions) -> Settings:
+    """The settings of the project that is read."""
+    return load_settings(options.flags, options.project)
+
+
+def asked_aggregate(options: ReadOptions) -> Aggregate:
+    """The aggregate that is read; raises `UsageError` naming those that exist, or its types."""
+    settings = project_settings(options)
+    found = registry.load(options.aggregate, settings.aggregates, settings.root)
+    if options.type is not None:
+        wire_type(found, options.kind, options.type)
+    return found
+
+
+def plan_read(options: ReadOptions) -> ReadPlan:
+    """The plan of a read. Raises `UsageError` or `ConfigurationError`, before anything is asked of Kafka."""
+    asked_aggregate(options)
+    settings = project_settings(options)
+    return ReadPlan(
+        project_connection(settings),
+        Topics(options.aggregate, settings.topic_prefix).name(options.kind),
+        options.kind,
+        options.aggregate,
+        options.type,
+        settings.aggregates,
+        b"" if options.type is None else _archive(settings),
+    )
+
+
+def _archive(settings: Settings) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return registry.source_archive(
+            settings.aggregates, settings.root, Path(folder) / "code.zip"
+        ).read_bytes()
+
+
+@lru_cache(8)
+def _load_archived(name: str, package: str, archive: bytes) -> Aggregate:
+    """Load from a file in the executor's own folder, which ends with it."""
+    from pyspark import SparkFiles
+
+    file = Path(SparkFiles.getRootDirectory()) / f"cqrs-{hashlib.sha256(archive).hexdigest()[:16]}.zip"
+    if not file.exists():
+        partial = file.with_suffix(f".{os.getpid()}")
+        partial.write_bytes(archive)
+        partial.replace(file)
+    return registry.load(name, package, file)
+
+
+@contextmanager
+def told_in_one_line() -> Iterator[None]:
+    """In a process of Spark's: let an error that says all end it without a traceback around."""
+    from pyspark import SparkFiles
+
+    try:
+        yield
+    except CqrsError:
+        if SparkFiles._is_running_on_worker:
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"  # this process reports the error, and ends
+        raise

@@ -1,0 +1,53 @@
+"""Ranges of offsets: the stretch of a log that a read covers, cut into the pieces of its tasks. Pure."""
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+#: An offset for each partition.
+Offsets = Mapping[int, int]
+
+#: Offsets that one task reads unless `splits` says otherwise: about a second of work.
+OFFSETS_PER_TASK = 250_000
+
+
+class OffsetRange(NamedTuple):
+    """The offsets of a partition from `start` to below `end`."""
+
+    partition: int
+    start: int
+    end: int
+
+
+def split_ranges(starts: Offsets, ends: Offsets, splits: int | None = None) -> list[OffsetRange]:
+    """Every offset from `starts` to below `ends` in exactly one range, by partition and in order; no range is empty.
+
+    Each partition is cut into `splits` ranges of nearly the same length, unset: into as many as have
+    `OFFSETS_PER_TASK` offsets at most. A partition that is not in `starts` begins at 0.
+    """
+    ranges = []
+    for partition, end in sorted(ends.items()):
+        start = starts.get(partition, 0)
+        span = end - start
+        pieces = splits or -(-span // OFFSETS_PER_TASK)
+        cuts = [start + span * piece // pieces for piece in range(pieces + 1)] if span > 0 else []
+        ranges += [OffsetRange(partition, low, high) for low, high in pairwise(cuts) if low < high]
+    return ranges
+
+
+def limit_ends(starts: Offsets, ends: Offsets, most: int) -> dict[int, int]:
+    """The ends of a read of `most` offsets at most, each partition's share being that of its backlog.
+
+    Something is read if there is anything. A partition that is not in `starts` begins at 0.
+    """
+    backlog = {partition: max(0, end - starts.get(partition, 0)) for partition, end in ends.items()}
+    total = sum(backlog.values())
+    if total <= most:
+        return dict(ends)
+    shares = {partition: behind * most // total for partition, behind in backlog.items()}
+    left = most - sum(shares.values())
+    for partition, behind in backlog.items():
+        if left and shares[partition] < behind:
+            shares[partition] += 1
+            left -= 1
+    return {partition: starts.get(partition, 0) + share for partition, share in shares.items()}

@@ -1,0 +1,119 @@
+"""From messages to Arrow: the records of one partition as columns. Each topic has a maker of its rows."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import msgspec
+from confluent_kafka import Message
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import FoldError
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.spark.columns import fields_as_columns, message_class, source_schema, wire_type
+from cqrs_cli.spark.field_types import FieldColumn, column_values
+from cqrs_cli.spark.options import SourceKind
+
+if TYPE_CHECKING:
+    import pyarrow
+
+#: Messages of librdkafka's: a delivered one has no type that says so.
+Messages = Sequence[Any]
+
+
+class RowMaker(ABC):
+    """Makes the rows of a topic. The aggregate is needed for the fields of commands and events alone."""
+
+    kind: SourceKind
+
+    def __init__(self, topic: str, aggregate: Aggregate | None = None, type_name: str | None = None) -> None:
+        self._topic, self._aggregate = topic, aggregate
+        self._cls = message_class(aggregate, self.kind, type_name)
+        self._wanted = wire_type(aggregate, self.kind, type_name) if aggregate and type_name else None
+        self._fields = [] if self._cls is None else fields_as_columns(self.kind, self._cls)
+        self._schema = _arrow_schema(self.kind, self._cls)
+
+    def batch(self, partition: int, messages: Messages) -> "pyarrow.RecordBatch":
+        """The rows of some messages of a partition; raises `ContradictionError` for a record that is not one."""
+        import pyarrow
+
+        kept, columns = self._columns(partition, messages)
+        place = _place_columns(partition, kept)
+        return pyarrow.RecordBatch.from_arrays([*place, *columns], schema=self._schema)
+
+    @abstractmethod
+    def _columns(self, partition: int, messages: Messages) -> "tuple[Messages, list[pyarrow.Array]]":
+        """The messages that are rows, and the columns behind their place."""
+
+    def field_arrays(self, partition: int, kept: Messages, values: list[Any]) -> "list[pyarrow.Array]":
+        """The fields of the messages' own parts as columns."""
+        types = self._schema.types[len(self._schema.names) - len(self._fields) :]
+        return [
+            self._field_array(partition, kept, field, kind, values)
+            for field, kind in zip(self._fields, types, strict=True)
+        ]
+
+    def _field_array(
+        self, partition: int, kept: Messages, field: FieldColumn, kind: Any, values: list[Any]
+    ) -> "pyarrow.Array":
+        import pyarrow
+
+        found = list(map(attrgetter(field.attribute), values))
+        refused = (ValueError, TypeError, OverflowError, pyarrow.ArrowException)
+        try:
+            return pyarrow.array(column_values(field, found), kind)
+        except refused:
+            for message, one in zip(kept, found, strict=True):
+                try:
+                    pyarrow.array(column_values(field, [one]), kind)
+                except refused as error:
+                    raise CqrsError(
+                        f"{self._spell(partition, message)}: {field.attribute} has no place in a column: {error}",
+                        "leave option type out, and take it from `data`",
+                    ) from None
+            raise
+
+    def _spell(self, partition: int, message: Any) -> str:
+        return f"{self._topic} partition {partition} offset {message.offset()}"
+
+    def contradiction(
+        self, partition: int, messages: Messages, read: Callable[[bytes | None], object]
+    ) -> NoReturn:
+        """Raise the error of the first message that cannot be read."""
+        for message in messages:
+            try:
+                read(message.value())
+            except (FoldError, ValueError) as error:
+                raise ContradictionError(
+                    f"{self._spell(partition, message)}: {error}", "look at it: cqrs tail"
+                ) from error
+        raise AssertionError("read at the second attempt")
+
+
+def _arrow_schema(kind: SourceKind, cls: type[msgspec.Struct] | None) -> "pyarrow.Schema":
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(source_schema(kind, cls), timezone="UTC")
+
+
+def _place_columns(partition: int, messages: Messages) -> "list[pyarrow.Array]":
+    """Partition, offset and timestamp."""
+    import numpy
+    import pyarrow
+
+    count = len(messages)
+    offsets = numpy.fromiter(map(Message.offset, messages), numpy.int64, count)
+    times = numpy.fromiter(map(itemgetter(1), map(Message.timestamp, messages)), numpy.int64, count)
+    return [
+        pyarrow.array(numpy.full(count, partition, numpy.int32)),
+        pyarrow.array(offsets),
+        pyarrow.array(times * 1000).view(pyarrow.timestamp("us", "UTC")),
+    ]
+
+
+def text_column(values: Iterable[Any]) -> "pyarrow.Array":
+    """A column of text."""
+    import pyarrow
+
+    return pyarrow.array(list(values), pyarrow.string())

@@ -1,0 +1,88 @@
+"""The data source `cqrs` for PySpark: its batches. PySpark's process for planning makes it, its workers read."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+# Its classes are PySpark's: this module is loaded by those who have a session.
+from pyspark.sql.datasource import (  # noqa: TID253
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.types import StructType  # noqa: TID253
+
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.spark.columns import message_class, source_schema
+from cqrs_cli.spark.log import LogWatch, offsets_of
+from cqrs_cli.spark.log_partition import LogPartition, read_part
+from cqrs_cli.spark.options import ReadOptions, parse_options
+from cqrs_cli.spark.plan import ReadPlan, asked_aggregate, plan_read, told_in_one_line
+from cqrs_cli.spark.ranges import split_ranges
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+class CqrsDataSource(DataSource):
+    """`spark.read.format("cqrs")` and `spark.readStream.format("cqrs")`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "cqrs"
+
+    def schema(self) -> StructType:
+        with told_in_one_line():
+            return _schema(parse_options(self.options))
+
+    def reader(self, schema: StructType) -> "BatchReader":
+        with told_in_one_line():
+            options = parse_options(self.options, streaming=False)
+            _check_schema(schema, options)
+            return BatchReader(options, plan_read(options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        with told_in_one_line():
+            try:
+                from cqrs_cli.spark.stream import StreamReader
+            except ImportError:
+                raise ConfigurationError(
+                    "this PySpark does not tell a source where its stream stands",
+                    "install PySpark 4.2 or newer",
+                ) from None
+            options = parse_options(self.options, streaming=True)
+            _check_schema(schema, options)
+            return StreamReader(options, plan_read(options))
+
+
+class BatchReader(DataSourceReader):
+    """All that is committed when the read is planned, in ranges for several tasks."""
+
+    def __init__(self, options: ReadOptions, plan: ReadPlan) -> None:
+        self._options, self._plan = options, plan
+
+    def partitions(self) -> list[InputPartition]:
+        with told_in_one_line():
+            connection, topic = self._plan.connection, self._plan.topic
+            with LogWatch(connection, topic) as watch:
+                extent = watch.extent()
+            options = self._options
+            starts = offsets_of(options.start, "startingOffsets", connection, topic, extent)
+            ends = offsets_of(options.end, "endingOffsets", connection, topic, extent)
+            ranges = split_ranges(starts, ends, options.splits)
+            return [LogPartition(extent.topic_id, part) for part in ranges]
+
+    def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
+        yield from read_part(self._plan, partition)
+
+
+def _schema(options: ReadOptions) -> StructType:
+    return source_schema(options.kind, message_class(asked_aggregate(options), options.kind, options.type))
+
+
+def _check_schema(schema: StructType, options: ReadOptions) -> None:
+    """Refuse a schema of the user's own: the aggregate says what there is."""
+    if [(one.name, one.dataType) for one in schema] != [(one.name, one.dataType) for one in _schema(options)]:
+        raise UsageError(
+            "the columns are those of the aggregate", "leave .schema(…) out, and select from them"
+        )

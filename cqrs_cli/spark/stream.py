@@ -1,0 +1,118 @@
+"""The data source `cqrs` as a stream. Where it stands rests in Spark's checkpoint.
+
+An offset names the topic by its id, and holds for each partition the offset that comes next, and where the stream
+began. PySpark asks for the beginning again when the first batch was cut off, and a beginning like `latest` would be
+another one then: so each offset carries the first.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition  # noqa: TID253 - its classes are PySpark's
+from pyspark.sql.streaming.datasource import (  # noqa: TID253
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from cqrs_cli.errors import UsageError
+from cqrs_cli.spark.log import LogWatch, check_positions, made_again, offsets_of
+from cqrs_cli.spark.log_partition import LogPartition, read_part
+from cqrs_cli.spark.options import ReadOptions
+from cqrs_cli.spark.plan import ReadPlan, told_in_one_line
+from cqrs_cli.spark.ranges import Offsets, limit_ends, split_ranges
+
+if TYPE_CHECKING:
+    import pyarrow
+
+#: An offset of the stream, as JSON in Spark's checkpoint.
+StreamOffset = dict[str, Any]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """All that is committed from a place on, each record in one batch."""
+
+    def __init__(self, options: ReadOptions, plan: ReadPlan) -> None:
+        self._options, self._plan = options, plan
+        self._watch: LogWatch | None = None
+        self._is_checked = False
+        self._target: Offsets | None = None  # of a stream that ends with what is there now
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_watch": None}  # a worker opens clients of its own
+
+    def initialOffset(self) -> StreamOffset:
+        with told_in_one_line():
+            extent = self._watching().extent()
+            plan = self._plan
+            begin = offsets_of(self._options.start, "startingOffsets", plan.connection, plan.topic, extent)
+            return _offset(plan.topic, extent.topic_id, begin, begin)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._options.max_records
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        with told_in_one_line():
+            self._target = self._watching().extent().ends
+
+    def latestOffset(self, start: StreamOffset, limit: ReadLimit) -> StreamOffset:
+        with told_in_one_line():
+            positions = self._positions(start)
+            extent = self._watching().extent_with(positions, start["topic_id"])
+            self._is_checked = True
+            ends = extent.ends
+            if self._target is not None:
+                ends = {number: max(positions.get(number, 0), end) for number, end in self._target.items()}
+            if isinstance(limit, ReadMaxRows):
+                ends = limit_ends(positions, ends, limit.max_rows)
+            return _offset(self._plan.topic, extent.topic_id, _numbers(start["begin"]), ends)
+
+    def partitions(self, start: StreamOffset, end: StreamOffset) -> Sequence[InputPartition]:
+        """The ranges of a batch. The first one begins where its end says."""
+        with told_in_one_line():
+            if start["topic_id"] != end["topic_id"]:
+                raise made_again(self._plan.topic)
+            is_first = start["next"] == start["begin"]
+            starts = _numbers(end["begin"]) if is_first else self._positions(start)
+            if not self._is_checked:  # a batch of before, which is done again
+                check_positions(self._plan.topic, starts, end["topic_id"], self._watching().extent())
+            ranges = split_ranges(starts, _numbers(end["next"]), self._options.splits)
+            return [LogPartition(end["topic_id"], part) for part in ranges]
+
+    def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
+        yield from read_part(self._plan, partition)
+
+    def stop(self) -> None:
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
+
+    def _watching(self) -> LogWatch:
+        if self._watch is None:
+            self._watch = LogWatch(self._plan.connection, self._plan.topic)
+        return self._watch
+
+    def _positions(self, offset: StreamOffset) -> dict[int, int]:
+        """Where a stream stands; raises `UsageError` for a checkpoint of another topic."""
+        if offset["topic"] != self._plan.topic:
+            raise UsageError(
+                f"the checkpoint is of {offset['topic']}, not of {self._plan.topic}",
+                "give each stream a checkpointLocation of its own",
+            )
+        return _numbers(offset["next"])
+
+
+def _offset(topic: str, topic_id: str, begin: Offsets, following: Offsets) -> StreamOffset:
+    """Spark compares offsets as text: equal ones are spelled alike."""
+    return {
+        "topic": topic,
+        "topic_id": topic_id,
+        "begin": {str(number): begin[number] for number in sorted(begin)},
+        "next": {str(number): following[number] for number in sorted(following)},
+    }
+
+
+def _numbers(offsets: dict[str, int]) -> dict[int, int]:
+    return {int(number): offset for number, offset in offsets.items()}

@@ -1,0 +1,50 @@
+"""The task of a read on a worker: a range of a partition, as Arrow batches."""
+
+import gc
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING
+
+from cqrs_cli.kafka.clients import bulk_consumer
+from cqrs_cli.kafka.readers import messages_with
+from cqrs_cli.spark.command_rows import CommandRows
+from cqrs_cli.spark.event_rows import EventRows
+from cqrs_cli.spark.log import check_topic_id
+from cqrs_cli.spark.options import SourceKind
+from cqrs_cli.spark.outcome_rows import OutcomeRows
+from cqrs_cli.spark.plan import ReadPlan
+from cqrs_cli.spark.ranges import OffsetRange
+from cqrs_cli.spark.rows import RowMaker
+
+if TYPE_CHECKING:
+    import pyarrow
+
+ROW_MAKERS: dict[SourceKind, type[RowMaker]] = {
+    "events": EventRows,
+    "commands": CommandRows,
+    "outcomes": OutcomeRows,
+}
+
+#: Milliseconds that the broker may hold back a fetch at the end: a range mostly ends in a control record.
+_AT_END = 10
+
+
+def read_range(plan: ReadPlan, topic_id: str, part: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
+    """The committed records of a range, in order. Raises `ContradictionError` if the topic was made again meanwhile."""
+    maker = ROW_MAKERS[plan.kind](plan.topic, plan.load_aggregate(), plan.type)
+    with _collecting_nothing(), closing(bulk_consumer(plan.connection, fetch_wait_max_ms=_AT_END)) as reader:
+        for messages in messages_with(plan.connection, reader, plan.topic, *part):
+            batch = maker.batch(part.partition, messages)
+            if batch.num_rows:
+                yield batch
+    check_topic_id(plan.connection, plan.topic, topic_id)
+
+
+@contextmanager
+def _collecting_nothing() -> Iterator[None]:
+    """Switch cyclic garbage collection off: reading makes no cycles, and walking its objects takes time."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

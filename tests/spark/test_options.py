@@ -1,0 +1,63 @@
+"""The options of a read, and what is wrong with some."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import UsageError
+from cqrs_cli.spark.options import Bound, parse_options
+
+
+def test_an_aggregate_is_enough() -> None:
+    found = parse_options({"aggregate": "order"})
+    assert (found.kind, found.type, found.start, found.end) == (
+        "events",
+        None,
+        Bound("earliest"),
+        Bound("latest"),
+    )
+    assert (found.project, found.splits) == (Path.cwd(), None)
+
+
+def test_options_are_read_in_any_case() -> None:
+    found = parse_options(
+        {"AGGREGATE": "order", "startingoffsets": '{"0": 7}', "endingOffsets": "latest", "splits": "3"}, False
+    )
+    assert (found.start, found.splits) == (Bound("offsets", {0: 7}), 3)
+
+
+def test_times_are_moments() -> None:
+    found = parse_options({"aggregate": "order", "since": "1970-01-02", "until": "1970-01-02T00:00:01Z"})
+    assert (found.start.time, found.end.time) == (86_400_000, 86_401_000)
+
+
+@pytest.mark.parametrize(
+    ("options", "streaming", "message"),
+    [
+        ({"kafka.sasl.password": "s3cret"}, None, "unknown option 'kafka.sasl.password'; known: aggregate"),
+        (
+            {"startingOfsets": "latest"},
+            None,
+            "unknown option 'startingOfsets'; did you mean startingOffsets?",
+        ),
+        ({"aggregate": ""}, None, "option aggregate is missing"),
+        (
+            {"topic": "letters"},
+            None,
+            "option topic: there is no 'letters'; one of commands, events, outcomes",
+        ),
+        ({"topic": "outcomes", "type": "Place"}, None, "option type: outcomes have columns of their own"),
+        ({"startingOffsets": "7"}, None, "option startingOffsets: not offsets: '7'"),
+        ({"startingOffsets": '{"0": -1}'}, None, "option startingOffsets: not offsets"),
+        ({"startingOffsets": "latest", "since": "10m"}, None, "options startingOffsets and since: both say"),
+        ({"since": "noon"}, None, "option since: not a time: 'noon'"),
+        ({"splits": "0"}, None, "option splits: not a number from 1 on: '0'"),
+        ({"until": "10m"}, True, "option until: a stream has no such option"),
+        ({"maxRecordsPerBatch": "5"}, False, "option maxRecordsPerBatch: a batch has no such option"),
+    ],
+)
+def test_wrong_options_are_told(options: dict[str, str], streaming: bool | None, message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        parse_options({"aggregate": "order", **options}, streaming)
+    assert str(refused.value).startswith(message)
+    assert "s3cret" not in str(refused.value)
