@@ -1,0 +1,33 @@
+"""A session that knows the data source, and topics of orders."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.support.eventlog import create
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def session(spark: "SparkContext") -> "SparkSession":
+    """The run's Spark, which knows the data source `cqrs`."""
+    import cqrs_cli.spark
+    from cqrs_cli.jobs.engine.session import dataframes
+
+    found = dataframes(spark)
+    found.conf.set("spark.sql.shuffle.partitions", "2")
+    cqrs_cli.spark.register(found)
+    return found
+
+
+@pytest.fixture
+def orders(connection: Connection, prefix: str) -> Topics:
+    """Of the aggregate `order`, with two partitions."""
+    made = Topics("order", prefix)
+    create(connection, made, partitions=2)
+    return made

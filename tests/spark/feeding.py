@@ -1,0 +1,78 @@
+"""Topics of orders, filled by hand, for reads in Spark."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.support import ROOT
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: A moment, in ms.
+DAWN = 1_800_000_000_000
+
+
+def event(number: int, name: str, data: object, *, aggregate: str = "order", time: int = DAWN) -> bytes:
+    """An event of an aggregate of its own; `number` tells it from the others."""
+    return encode_json(
+        {
+            "specversion": "1.0",
+            "id": f"0/{number}/0",
+            "source": f"/cqrs/{aggregate}",
+            "type": f"{aggregate}.{name}",
+            "subject": f"o-{number}",
+            "time": rfc3339(time),
+            "causationid": f"c-{number}",
+            "correlationid": f"k-{number}",
+            "aggregateversion": 1,
+            "eventindex": 0,
+            "eventcount": 1,
+            "data": data,
+        }
+    )
+
+
+def placed(number: int) -> bytes:
+    return event(number, "Placed", {"customer": f"ann-{number}"})
+
+
+def append(
+    connection: Connection, topic: str, values: Iterable[bytes], partition: int = 0, time: int = DAWN
+) -> None:
+    """Write records without a transaction, and wait until they are there."""
+    producer = clients.producer(connection)
+    headers: Any = HEADERS
+    for value in values:
+        producer.produce(topic, value, b"k", partition, headers=headers, timestamp=time)
+    assert producer.flush(30) == 0
+
+
+def transaction(
+    connection: Connection, topic: str, values: Iterable[bytes], partition: int, commit: bool
+) -> None:
+    """Write records in a transaction, and end it one way or the other."""
+    producer = clients.producer(connection, transactional_id=f"{topic}.{partition}")
+    producer.init_transactions(10)
+    producer.begin_transaction()
+    for value in values:
+        producer.produce(topic, value, b"k", partition)
+    assert producer.flush(30) == 0
+    if commit:
+        producer.commit_transaction(10)
+    else:
+        producer.abort_transaction(10)
+
+
+def options(connection: Connection, prefix: str, **more: Any) -> dict[str, Any]:
+    """Of a read of the orders here."""
+    common = {"project": str(ROOT), "bootstrapServer": connection.bootstrap_server, "prefix": prefix}
+    return {"aggregate": "order", **common, **more}
+
+
+def load(spark: "SparkSession", given: dict[str, Any]) -> "DataFrame":
+    return spark.read.format("cqrs").options(**given).load()

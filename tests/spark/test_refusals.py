@@ -1,0 +1,164 @@
+"""Reads that cannot be right end with one clear line, and show no secret."""
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.spark.feeding import append, event, load, options, placed
+from tests.support import ROOT
+from tests.support.harness import TopicHarness
+from tests.support.topic_loss import remake, shorten
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+def said(session: "SparkSession", given: dict[str, Any]) -> str:
+    """The message of a read that fails: the line of ours in it."""
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as refused:
+        load(session, given).collect()
+    message = str(refused.value)
+    assert "Traceback" not in message and "site-packages" not in message
+    (line,) = [line for line in message.splitlines() if "cqrs_cli.errors." in line]
+    return line.partition("cqrs_cli.errors.")[2]
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ({"aggregate": "oder"}, "UsageError: no aggregate 'oder'; did you mean order?"),
+        ({"type": "Plcaed"}, "UsageError: order has no event 'Plcaed'; known: Placed, LineAdded"),
+        ({"topic": "commands", "type": "Placed"}, "UsageError: order has no command 'Placed'; known: Place,"),
+        ({"spilts": 3}, "UsageError: unknown option 'spilts'; did you mean splits?"),
+        ({"maxRecordsPerBatch": 3}, "UsageError: option maxRecordsPerBatch: a batch has no such option"),
+        ({"startingOffsets": '{"0": 0}'}, "UsageError: option startingOffsets: "),
+        ({"endingOffsets": '{"0": 0, "1": 9}'}, "UsageError: option endingOffsets: "),
+        ({"prefix": "missing."}, "ConfigurationError: topic missing.order.events does not exist"),
+        ({"commandConfig": "/none"}, "ConfigurationError: /none cannot be read"),
+    ],
+)
+def test_wrong_options_are_one_line(
+    session: "SparkSession", connection: Connection, orders: Topics, asked: dict[str, Any], line: str
+) -> None:
+    assert said(session, options(connection, orders.prefix) | asked).startswith(line)
+
+
+@pytest.mark.parametrize(
+    ("value", "asked", "words"),
+    [
+        (b"?", {}, "offset 1: JSON is malformed"),
+        (event(3, "Placed", {}).replace(b'"subject"', b'"object"'), {}, "missing required field `subject`"),
+        (event(3, "Placed", {"n": 1}), {"type": "Placed"}, "missing required field `customer`"),
+        (event(3, "Gone", {}), {"type": "Placed"}, "the code knows no event order.Gone"),
+        (
+            event(3, "LineAdded", {"sku": "a", "quantity": 2**64}),
+            {"type": "LineAdded"},
+            "quantity has no place",
+        ),
+        (event(3, "Placed", {"customer": "?"}).replace(b"?", b"\xff"), {}, "can't decode"),
+    ],
+    ids=["no JSON", "no subject", "no field", "no class", "too large", "no text"],
+)
+def test_unreadable_events_name_their_place(
+    session: "SparkSession",
+    connection: Connection,
+    orders: Topics,
+    value: bytes,
+    asked: dict[str, Any],
+    words: str,
+) -> None:
+    append(connection, orders.events, [placed(1), value])
+    line = said(session, options(connection, orders.prefix, **asked))
+    assert f"{orders.events} partition 0 offset 1: " in line and words in line
+
+
+def test_schema_is_the_aggregates_own(
+    session: "SparkSession", connection: Connection, orders: Topics
+) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException, match="the columns are those of the aggregate"):
+        session.read.format("cqrs").options(**options(connection, orders.prefix)).schema(
+            "id string"
+        ).load().collect()
+
+
+def test_secrets_stay_out_of_sight(
+    session: "SparkSession", spark: "SparkContext", connection: Connection, orders: Topics, tmp_path: Path
+) -> None:
+    """Neither the plan nor Spark's log nor an error has the password of the properties file."""
+    from cqrs_cli.jobs.engine.session import LOG_PROPERTY
+
+    file = tmp_path / "client.properties"
+    file.write_text("ssl.keystore.password=s3cret\nclient.id=joins\n")
+    append(connection, orders.events, [placed(1), event(2, "Gone", {})])
+    frame = load(session, options(connection, orders.prefix, commandConfig=str(file)))
+    assert frame.count() == 2
+    explained = frame._jdf.queryExecution().toString()
+    line = said(session, options(connection, orders.prefix, commandConfig=str(file), type="Placed"))
+    log = Path(spark.getConf().get(LOG_PROPERTY) or "").read_text()
+    assert "s3cret" not in explained + line + log
+
+
+def test_topic_made_again_meanwhile_is_refused(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """A batch that was planned on the topic before gives an error, though the offsets exist again."""
+    from cqrs_cli.spark.source import CqrsDataSource
+
+    harness = TopicHarness(connection, prefix, tmp_path, "order")
+    append(connection, harness.topics.events, map(placed, range(3)))
+    source = CqrsDataSource({key: str(one) for key, one in options(connection, prefix).items()})
+    reader = source.reader(source.schema())
+    (part,) = reader.partitions()
+    assert sum(batch.num_rows for batch in reader.read(part)) == 3
+    remake(harness, "events")
+    append(connection, harness.topics.events, map(placed, range(3)))
+    with pytest.raises(ContradictionError, match="deleted and made again"):
+        list(reader.read(part))
+
+
+def test_deleted_records_are_not_read_over(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    from cqrs_cli.errors import UnavailableError
+    from cqrs_cli.spark.source import CqrsDataSource
+
+    harness = TopicHarness(connection, prefix, tmp_path, "order")
+    append(connection, harness.topics.events, map(placed, range(3)))
+    source = CqrsDataSource({key: str(one) for key, one in options(connection, prefix).items()})
+    reader = source.reader(source.schema())
+    (part,) = reader.partitions()
+    shorten(harness, "events", 2)
+    with pytest.raises(UnavailableError, match="records were deleted while they were read"):
+        list(reader.read(part))
+
+
+def test_code_travels_with_the_read(
+    session: "SparkSession", connection: Connection, orders: Topics, tmp_path: Path
+) -> None:
+    """The task reads with the project's code as it was when the read was planned, wherever the task runs."""
+    from cqrs_cli.spark.source import CqrsDataSource
+
+    shutil.copytree(ROOT / "aggregates", tmp_path / "aggregates")
+    (tmp_path / "cqrs.toml").touch()
+    code = tmp_path / "aggregates/order.py"
+    code.write_text(
+        code.read_text().replace("    sku: str\n    quantity: int\n", "    sku: str\n    units: int = 7\n")
+    )
+    append(connection, orders.events, [event(1, "LineAdded", {"sku": "tea"})])
+    given = options(connection, orders.prefix, type="LineAdded", project=str(tmp_path))
+    source = CqrsDataSource({key: str(one) for key, one in given.items()})
+    reader = source.reader(source.schema())
+    parts = reader.partitions()
+    shutil.rmtree(tmp_path / "aggregates")
+    read = session.sparkContext.parallelize(parts, 1).flatMap(
+        lambda part: [row for batch in reader.read(part) for row in batch.to_pylist()]
+    )
+    assert [(row["sku"], row["units"]) for row in read.collect()] == [("tea", 7)]

@@ -1,0 +1,143 @@
+"""Batch reads on Spark against a real broker: exactly the committed records, however they are cut."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.spark.feeding import DAWN, append, event, load, options, placed, transaction
+from tests.support.commands import Sent, command
+from tests.support.harness import TopicHarness
+from tests.support.stretch import begin
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.fixture
+def full(connection: Connection, orders: Topics) -> Topics:
+    """With transactions that were given up between others, on both partitions."""
+    for partition in range(2):
+        for turn in range(6):
+            numbers = [partition + 2 * one for one in range(turn * 10, turn * 10 + 10)]
+            transaction(connection, orders.events, map(placed, numbers), partition, commit=turn % 3 != 1)
+    return orders
+
+
+def numbers(frame: "DataFrame", partition: int) -> list[int]:
+    """The orders of a partition, in the order of their rows."""
+    rows = frame.where(frame.partition == partition).select("subject").collect()
+    return [int(row.subject.removeprefix("o-")) for row in rows]
+
+
+def kept(partition: int) -> list[int]:
+    return [partition + 2 * one for one in range(60) if one // 10 % 3 != 1]
+
+
+@pytest.mark.parametrize("splits", [None, *range(1, 9)])
+def test_every_cut_gives_the_committed(
+    session: "SparkSession", connection: Connection, full: Topics, splits: int | None
+) -> None:
+    asked = {} if splits is None else {"splits": splits}
+    frame = load(session, options(connection, full.prefix, **asked))
+    assert [numbers(frame, partition) for partition in range(2)] == [kept(0), kept(1)]
+    assert frame.rdd.getNumPartitions() == 2 * (splits or 1)
+
+
+def test_open_transactions_are_the_end(
+    session: "SparkSession", connection: Connection, orders: Topics
+) -> None:
+    append(connection, orders.events, [placed(1)])
+    writer = begin(connection, orders.events, [placed(2)])
+    try:
+        append(connection, orders.events, [placed(3)])
+        assert numbers(load(session, options(connection, orders.prefix)), 0) == [1]
+    finally:
+        writer.abort_transaction(10)
+
+
+def test_event_is_read_as_written(session: "SparkSession", connection: Connection, orders: Topics) -> None:
+    append(connection, orders.events, [event(7, "Placed", {"customer": "Änn", "more": 1})], partition=1)
+    (row,) = (
+        load(session, options(connection, orders.prefix))
+        .selectExpr("*", "unix_millis(timestamp) ms")
+        .collect()
+    )
+    assert row.asDict() | {"timestamp": None} == {
+        "partition": 1,
+        "offset": 0,
+        "timestamp": None,
+        "ms": DAWN,
+        "id": "0/7/0",
+        "type": "order.Placed",
+        "subject": "o-7",
+        "version": 1,
+        "causation": "c-7",
+        "correlation": "k-7",
+        "data": '{"customer":"Änn","more":1}',
+    }
+
+
+def test_fields_of_a_type_are_columns(
+    session: "SparkSession", connection: Connection, orders: Topics
+) -> None:
+    lines = [event(2, "LineAdded", {"sku": "tea", "quantity": 3}), event(3, "Shipped", {})]
+    append(connection, orders.events, [placed(1), *lines])
+    for name in ("LineAdded", "order.LineAdded"):
+        (row,) = load(session, options(connection, orders.prefix, type=name)).collect()
+        assert (row.subject, row.sku, row.quantity, "data" in row) == ("o-2", "tea", 3, False)
+
+
+def test_empty_topic_has_no_rows(session: "SparkSession", connection: Connection, orders: Topics) -> None:
+    assert load(session, options(connection, orders.prefix)).count() == 0
+
+
+def test_read_keeps_to_its_bounds(session: "SparkSession", connection: Connection, orders: Topics) -> None:
+    for number in range(10):
+        append(connection, orders.events, [placed(number)], time=DAWN + 1000 * number)
+    bounds = {"startingOffsets": '{"0": 2, "1": 0}', "endingOffsets": '{"0": 5, "1": 0}'}
+    assert numbers(load(session, options(connection, orders.prefix, **bounds)), 0) == [2, 3, 4]
+    times = {"since": "2027-01-15T08:00:03Z", "until": "2027-01-15T08:00:06Z"}
+    assert numbers(load(session, options(connection, orders.prefix, **times)), 0) == [3, 4, 5]
+    assert numbers(load(session, options(connection, orders.prefix, startingOffsets="latest")), 0) == []
+
+
+@pytest.fixture
+def decided(single_bank: TopicHarness) -> dict[str, Any]:
+    """The options of a read of accounts with three commands and their outcomes."""
+    single_bank.send(
+        command("bank_account.Deposit", "a", "x", {"amount": 5}),
+        Sent(b"?", b"a"),
+        command("bank_account.Open", "a", "y", {"owner": "ann"}, expectedversion=7, causationid="z"),
+        command("bank_account.Deposit", "a", "w", {"amount": "much"}),
+    )
+    outcomes = [value or b"" for value, *_ in single_bank.decided_in_one_go().outcomes]
+    append(single_bank.connection, single_bank.topics.outcomes, outcomes)
+    return options(single_bank.connection, single_bank.topics.prefix, aggregate="bank_account")
+
+
+def test_commands_are_all_rows(session: "SparkSession", decided: dict[str, Any]) -> None:
+    rows = load(session, {**decided, "topic": "commands"}).orderBy("offset").collect()
+    assert [(row.id, row.expected, row.causation, row.data) for row in rows] == [
+        ("x", None, None, '{"amount": 5}'),
+        (None, None, None, None),
+        ("y", "7", "z", '{"owner": "ann"}'),
+        ("w", None, None, '{"amount": "much"}'),
+    ]
+    typed = load(session, {**decided, "topic": "commands", "type": "Deposit"}).collect()
+    assert [(row.id, row.amount) for row in typed] == [("x", 5)]
+
+
+def test_outcomes_have_their_verdicts(session: "SparkSession", decided: dict[str, Any]) -> None:
+    rows = load(session, {**decided, "topic": "outcomes"}).orderBy("offset").collect()
+    assert [
+        (row.status, row.reason, row.code, row.expected, row.causation, row.data_offset) for row in rows
+    ] == [
+        ("rejected", "BUSINESS_RULE", "NOT_OPEN", None, "x", 0),
+        ("failed", "INVALID_ENVELOPE", None, None, None, 1),
+        ("rejected", "VERSION_CONFLICT", None, "7", "y", 2),
+        ("failed", "INVALID_PAYLOAD", None, None, "w", 3),
+    ]
