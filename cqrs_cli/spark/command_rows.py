@@ -7,7 +7,7 @@ from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
-from cqrs_cli.spark.rows import Messages, RowMaker, text_column
+from cqrs_cli.spark.rows import MessageList, RowMaker, text_column
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,7 +18,7 @@ class CommandRows(RowMaker):
 
     kind = "commands"
 
-    def _columns(self, partition: int, messages: Messages) -> "tuple[Messages, list[pyarrow.Array]]":
+    def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
         envelopes = list(map(_command_or_none, records_of(messages)))
         if self._cls is None:
             return messages, [*_command_columns(envelopes), text_column(map(_sent_data, envelopes))]

@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
-from cqrs_cli.spark.rows import Messages, RowMaker, text_column
+from cqrs_cli.spark.rows import MessageList, RowMaker, text_column
 
 if TYPE_CHECKING:
     import pyarrow
@@ -23,7 +23,7 @@ class EventRows(RowMaker):
 
     kind = "events"
 
-    def _columns(self, partition: int, messages: Messages) -> "tuple[Messages, list[pyarrow.Array]]":
+    def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
         try:
             envelopes = list(map(_decode_envelope, map(Message.value, messages)))
         except Exception:  # told again by the reader that names the reason
@@ -35,7 +35,7 @@ class EventRows(RowMaker):
         kept, envelopes, events = ([row[part] for row in rows] for part in range(3))
         return kept, [*_event_columns(envelopes), *self.field_arrays(partition, kept, events)]
 
-    def _events(self, partition: int, messages: Messages, envelopes: list[EventEnvelope]) -> list[Any]:
+    def _events(self, partition: int, messages: MessageList, envelopes: list[EventEnvelope]) -> list[Any]:
         """The events that may be of the wanted type, None in the place of others.
 
         One that has an upcaster may be; one that the code does not know at all could be, and is refused.
@@ -59,7 +59,7 @@ class EventRows(RowMaker):
         wanted = envelope.type == self._wanted or envelope.type in self._aggregate.upcasters
         return None if known and not wanted else decode_event(self._aggregate, envelope)
 
-    def _data(self, partition: int, messages: Messages, envelopes: list[EventEnvelope]) -> "pyarrow.Array":
+    def _data(self, partition: int, messages: MessageList, envelopes: list[EventEnvelope]) -> "pyarrow.Array":
         """The events' own parts as one column of JSON, without a Python object for each."""
         import numpy
         import pyarrow

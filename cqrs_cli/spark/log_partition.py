@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import InputPartition  # noqa: TID253 - its class is PySpark's
 
-from cqrs_cli.spark.plan import ReadPlan, told_in_one_line
+from cqrs_cli.spark.plan import SourcePlan, told_in_one_line
 from cqrs_cli.spark.ranges import OffsetRange
 from cqrs_cli.spark.task import read_range
 
@@ -21,7 +21,7 @@ class LogPartition(InputPartition):
         self.topic_id = topic_id
 
 
-def read_part(plan: ReadPlan, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
+def read_part(plan: SourcePlan, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
     """The rows of a task's partition; none for the one that PySpark makes where there is nothing to read."""
     if isinstance(partition, LogPartition):
         with told_in_one_line():

@@ -4,7 +4,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.messages.outcome import read_outcome
-from cqrs_cli.spark.rows import Messages, RowMaker, text_column
+from cqrs_cli.spark.rows import MessageList, RowMaker, text_column
 
 if TYPE_CHECKING:
     import pyarrow
@@ -15,7 +15,7 @@ class OutcomeRows(RowMaker):
 
     kind = "outcomes"
 
-    def _columns(self, partition: int, messages: Messages) -> "tuple[Messages, list[pyarrow.Array]]":
+    def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
         try:
             outcomes = [read_outcome(message.value()) for message in messages]
         except ValueError:

@@ -21,7 +21,7 @@ from cqrs_cli.spark.options import ReadOptions, SourceKind
 
 
 @dataclass(frozen=True, slots=True)
-class ReadPlan:
+class SourcePlan:
     """A topic to read, and the code that knows the fields of its messages."""
 
     connection: Connection
@@ -53,11 +53,11 @@ def asked_aggregate(options: ReadOptions) -> Aggregate:
     return found
 
 
-def plan_read(options: ReadOptions) -> ReadPlan:
+def plan_read(options: ReadOptions) -> SourcePlan:
     """The plan of a read. Raises `UsageError` or `ConfigurationError`, before anything is asked of Kafka."""
     asked_aggregate(options)
     settings = project_settings(options)
-    return ReadPlan(
+    return SourcePlan(
         project_connection(settings),
         Topics(options.aggregate, settings.topic_prefix).name(options.kind),
         options.kind,

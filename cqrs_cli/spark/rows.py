@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 #: Messages of librdkafka's: a delivered one has no type that says so.
-Messages = Sequence[Any]
+MessageList = Sequence[Any]
 
 
 class RowMaker(ABC):
@@ -34,7 +34,7 @@ class RowMaker(ABC):
         self._fields = [] if self._cls is None else fields_as_columns(self.kind, self._cls)
         self._schema = _arrow_schema(self.kind, self._cls)
 
-    def batch(self, partition: int, messages: Messages) -> "pyarrow.RecordBatch":
+    def batch(self, partition: int, messages: MessageList) -> "pyarrow.RecordBatch":
         """The rows of some messages of a partition; raises `ContradictionError` for a record that is not one."""
         import pyarrow
 
@@ -43,10 +43,10 @@ class RowMaker(ABC):
         return pyarrow.RecordBatch.from_arrays([*place, *columns], schema=self._schema)
 
     @abstractmethod
-    def _columns(self, partition: int, messages: Messages) -> "tuple[Messages, list[pyarrow.Array]]":
+    def _columns(self, partition: int, messages: MessageList) -> "tuple[MessageList, list[pyarrow.Array]]":
         """The messages that are rows, and the columns behind their place."""
 
-    def field_arrays(self, partition: int, kept: Messages, values: list[Any]) -> "list[pyarrow.Array]":
+    def field_arrays(self, partition: int, kept: MessageList, values: list[Any]) -> "list[pyarrow.Array]":
         """The fields of the messages' own parts as columns."""
         types = self._schema.types[len(self._schema.names) - len(self._fields) :]
         return [
@@ -55,7 +55,7 @@ class RowMaker(ABC):
         ]
 
     def _field_array(
-        self, partition: int, kept: Messages, field: FieldColumn, kind: Any, values: list[Any]
+        self, partition: int, kept: MessageList, field: FieldColumn, kind: Any, values: list[Any]
     ) -> "pyarrow.Array":
         import pyarrow
 
@@ -78,7 +78,7 @@ class RowMaker(ABC):
         return f"{self._topic} partition {partition} offset {message.offset()}"
 
     def contradiction(
-        self, partition: int, messages: Messages, read: Callable[[bytes | None], object]
+        self, partition: int, messages: MessageList, read: Callable[[bytes | None], object]
     ) -> NoReturn:
         """Raise the error of the first message that cannot be read."""
         for message in messages:
@@ -97,7 +97,7 @@ def _arrow_schema(kind: SourceKind, cls: type[msgspec.Struct] | None) -> "pyarro
     return to_arrow_schema(source_schema(kind, cls), timezone="UTC")
 
 
-def _place_columns(partition: int, messages: Messages) -> "list[pyarrow.Array]":
+def _place_columns(partition: int, messages: MessageList) -> "list[pyarrow.Array]":
     """Partition, offset and timestamp."""
     import numpy
     import pyarrow

@@ -17,7 +17,7 @@ from cqrs_cli.spark.columns import message_class, source_schema
 from cqrs_cli.spark.log import LogWatch, offsets_of
 from cqrs_cli.spark.log_partition import LogPartition, read_part
 from cqrs_cli.spark.options import ReadOptions, parse_options
-from cqrs_cli.spark.plan import ReadPlan, asked_aggregate, plan_read, told_in_one_line
+from cqrs_cli.spark.plan import SourcePlan, asked_aggregate, plan_read, told_in_one_line
 from cqrs_cli.spark.ranges import split_ranges
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class CqrsDataSource(DataSource):
 class BatchReader(DataSourceReader):
     """All that is committed when the read is planned, in ranges for several tasks."""
 
-    def __init__(self, options: ReadOptions, plan: ReadPlan) -> None:
+    def __init__(self, options: ReadOptions, plan: SourcePlan) -> None:
         self._options, self._plan = options, plan
 
     def partitions(self) -> list[InputPartition]:

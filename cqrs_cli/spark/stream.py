@@ -20,7 +20,7 @@ from cqrs_cli.errors import UsageError
 from cqrs_cli.spark.log import LogWatch, check_positions, made_again, offsets_of
 from cqrs_cli.spark.log_partition import LogPartition, read_part
 from cqrs_cli.spark.options import ReadOptions
-from cqrs_cli.spark.plan import ReadPlan, told_in_one_line
+from cqrs_cli.spark.plan import SourcePlan, told_in_one_line
 from cqrs_cli.spark.ranges import Offsets, limit_ends, split_ranges
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ StreamOffset = dict[str, Any]
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """All that is committed from a place on, each record in one batch."""
 
-    def __init__(self, options: ReadOptions, plan: ReadPlan) -> None:
+    def __init__(self, options: ReadOptions, plan: SourcePlan) -> None:
         self._options, self._plan = options, plan
         self._watch: LogWatch | None = None
         self._is_checked = False

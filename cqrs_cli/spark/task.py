@@ -12,7 +12,7 @@ from cqrs_cli.spark.event_rows import EventRows
 from cqrs_cli.spark.log import check_topic_id
 from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.outcome_rows import OutcomeRows
-from cqrs_cli.spark.plan import ReadPlan
+from cqrs_cli.spark.plan import SourcePlan
 from cqrs_cli.spark.ranges import OffsetRange
 from cqrs_cli.spark.rows import RowMaker
 
@@ -29,7 +29,7 @@ ROW_MAKERS: dict[SourceKind, type[RowMaker]] = {
 _AT_END = 10
 
 
-def read_range(plan: ReadPlan, topic_id: str, part: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
+def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
     """The committed records of a range, in order. Raises `ContradictionError` if the topic was made again meanwhile."""
     maker = ROW_MAKERS[plan.kind](plan.topic, plan.load_aggregate(), plan.type)
     with _collecting_nothing(), closing(bulk_consumer(plan.connection, fetch_wait_max_ms=_AT_END)) as reader:
