@@ -25,6 +25,7 @@ PANELS = {
     "check": "Operate",
     "verify": "Operate",
     "status": "Operate",
+    "top": "Operate",
     "doctor": "Operate",
     "kafka": "Operate",
 }

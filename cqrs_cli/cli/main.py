@@ -34,6 +34,7 @@ COMMANDS = (
     "check",
     "verify",
     "status",
+    "top",
     "doctor",
     "kafka",
 )

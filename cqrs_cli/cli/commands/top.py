@@ -1,0 +1,49 @@
+"""`cqrs top`: a live view of all partitions."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import AggregateNames, duration
+from cqrs_cli.errors import UsageError
+
+
+@command(app, examples=["cqrs top", "cqrs top bank_account order --every 5s"])
+def top(
+    cli: Cli,
+    aggregates: AggregateNames = None,
+    every: Annotated[str, typer.Option(metavar="TIME", help="How often to look.")] = "1s",
+) -> None:
+    """Watch all partitions live: rates, lag, latency, owners and reasons; q ends it.
+
+    Rates are those between the last two looks, not averages. Oldest is the age of the first command that waits; latency
+    is what the last decided command took, from the broker's clock to the owner's. Reasons are of the last minute, of at
+    most 500 outcomes for each partition and look. It says so where a command is on trial, takes long, or is hidden by
+    an open transaction.
+
+    Keys sort the rows (n, s, d, r, l, o), fold them by aggregate (a), pause (p) and quit (q). It needs a terminal; off
+    one use cqrs status.
+    """
+    interval = duration("--every", every).total_seconds()
+    if interval < 0.1:
+        raise UsageError(f"--every {every} is too often", "give 100ms or more")
+    if cli.output == "json" or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        why = "draws a picture: it has no JSON" if cli.output == "json" else "needs a terminal"
+        raise UsageError(f"cqrs top {why}", "for programs and logs use: cqrs status -o json")
+    known = cli.aggregate_names()
+    for name in set(aggregates or ()) - set(known):
+        cli.aggregate(name)  # says which there are
+    from cqrs_cli.cli.live.looking import Looker, look_or_tell
+    from cqrs_cli.cli.live.loop import show_live
+
+    topics = {name: cli.topics(name) for name in aggregates or known}
+    if not topics:
+        cli.chosen(None)  # says how to begin
+    looker = Looker(cli.connection(), topics, cli.settings.state_dir)
+    show_live(cli.stdout, lambda: look_or_tell(looker), looker.close, interval)
+    for name, why_not in looker.missing.items():
+        cli.note(f"{name}: {cli.with_flags(str(why_not))}")

@@ -1,0 +1,30 @@
+"""The keyboard of a terminal, key by key."""
+
+import os
+import select
+import sys
+import termios
+import tty
+from types import TracebackType
+
+
+class Keys:
+    """Reads keys without waiting for Enter, and without showing them. Use as a context manager.
+
+    Afterwards the terminal is as it was, whatever ended the block. Ctrl-C raises `KeyboardInterrupt`, as ever.
+    """
+
+    def __enter__(self) -> "Keys":
+        self._input = sys.stdin.fileno()
+        self._before = termios.tcgetattr(self._input)
+        tty.setcbreak(self._input)
+        return self
+
+    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+        termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
+
+    def pressed(self, timeout: float) -> str:
+        """The keys that were pressed; waits at most `timeout` seconds for the first. `q` where the terminal is gone."""
+        if not select.select([self._input], [], [], timeout)[0]:
+            return ""
+        return os.read(self._input, 100).decode(errors="replace") or "q"

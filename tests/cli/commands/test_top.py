@@ -1,0 +1,18 @@
+import pytest
+
+from tests.cli.conftest import Cqrs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "cqrs top needs a terminal; for programs and logs use: cqrs status -o json"),
+        (["-o", "json"], "it has no JSON"),
+        (["--every", "10ms"], "--every 10ms is too often; give 100ms or more"),
+        (["--every", "often"], "--every: not a duration: 'often'"),
+    ],
+)
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+    said = cqrs("top", *arguments)
+    assert (said.status, said.out) == (2, "")
+    assert complaint in said.err

@@ -1,0 +1,105 @@
+"""`cqrs top` on the real broker."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.live.looking import Looker, look_or_tell
+from cqrs_cli.cli.live.model import Look
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.cli.live.terminal import terminal
+from tests.support import AGGREGATES
+from tests.support.commands import Sent, command
+from tests.support.harness import TopicHarness
+from tests.support.owners import running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def opened(account: str) -> Sent:
+    return command("bank_account.Open", account, f"open-{account}", {"owner": "Ada"})
+
+
+def deposited(account: str) -> Sent:
+    return command("bank_account.Deposit", account, f"deposit-{account}", {"amount": 1})
+
+
+def looker_of(bank: TopicHarness) -> Looker:
+    topics = {name: Topics(name, bank.topics.prefix) for name in ("bank_account", "order")}
+    return Looker(bank.connection, topics, bank.folder / "state")
+
+
+def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
+    looker, where = looker_of(single_bank), ("bank_account", 0)
+    assert list(looker.missing) == ["order"]
+    first = looker.look().partitions[where]
+    assert (first.end, first.lag, first.run, first.oldest, first.reasons) == (0, 0, "", None, {})
+    single_bank.send(deposited("a"), opened("a"))
+    waiting = looker.look()
+    part = waiting.partitions[where]
+    assert part.lag == 2
+    assert part.oldest is not None
+    assert waiting.clock - 60_000 < part.oldest <= waiting.clock + 60_000
+    with running(single_bank.plan(once=False)) as owner:
+
+        def decided() -> Look | None:
+            seen = looker.look()
+            return seen if seen.partitions[where].lag == 0 else None
+
+        part = eventually(decided).partitions[where]  # type: ignore[union-attr]
+        assert (part.run, part.stopped, part.oldest) == (owner.plan.run, False, None)
+        assert (part.counts["accepted"], part.counts["rejected"]) == (1, 1)
+    ended = looker.look().partitions[where]
+    assert ended.stopped
+    looker.close()
+
+
+def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> None:
+    looker, where = looker_of(single_bank), ("bank_account", 0)
+    with running(single_bank.plan(once=False)):
+        looker.look()
+        single_bank.send(deposited("a"), deposited("b"))
+        eventually(lambda: len(single_bank.records("outcomes")) == 2)
+        part = eventually(lambda: told if (told := looker.look().partitions[where]).reasons else None)
+        assert part is not None
+        assert part.reasons == {"NOT_OPEN": 2}
+        assert part.latency is not None
+        assert 0 <= part.latency < 60_000
+        assert looker.look().partitions[where].reasons == {}
+    looker.close()
+
+
+def test_a_lost_broker_is_told(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    looker = looker_of(single_bank)
+    assert isinstance(look_or_tell(looker), Look)
+    monkeypatch.setattr("cqrs_cli.cli.live.looking.committed", lost)
+    assert str(look_or_tell(looker)).startswith("no answer from Kafka at ")
+    monkeypatch.undo()
+    assert isinstance(look_or_tell(looker), Look)
+    looker.close()
+
+
+def lost(*_: object) -> object:
+    from confluent_kafka import KafkaError, KafkaException
+
+    raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
+def test_missing_topics_are_an_error(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        Looker(connection, {"order": Topics("order", prefix)}, tmp_path)
+
+
+def test_top_shows_the_partitions(single_bank: TopicHarness, tmp_path: Path) -> None:
+    (tmp_path / "cqrs.toml").touch()
+    single_bank.send(opened("a"))
+    place = ("-b", single_bank.connection.bootstrap_server, "--topic-prefix", single_bank.topics.prefix)
+    (tmp_path / "aggregates").symlink_to(AGGREGATES)
+    with terminal(tmp_path, "-m", "cqrs_cli", "top", *place, "--every", "200ms") as live:
+        live.see("bank_account 0")
+        live.press("q")
+        assert live.ended() == 0
+        assert "order: topic" in live.read()
