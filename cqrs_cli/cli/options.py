@@ -130,6 +130,22 @@ def deadline(flag: str, text: str) -> int:
         raise UsageError(f"{flag}: {error}", f"write {flag} 30s, or a time to come") from None
 
 
+def metrics_at(address: str | None, port: int | None) -> tuple[str, int] | None:
+    """The host and the port of `--metrics-address [HOST:]PORT` or `--metrics-port N`; raises `UsageError`."""
+    if address is not None and port is not None:
+        raise UsageError("--metrics-port says the same as --metrics-address", "give one of them")
+    if address is None:
+        return None if port is None else ("127.0.0.1", port)
+    host, _, number = address.rpartition(":")
+    if not (number.isascii() and number.isdigit() and int(number) < 2**16):
+        raise UsageError(
+            f"--metrics-address {address}: no port", "write --metrics-address 9500, or HOST:9500"
+        )
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise UsageError(f"--metrics-address {address}: no host", "write --metrics-address [::1]:9500")
+    return host.strip("[]") or "127.0.0.1", int(number)
+
+
 def duration(flag: str, text: str) -> timedelta:
     """The duration that a flag was given, like `30s`; raises `UsageError`."""
     from cqrs_cli.settings.durations import parse_duration

@@ -12,7 +12,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, spark_properties
+from cqrs_cli.cli.options import Conf, Master, metrics_at, spark_properties
 from cqrs_cli.cli.output import counted
 from cqrs_cli.errors import TakenOverError
 
@@ -22,6 +22,7 @@ from cqrs_cli.errors import TakenOverError
     examples=[
         "cqrs run",
         "cqrs run bank_account --once",
+        "cqrs run --metrics-address 0.0.0.0:9500",
         "cqrs run --master spark://127.0.0.1:7077 --conf spark.executor.memory=2g",
         "cqrs run bank_account --accept-loss bank_account:3@250",
     ],
@@ -39,11 +40,17 @@ def run(
     state_dir: Annotated[
         Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
     ] = None,
+    metrics_address: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics-address",
+            metavar="[HOST:]PORT",
+            help="Serve Prometheus metrics, /healthz and /readyz there; without HOST on loopback.",
+        ),
+    ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option(
-            "--metrics-port", metavar="N", min=1, max=65535, help="Prometheus metrics, on loopback."
-        ),
+        typer.Option("--metrics-port", metavar="N", min=1, max=65535, help="The same, on loopback."),
     ] = None,
     accept_loss: Annotated[
         list[str] | None,
@@ -80,6 +87,7 @@ def run(
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
     spark = spark_properties(conf or ())
     cli.flags.update(master=master, state_dir=state_dir)
+    address = metrics_at(metrics_address, metrics_port)
     settings = cli.settings
     known = cli.chosen(aggregates)
     with ExitStack() as stack:
@@ -93,7 +101,7 @@ def run(
                 cli.result(done.summary(), run_text(done))
                 return
             plan = left
-        display = stack.enter_context(Display(cli, metrics_port))
+        display = stack.enter_context(Display(cli, address))
         with cli.working("starting Spark"):
             session = project_session(settings, "run", " ".join(known), spark)
             context = stack.enter_context(session)

@@ -9,6 +9,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
+    from cqrs_cli.jobs.run.endpoint import Endpoint
     from cqrs_cli.jobs.run.progress import Rebuild, Snapshot
 
 #: Seconds between two lines off a terminal; a line is written only if it differs from the one before.
@@ -19,12 +20,14 @@ STREAM_EVERY = 1.0
 
 
 class Display:
-    """Shows snapshots, and offers them to Prometheus if a port is given. Use as a context manager."""
+    """Shows snapshots, and serves them to Prometheus if an address is given. Use as a context manager."""
 
-    def __init__(self, cli: Cli, metrics_port: int | None = None) -> None:
+    def __init__(self, cli: Cli, metrics: tuple[str, int] | None = None) -> None:
+        """`metrics`: host and port to serve them at."""
         self._cli = cli
         self._stack = ExitStack()
-        self._port = metrics_port
+        self._address = metrics
+        self._endpoint: Endpoint | None = None
         self.last: Snapshot | None = None  # what was shown last
         self._shown_at = float("-inf")
         self._shown = _facts(None)  # as the last line said
@@ -34,14 +37,16 @@ class Display:
         )
 
     def __enter__(self) -> "Display":
-        if self._port is not None:
-            from cqrs_cli.jobs.run.metrics import Metrics
+        if self._address is not None:
+            from cqrs_cli.jobs.run.endpoint import Endpoint
 
-            self._metrics: Metrics | None = Metrics(self._port)
-            self._stack.callback(self._metrics.close)
-            self._cli.note(f"metrics: http://127.0.0.1:{self._port}/metrics")
-        else:
-            self._metrics = None
+            host, port = self._address
+            self._endpoint = Endpoint(host, port)
+            self._stack.callback(self._endpoint.close)
+            shown = f"[{host}]" if ":" in host else host
+            self._cli.note(
+                f"metrics: http://{shown}:{self._endpoint.port}/metrics, /healthz and /readyz there"
+            )
         self._live = self._line()
         return self
 
@@ -59,12 +64,14 @@ class Display:
 
     def note(self, text: str) -> None:
         """A line that stays: something that an operator should look at."""
+        if self._endpoint is not None:
+            self._endpoint.beat()
         self._cli.note(text, "warning")
 
     def show(self, snapshot: "Snapshot") -> None:
         """Take in where the run is."""
-        if self._metrics is not None:
-            self._metrics.update(snapshot)
+        if self._endpoint is not None:
+            self._endpoint.update(snapshot)
         self._rate = self._speed(snapshot)
         self._tell_rebuilt(snapshot)
         if self._live is not None:

@@ -1,58 +1,117 @@
-"""A run's counters for Prometheus, on loopback only."""
+"""A run's metrics for Prometheus, made of the last look at it. docs/metrics.md lists them."""
 
+import time
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, start_http_server
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 
-from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.core.messages.reasons import STATUSES, Reason
+from cqrs_cli.owner.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS
+from cqrs_cli.owner.telemetry.measures import STEPS
+from cqrs_cli.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from cqrs_cli.jobs.run.progress import Snapshot
+    from cqrs_cli.owner.plan import Partition
+
+#: The labels of what is counted in each partition.
+_PLACE = ("aggregate", "partition")
 
 
 class Metrics:
-    """`cqrs_commands_total{aggregate,partition,status}`, `cqrs_events_total{aggregate,partition}`, `cqrs_lag`."""
+    """A collector for a Prometheus registry."""
 
-    def __init__(self, port: int) -> None:
-        """Raises `ConfigurationError` if the port is taken."""
-        self._snapshot: Snapshot | None = None
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(self)
-        try:
-            self._server, self._thread = start_http_server(port, "127.0.0.1", registry)
-        except OSError as error:
-            raise ConfigurationError(
-                f"port {port} cannot be used for metrics: {error}", "choose another"
-            ) from error
+    def __init__(self) -> None:
+        self.snapshot: Snapshot | None = None
 
-    def update(self, snapshot: "Snapshot") -> None:
-        """Serve these counters from now on."""
-        self._snapshot = snapshot
+    def collect(self) -> Iterator[Metric]:
+        """The metrics now; prometheus-client calls this."""
+        yield InfoMetricFamily("cqrs_run", "The version of cqrs.", {"version": __version__})
+        snapshot = self.snapshot
+        ready = snapshot is not None and not snapshot.waiting()
+        yield GaugeMetricFamily("cqrs_ready", "1 if the owner of every partition decides.", int(ready))
+        if snapshot is not None:
+            yield from _of_the_run(snapshot)
+            yield from _of_the_claims(snapshot)
+            yield from _of_the_reports(snapshot)
 
-    def collect(self) -> "Iterator[Metric]":
-        """The counters now; prometheus-client calls this."""
-        from cqrs_cli.core.messages.reasons import STATUSES
 
-        snapshot = self._snapshot
-        if snapshot is None:
-            return
-        commands = CounterMetricFamily(
-            "cqrs_commands", "Commands decided.", labels=("aggregate", "partition", "status")
-        )
-        events = CounterMetricFamily("cqrs_events", "Events written.", labels=("aggregate", "partition"))
-        for (name, partition), counts in snapshot.counts.items():
-            for status in STATUSES:
-                commands.add_metric((name, str(partition), status), getattr(counts, status))
-            events.add_metric((name, str(partition)), counts.events)
-        yield commands
-        yield events
-        yield GaugeMetricFamily("cqrs_lag", "Commands that wait to be decided.", value=snapshot.lag)
+def _of_the_run(snapshot: "Snapshot") -> Iterator[Metric]:
+    looked_at = time.time() - (time.monotonic() - snapshot.at)
+    yield GaugeMetricFamily(
+        "cqrs_observed_timestamp_seconds", "When Kafka was last asked how far the run is.", looked_at
+    )
+    yield CounterMetricFamily(
+        "cqrs_submissions",
+        "Submissions of the Spark job: each after the first is a lost task.",
+        snapshot.submission + 1,
+    )
 
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(timeout=2)
+
+def _of_the_claims(snapshot: "Snapshot") -> Iterator[Metric]:
+    """What the claims and the logs' ends tell, wherever the owners are."""
+    commands = CounterMetricFamily("cqrs_commands", "Commands decided.", labels=(*_PLACE, "status"))
+    events = CounterMetricFamily("cqrs_events", "Events written.", labels=_PLACE)
+    lag = GaugeMetricFamily("cqrs_lag_commands", "Commands that wait to be decided.", labels=_PLACE)
+    owned = GaugeMetricFamily("cqrs_partition_owned", "1 if this run owns the partition.", labels=_PLACE)
+    for partition, counts in snapshot.counts.items():
+        for status in STATUSES:
+            commands.add_metric([*_labels(partition), status], getattr(counts, status))
+        events.add_metric(_labels(partition), counts.events)
+    for partition, waiting in snapshot.lags.items():
+        lag.add_metric(_labels(partition), waiting)
+        owned.add_metric(_labels(partition), partition not in snapshot.unowned)
+    yield from (commands, events, lag, owned)
+
+
+def _of_the_reports(snapshot: "Snapshot") -> Iterator[Metric]:
+    """What the owners measure themselves."""
+    refused = CounterMetricFamily(
+        "cqrs_commands_refused", "Commands rejected or failed, by reason.", labels=(*_PLACE, "reason")
+    )
+    latency = HistogramMetricFamily(
+        "cqrs_command_latency_seconds", "From the append of a command to its commit.", labels=_PLACE
+    )
+    batches = HistogramMetricFamily("cqrs_batch_commands", "Commands of a transaction.", labels=_PLACE)
+    aborted = CounterMetricFamily(
+        "cqrs_transactions_aborted", "Transactions begun and not known to be committed.", labels=_PLACE
+    )
+    restarts = CounterMetricFamily(
+        "cqrs_owner_restarts", "Owners that began again after an error.", labels=_PLACE
+    )
+    step = GaugeMetricFamily("cqrs_owner_step", "1 for the step the owner is at.", labels=(*_PLACE, "step"))
+    size = GaugeMetricFamily("cqrs_shard_bytes", "Bytes of the shard on disk.", labels=_PLACE)
+    left = GaugeMetricFamily(
+        "cqrs_rebuild_remaining_records", "Events and outcomes still to be folded.", labels=_PLACE
+    )
+    for partition, report in snapshot.reports.items():
+        labels, folding = _labels(partition), report.folding
+        for reason in Reason:
+            refused.add_metric([*labels, reason.name], report.reasons.get(reason.name, 0))
+        latency.add_metric(labels, list(_cumulated(LATENCY_BOUNDS, report.latency[0])), report.latency[1])
+        batches.add_metric(labels, list(_cumulated(BATCH_BOUNDS, report.batches[0])), report.batches[1])
+        aborted.add_metric(labels, report.aborted)
+        restarts.add_metric(labels, report.restarts)
+        for name in STEPS:
+            step.add_metric([*labels, name], name == report.step)
+        size.add_metric(labels, report.shard_bytes)
+        left.add_metric(labels, 0 if folding is None else folding.records - folding.done)
+    yield from (refused, latency, batches, aborted, restarts, step, size, left)
+
+
+def _labels(partition: "Partition") -> list[str]:
+    return [partition.aggregate, str(partition.number)]
+
+
+def _cumulated(bounds: Sequence[float], counts: Sequence[int]) -> Iterator[tuple[str, int]]:
+    """A histogram's buckets as Prometheus has them: each counts the values up to its bound."""
+    counts = counts or [0] * (len(bounds) + 1)
+    return zip([*(f"{bound:g}" for bound in bounds), "+Inf"], accumulate(counts), strict=False)

@@ -1,38 +1,91 @@
-"""A run's counters, for programs on this machine alone."""
+"""The metrics of a look at a run."""
 
-import os
-import urllib.request
+from prometheus_client import CollectorRegistry
 
-import pytest
-
-from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.run.metrics import Metrics
 from cqrs_cli.jobs.run.progress import Snapshot
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import Partition
-from tests.support.listening import anywhere, listening, open_to_others
+from cqrs_cli.owner.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
+from cqrs_cli.owner.telemetry.measures import Folding
+from cqrs_cli.owner.telemetry.report import OwnerReport
+
+AT = {"aggregate": "counter", "partition": "1"}
+HERE = Partition("counter", 1)
 
 
-def test_open_listener_would_be_seen() -> None:
-    with anywhere() as server:
-        assert server.getsockname()[1] in open_to_others(os.getpid())
-    assert server.fileno() == -1
+def report(step: str = "decide", folding: Folding | None = None) -> OwnerReport:
+    latency, batches = Histogram(LATENCY_BOUNDS), Histogram(BATCH_BOUNDS)
+    for seconds in (0.001, 0.02, 7200.0):
+        latency.add(seconds)
+    batches.add(3)
+    return OwnerReport(
+        *HERE,
+        0,
+        0,
+        1,
+        step,
+        folding,
+        {"EXPIRED": 2},
+        (latency.counts, latency.total),
+        (batches.counts, batches.total),
+        aborted=4,
+        restarts=5,
+        shard_bytes=4096,
+    )
 
 
-@pytest.mark.pins("no-foreign-code")
-def test_metrics_listen_on_loopback_only() -> None:
-    before = listening(os.getpid())
-    metrics = Metrics(0)
-    try:
-        added = {port: at for port, at in listening(os.getpid()).items() if port not in before}
-        assert [str(address) for address in added.values()] == ["127.0.0.1"]
-        metrics.update(Snapshot(0.0, {Partition("counter", 1): Counts(accepted=3, events=3)}, lag=7))
-        (port,) = added
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
-            said = answer.read().decode()
-        assert 'cqrs_commands_total{aggregate="counter",partition="1",status="accepted"} 3.0' in said
-        assert "cqrs_lag 7.0" in said
-        with pytest.raises(ConfigurationError, match=f"port {port} cannot be used"):
-            Metrics(port)
-    finally:
-        metrics.close()
+def served(snapshot: Snapshot | None) -> CollectorRegistry:
+    metrics, registry = Metrics(), CollectorRegistry()
+    metrics.snapshot = snapshot
+    registry.register(metrics)  # type: ignore[arg-type]
+    return registry
+
+
+def look(one: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
+    counts = {HERE: Counts(accepted=3, rejected=2, events=6)}
+    return Snapshot(0.0, counts, 7, lags={HERE: 7}, reports={HERE: one}, unowned=unowned, submission=2)
+
+
+def test_claims_and_logs_are_counted() -> None:
+    value = served(look(report())).get_sample_value
+    assert value("cqrs_commands_total", {**AT, "status": "accepted"}) == 3
+    assert value("cqrs_commands_total", {**AT, "status": "failed"}) == 0
+    assert value("cqrs_events_total", AT) == 6
+    assert value("cqrs_lag_commands", AT) == 7
+    assert (value("cqrs_partition_owned", AT), value("cqrs_ready")) == (1, 1)
+    assert value("cqrs_submissions_total") == 3
+
+
+def test_owners_measures_are_served() -> None:
+    value = served(look(report())).get_sample_value
+    assert value("cqrs_commands_refused_total", {**AT, "reason": "EXPIRED"}) == 2
+    assert value("cqrs_commands_refused_total", {**AT, "reason": "TOO_LARGE"}) == 0
+    assert value("cqrs_transactions_aborted_total", AT) == 4
+    assert value("cqrs_owner_restarts_total", AT) == 5
+    assert value("cqrs_shard_bytes", AT) == 4096
+
+
+def test_histograms_cumulate() -> None:
+    value = served(look(report())).get_sample_value
+    buckets = [
+        value("cqrs_command_latency_seconds_bucket", {**AT, "le": le})
+        for le in ("0.005", "0.025", "3600", "+Inf")
+    ]
+    assert buckets == [1, 2, 2, 3]
+    assert value("cqrs_command_latency_seconds_count", AT) == 3
+    assert value("cqrs_batch_commands_sum", AT) == 3
+    assert value("cqrs_batch_commands_bucket", {**AT, "le": "5"}) == 1
+
+
+def test_rebuild_is_not_ready() -> None:
+    value = served(look(report("warm", Folding(10, 5, 30)), unowned=(HERE,))).get_sample_value
+    assert value("cqrs_rebuild_remaining_records", AT) == 25
+    assert (value("cqrs_owner_step", {**AT, "step": "warm"}), value("cqrs_ready")) == (1, 0)
+    assert value("cqrs_owner_step", {**AT, "step": "decide"}) == 0
+    assert value("cqrs_partition_owned", AT) == 0
+
+
+def test_nothing_is_served_before_the_first_look() -> None:
+    assert {metric.name for metric in served(None).collect()} == {"cqrs_run", "cqrs_ready"}
+    assert served(None).get_sample_value("cqrs_ready") == 0

@@ -1,0 +1,128 @@
+"""The HTTP endpoint of a run, for Prometheus and for what restarts and routes services.
+
+`/metrics` has the metrics. `/healthz` fails where a restart of the driver helps, and only there. `/readyz` tells if the
+owner of every partition decides now.
+"""
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.run.metrics import Metrics
+
+if TYPE_CHECKING:
+    from cqrs_cli.jobs.run.progress import Snapshot
+
+#: Seconds without a sign of the driver after which it hangs. It may wait for a broker, or before it submits again.
+ALIVE_WITHIN = 180.0
+
+#: Seconds after which a look at the run says nothing about now.
+FRESH_WITHIN = 30.0
+
+
+class Endpoint:
+    """Serves one run from threads of its own until it is closed."""
+
+    def __init__(self, host: str, port: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Port 0 takes a free one. Raises `ConfigurationError` if it cannot listen there."""
+        self._clock = clock
+        self._metrics = Metrics()
+        self._seen = clock()
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self._metrics)  # type: ignore[arg-type]  # a collector by its shape
+        handler = _handler(registry, self.health, self.readiness)
+        try:
+            self._server = _server(host, port, handler)
+        except OSError as error:
+            raise ConfigurationError(
+                f"{host} port {port} cannot be used for metrics: {error}", "choose another: --metrics-address"
+            ) from error
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
+        self._thread.start()
+
+    def update(self, snapshot: "Snapshot") -> None:
+        """Serve this look from now on."""
+        self._metrics.snapshot = snapshot
+        self.beat()
+
+    def beat(self) -> None:
+        """Note that the driver is alive."""
+        self._seen = self._clock()
+
+    def health(self) -> dict[str, object]:
+        """The answer of `/healthz`."""
+        silent = self._clock() - self._seen
+        return {"alive": silent < ALIVE_WITHIN, "silent_seconds": round(silent, 1)}
+
+    def readiness(self) -> dict[str, object]:
+        """The answer of `/readyz`: the partitions in which no owner decides, each with the step it is at."""
+        snapshot = self._metrics.snapshot
+        if snapshot is None:
+            return {"ready": False, "why": "the run has not begun"}
+        if self._clock() - snapshot.at > FRESH_WITHIN:
+            return {"ready": False, "why": "no answer from Kafka"}
+        waiting = {f"{name}:{number}": why for (name, number), why in snapshot.waiting().items()}
+        return {"ready": not waiting, "waiting": waiting}
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=2)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+
+class _Server6(_Server):
+    address_family = socket.AF_INET6
+
+
+def _server(host: str, port: int, handler: type[BaseHTTPRequestHandler]) -> _Server:
+    return (_Server6 if ":" in host else _Server)((host, port), handler)
+
+
+def _handler(
+    registry: CollectorRegistry,
+    health: Callable[[], dict[str, object]],
+    readiness: Callable[[], dict[str, object]],
+) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10  # seconds for a request to come
+
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            if path == "/metrics":
+                encode, kind = choose_encoder(self.headers.get("Accept", ""))
+                self._answer(200, kind, encode(registry))
+            elif path in ("/healthz", "/readyz"):
+                document = health() if path == "/healthz" else readiness()
+                good = document.get("alive") or document.get("ready")
+                self._answer(200 if good else 503, "application/json", json.dumps(document).encode())
+            else:
+                self._answer(404, "text/plain", b"/metrics, /healthz and /readyz\n")
+
+        do_HEAD = do_GET
+
+        def _answer(self, status: int, kind: str, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing: Prometheus asks every few seconds."""
+
+    return Handler

@@ -1,0 +1,139 @@
+"""What a run answers over HTTP: to Prometheus, and to what restarts and routes services."""
+
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from cqrs_cli.cli.options import metrics_at
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.jobs.run.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
+from cqrs_cli.jobs.run.progress import Snapshot
+from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.telemetry.report import OwnerReport
+from tests.support.listening import anywhere, listening, open_to_others
+
+HERE = Partition("counter", 0)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = time.monotonic()
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def endpoint(clock: Clock) -> Iterator[Endpoint]:
+    served = Endpoint("127.0.0.1", 0, clock)
+    yield served
+    served.close()
+
+
+def get(endpoint: Endpoint, path: str, method: str = "GET") -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{endpoint.port}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+def asked(endpoint: Endpoint, path: str) -> tuple[int, Any]:
+    status, text = get(endpoint, path)
+    return status, json.loads(text)
+
+
+def look(at: float, step: str, *unowned: Partition) -> Snapshot:
+    reports = {HERE: OwnerReport(*HERE, 0, 0, 1, step)}
+    return Snapshot(at, lags={HERE: 7}, reports=reports, unowned=unowned)
+
+
+def test_open_listener_would_be_seen() -> None:
+    with anywhere() as server:
+        assert server.getsockname()[1] in open_to_others(os.getpid())
+    assert server.fileno() == -1
+
+
+@pytest.mark.pins("no-foreign-code")
+def test_metrics_listen_on_loopback_only() -> None:
+    before = listening(os.getpid())
+    address = metrics_at("0", None)
+    assert address is not None
+    endpoint = Endpoint(*address)
+    try:
+        added = {port: at for port, at in listening(os.getpid()).items() if port not in before}
+        assert {port: str(at) for port, at in added.items()} == {endpoint.port: "127.0.0.1"}
+        with pytest.raises(ConfigurationError, match=f"port {endpoint.port} cannot be used"):
+            Endpoint("127.0.0.1", endpoint.port)
+    finally:
+        endpoint.close()
+
+
+def test_metrics_are_served_as_text(endpoint: Endpoint, clock: Clock) -> None:
+    endpoint.update(look(clock(), "decide"))
+    status, text = get(endpoint, "/metrics?name=x")
+    assert status == 200 and 'cqrs_lag_commands{aggregate="counter",partition="0"} 7.0' in text
+    assert get(endpoint, "/metrics", "HEAD") == (200, "")
+    assert get(endpoint, "/")[0] == 404
+
+
+def test_ready_while_every_owner_decides(endpoint: Endpoint, clock: Clock) -> None:
+    assert asked(endpoint, "/readyz") == (503, {"ready": False, "why": "the run has not begun"})
+    endpoint.update(look(clock(), "warm", HERE))
+    assert asked(endpoint, "/readyz") == (503, {"ready": False, "waiting": {"counter:0": "warm"}})
+    endpoint.update(look(clock(), "decide"))
+    assert asked(endpoint, "/readyz") == (200, {"ready": True, "waiting": {}})
+
+
+def test_old_look_is_not_ready(endpoint: Endpoint, clock: Clock) -> None:
+    endpoint.update(look(clock(), "decide"))
+    clock.now += FRESH_WITHIN + 1
+    endpoint.beat()
+    assert asked(endpoint, "/readyz") == (503, {"ready": False, "why": "no answer from Kafka"})
+    assert get(endpoint, "/healthz")[0] == 200
+
+
+def test_silent_driver_is_not_alive(endpoint: Endpoint, clock: Clock) -> None:
+    assert asked(endpoint, "/healthz") == (200, {"alive": True, "silent_seconds": 0.0})
+    clock.now += ALIVE_WITHIN + 1
+    assert get(endpoint, "/healthz")[0] == 503
+    endpoint.beat()
+    assert get(endpoint, "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("9500", ("127.0.0.1", 9500)),
+        (":9500", ("127.0.0.1", 9500)),
+        ("0.0.0.0:9500", ("0.0.0.0", 9500)),
+        ("[::1]:9500", ("::1", 9500)),
+    ],
+)
+def test_address_may_name_a_host(text: str, address: tuple[str, int]) -> None:
+    assert metrics_at(text, None) == address
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", "host:x", ":70000", "::1:9500"])
+def test_wrong_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="--metrics-address"):
+        metrics_at(text, None)
+
+
+def test_port_and_address_exclude_each_other() -> None:
+    with pytest.raises(UsageError, match="says the same"):
+        metrics_at("9500", 9500)
+    assert metrics_at(None, 9500) == ("127.0.0.1", 9500)

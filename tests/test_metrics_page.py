@@ -1,0 +1,119 @@
+"""docs/metrics.md, the alerts and the dashboard name what a run exposes, no more and no less."""
+
+import json
+import re
+import urllib.request
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+from prometheus_client.parser import text_string_to_metric_families
+
+from cqrs_cli.jobs.run.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
+from cqrs_cli.jobs.run.metrics import Metrics
+from cqrs_cli.owner.telemetry.measures import STEPS
+from tests.jobs.run.test_driver import Context, drive, works
+from tests.jobs.run.test_metrics import look, report
+from tests.support import ROOT
+from tests.support.commands import increments
+from tests.support.harness import TopicHarness
+
+PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
+OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+ROWS = re.findall(r"^\| `(cqrs_\w+)` \| (\w+) \| (?:`(\w+)`)? ?\|", PAGE, re.MULTILINE)
+ALERTS = yaml.safe_load((ROOT / "compose/alerts.yaml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+DASHBOARD = json.loads((ROOT / "compose/grafana.json").read_text(encoding="utf-8"))
+
+#: A name in an expression: not one of PromQL's functions, which stand before a bracket, nor a label.
+_METRIC = re.compile(r"\bcqrs_\w+")
+
+#: The endings of a histogram's own series.
+_SERIES = re.compile(r"_(bucket|sum|count)$")
+
+
+def families(text: str) -> dict[str, tuple[str, set[str]]]:
+    """The metrics of an exposition: type, and labels without those of every partition."""
+    found = {}
+    for family in text_string_to_metric_families(text):
+        name = family.name + ("_total" if family.type == "counter" else "")
+        labels = {label for sample in family.samples for label in sample.labels}
+        found[name] = family.type, labels - {"aggregate", "partition", "le"}
+    return found
+
+
+def exposed() -> dict[str, set[str]]:
+    """Every metric and its labels, of a look at a run in which everything is measured."""
+    metrics, registry = Metrics(), CollectorRegistry()
+    metrics.snapshot = look(report())
+    registry.register(metrics)  # type: ignore[arg-type]
+    return {sample.name: set(sample.labels) for family in registry.collect() for sample in family.samples}
+
+
+def expressions() -> list[str]:
+    panels = [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+    variables = [one["query"]["query"] for one in DASHBOARD["templating"]["list"] if one["type"] == "query"]
+    return [*(rule["expr"] for rule in ALERTS), *panels, *variables]
+
+
+@pytest.mark.kafka
+def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
+    """Of a real run, over HTTP."""
+    counters.send(*increments(5))
+    endpoint = Endpoint("127.0.0.1", 0)
+    try:
+        endpoint.update(drive(Context(works), counters.plan()))
+        with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics") as answer:
+            found = families(answer.read().decode())
+    finally:
+        endpoint.close()
+    assert {name: (kind, {label} - {""}) for name, kind, label in ROWS} == found
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_expressions_use_what_exists(expression: str) -> None:
+    known = exposed()
+    names = _METRIC.findall(expression)
+    assert set(names) <= set(known)
+    assert names or expression == 'up{job="cqrs"} == 0'
+    for name, matchers in re.findall(r"(cqrs_\w+)\{([^}]*)\}", expression):
+        assert set(re.findall(r'(\w+)\s*[=!]~?"', matchers)) <= known[name]
+    assert expression.count("(") == expression.count(")")
+
+
+def test_every_metric_is_on_the_dashboard() -> None:
+    drawn = {_SERIES.sub("", name) for text in expressions() for name in _METRIC.findall(text)}
+    assert {_SERIES.sub("", name) for name, _, _ in ROWS} == drawn
+
+
+def test_alerts_are_whole_and_described() -> None:
+    names = [rule["alert"] for rule in ALERTS]
+    for rule in ALERTS:
+        assert {"alert", "expr", "labels", "annotations"} <= set(rule) <= {*rule, "for"}
+        assert rule["annotations"]["summary"] and rule["labels"]["severity"] in ("page", "ticket")
+    table = PAGE.partition("| alert | fires when |")[2]
+    assert re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE) == names
+    advice = OPERATIONS.partition("## What to do at each alert")[2].partition("\n## ")[0]
+    assert re.findall(r"^\*\*`(\w+)`\*\*", advice, re.MULTILINE) == names
+
+
+def test_alerts_annotate_labels_they_have() -> None:
+    for rule in ALERTS:
+        by = re.search(r"sum by \(([\w, ]+)\)", rule["expr"])
+        names = set(re.findall(r"\$labels\.(\w+)", rule["annotations"]["summary"]))
+        kept = {"instance", "aggregate", "partition"} if by is None else set(by[1].split(", "))
+        assert names <= kept, rule["alert"]
+
+
+def test_page_names_steps_and_times() -> None:
+    assert [step for step in STEPS if f"`{step}`" not in PAGE] == []
+    assert f"within {ALIVE_WITHIN:.0f} s" in PAGE and f"within {FRESH_WITHIN:.0f} s" in PAGE
+
+
+def test_panels_do_not_overlap() -> None:
+    taken: dict[tuple[int, int], Any] = {}
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert x < 24 and taken.setdefault((x, y), panel["id"]) == panel["id"]
