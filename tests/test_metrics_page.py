@@ -46,7 +46,7 @@ def exposed() -> dict[str, set[str]]:
     """Every metric and its labels, of a look at a run in which everything is measured."""
     metrics, registry = Metrics(), CollectorRegistry()
     metrics.snapshot = look(report())
-    registry.register(metrics)  # type: ignore[arg-type]
+    registry.register(metrics)
     return {sample.name: set(sample.labels) for family in registry.collect() for sample in family.samples}
 
 

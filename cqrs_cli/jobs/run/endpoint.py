@@ -37,7 +37,7 @@ class Endpoint:
         self._metrics = Metrics()
         self._seen = clock()
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(self._metrics)  # type: ignore[arg-type]  # a collector by its shape
+        registry.register(self._metrics)
         handler = _handler(registry, self.health, self.readiness)
         try:
             self._server = _server(host, port, handler)

@@ -38,7 +38,7 @@ def report(step: str = "decide", folding: Folding | None = None) -> OwnerReport:
 def served(snapshot: Snapshot | None) -> CollectorRegistry:
     metrics, registry = Metrics(), CollectorRegistry()
     metrics.snapshot = snapshot
-    registry.register(metrics)  # type: ignore[arg-type]
+    registry.register(metrics)
     return registry
 
 
