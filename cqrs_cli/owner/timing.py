@@ -3,7 +3,8 @@
 import time
 from dataclasses import dataclass, field
 
-from cqrs_cli.kafka.writer import PRODUCE_TIMEOUT, TRANSACTION_TIMEOUT
+from cqrs_cli.kafka.transactional import TRANSACTION_TIMEOUT
+from cqrs_cli.kafka.writer import PRODUCE_TIMEOUT
 from cqrs_cli.owner.state_cache import APPLY_EVERY
 from cqrs_cli.state.shard import Limits
 
