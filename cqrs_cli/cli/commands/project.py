@@ -17,9 +17,9 @@ from cqrs_cli.errors import ConfigurationError
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from cqrs_cli.cli.render.project import ProjectionDisplay
+    from cqrs_cli.cli.render.project import RateDisplay
     from cqrs_cli.projections.load import LoadedProjection
-    from cqrs_cli.projections.plan import ProjectionPlan
+    from cqrs_cli.projections.plan import ProjectionPlan, ProjectionProgress
     from cqrs_cli.projections.prepare import PreparedProjection
 
 
@@ -73,7 +73,7 @@ def project(
         raise ConfigurationError(
             "projections need SQLAlchemy", "install it: pip install 'cqrs-cli[projections]'"
         ) from None
-    from cqrs_cli.cli.render.project import ProjectionDisplay
+    from cqrs_cli.cli.render.project import RateDisplay
     from cqrs_cli.jobs.engine.session import project_session, slots
     from cqrs_cli.projections.database import parse_database, shown
     from cqrs_cli.projections.load import PACKAGE, load_projection
@@ -87,7 +87,7 @@ def project(
     place = parse_database(to, settings.root)
     with ExitStack() as stack:
         prepared = prepare_projection(settings, cli.connection(), loaded, place, cli.note, rebuild=rebuild)
-        display = stack.enter_context(ProjectionDisplay(cli))
+        display: RateDisplay[ProjectionProgress] = stack.enter_context(RateDisplay(cli))
         with cli.working("starting Spark"):
             session = project_session(settings, "project", name, spark, [PACKAGE])
             context = stack.enter_context(session)
@@ -108,7 +108,7 @@ def _fill_beside(
     new: "ProjectionPlan",
     loaded: "LoadedProjection",
     tasks: int,
-    display: "ProjectionDisplay",
+    display: "RateDisplay[ProjectionProgress]",
 ) -> None:
     """Fill new tables up to the present ends of the logs, then exchange them for the live ones."""
     from cqrs_cli.jobs.project.driver import run_projection
@@ -128,7 +128,7 @@ def _project(
     loaded: "LoadedProjection",
     tasks: int,
     once: bool,
-    display: "ProjectionDisplay",
+    display: "RateDisplay[ProjectionProgress]",
 ) -> None:
     """Go on with the live tables, and print how far they are when that ends."""
     from cqrs_cli.cli.render.project import projection_document, projection_text

@@ -1,9 +1,12 @@
-"""Shows a projection while it is filled: one live line on a terminal, a plain line now and then elsewhere."""
+"""Shows a job that follows logs: one live line on a terminal, a plain line now and then elsewhere.
+
+And how far a projection came.
+"""
 
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import counted
@@ -13,18 +16,34 @@ if TYPE_CHECKING:
     from cqrs_cli.projections.plan import ProjectionProgress
 
 
-class ProjectionDisplay:
-    """Shows how far a projection is. Use as a context manager."""
+class Followed(Protocol):
+    """The progress of a job at a time: records that are read, and those that are not."""
+
+    @property
+    def at(self) -> float: ...
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def lag(self) -> int: ...
+
+
+_P = TypeVar("_P", bound=Followed)
+
+
+class RateDisplay(Generic[_P]):
+    """Shows how fast a job moves. Use as a context manager."""
 
     def __init__(self, cli: Cli) -> None:
         self._cli = cli
         self._stack = ExitStack()
         self._live: Callable[[str], None] | None = None
-        self._shown: ProjectionProgress | None = None
+        self._shown: _P | None = None
         self._rate = 0.0
-        self.last: ProjectionProgress | None = None  # what was shown last
+        self.last: _P | None = None  # what was shown last
 
-    def __enter__(self) -> "ProjectionDisplay":
+    def __enter__(self) -> "RateDisplay[_P]":
         if not self._cli.quiet and sys.stderr.isatty():
             from rich.markup import escape
 
@@ -35,7 +54,7 @@ class ProjectionDisplay:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def show(self, progress: "ProjectionProgress") -> None:
+    def show(self, progress: _P) -> None:
         """Take in how far it is."""
         before, self.last = self.last, progress
         if before is not None and progress.at > before.at:
@@ -48,7 +67,7 @@ class ProjectionDisplay:
             self._cli.note(text)
             self._shown = progress
 
-    def _is_due(self, progress: "ProjectionProgress") -> bool:
+    def _is_due(self, progress: _P) -> bool:
         """True if the last line is old, and not true any more."""
         if self._shown is None:
             self._shown = progress
