@@ -18,6 +18,7 @@ PANELS = {
     "send": "Work",
     "run": "Work",
     "project": "Work",
+    "process": "Work",
     "show": "Look",
     "tail": "Look",
     "trace": "Look",

@@ -27,6 +27,7 @@ COMMANDS = (
     "send",
     "run",
     "project",
+    "process",
     "show",
     "tail",
     "trace",

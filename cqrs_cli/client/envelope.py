@@ -43,6 +43,7 @@ class _Written(Struct):
     subject: str
     expectedversion: str | UnsetType
     correlationid: str | UnsetType
+    causationid: str | UnsetType
     expirytime: str | UnsetType
     data: Raw
 
@@ -57,6 +58,7 @@ def write_command(
     id: str | None = None,
     expected: str | None = None,
     correlation: str | None = None,
+    causation: str | None = None,
     expiry: int | None = None,
     spelling: Spelling = ON_COMMAND_LINE,
 ) -> Composed:
@@ -78,6 +80,7 @@ def write_command(
         subject=subject,
         expectedversion=expected or UNSET,
         correlationid=correlation or UNSET,
+        causationid=causation or UNSET,
         expirytime=UNSET if expiry is None else rfc3339(expiry),
         data=Raw(data),
     )

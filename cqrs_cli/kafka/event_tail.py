@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients, readers
@@ -34,11 +34,19 @@ class Tail(Protocol):
 class PartitionTail:
     """The tail of a partition of events. Waits for a broker that does not answer, and notes that once."""
 
-    def __init__(self, connection: Connection, source: EventPartition, start: int, note: Tell) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        source: EventPartition,
+        start: int,
+        note: Tell,
+        reader: Consumer | None = None,
+    ) -> None:
+        """`reader`: a client to read with, of its own unless it is given."""
         self._connection, self._source, self._note = connection, source, note
         self._silent = False
         self._position = start
-        self._reader = clients.bulk_consumer(connection)
+        self._reader = reader or clients.bulk_consumer(connection)
         self._reader.assign([TopicPartition(source.topic, source.partition, start)])
 
     def poll(self, most: int) -> tuple[list[Record], int]:

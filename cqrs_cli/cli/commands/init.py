@@ -1,4 +1,4 @@
-"""`cqrs init`: the four topics of each aggregate, made if they are missing and checked if they are not."""
+"""`cqrs init`: the topics of aggregates and processes, made if they are missing and checked if they are not."""
 
 from collections.abc import Iterable
 from functools import partial
@@ -15,6 +15,7 @@ from cqrs_cli.cli.render.init import topics_document, topics_table
 if TYPE_CHECKING:
     from cqrs_cli.kafka.admin.topics import Made
     from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.kafka.topics.process_topics import ProcessTopics
     from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 
 
@@ -31,19 +32,20 @@ def init(
 ) -> None:
     """Create the topics of aggregates. Those that exist are checked and left as they are.
 
-    Ends with 3 when a topic is set up wrongly.
+    Without names also the topic of each process's positions. Ends with 3 when a topic is set up wrongly.
     """
     if partitions is not None:
         cli.flags["partitions"] = partitions
     topics = [cli.topics(name) for name in cli.chosen(aggregates)]
+    processes = [] if aggregates else _processes(cli)
     connection = _connection(cli, dry_run)
     plan = _plan(cli, insist=partitions is not None)
     if connection is None:
         cli.note("the embedded Kafka does not run: what it holds is not known")
-        made = _unknown(topics, plan)
+        made = _unknown(topics, processes, plan)
     else:
         with cli.working("looking at the topics"):
-            made = _ensure(connection, topics, plan, dry_run)
+            made = _ensure(connection, topics, processes, plan, dry_run)
     cli.result(topics_document(made, dry_run), partial(topics_table, made, dry_run))
 
 
@@ -69,17 +71,33 @@ def _plan(cli: Cli, insist: bool) -> "TopicPlan":
     )
 
 
+def _processes(cli: Cli) -> "list[ProcessTopics]":
+    from cqrs_cli.kafka.topics.process_topics import ProcessTopics
+    from cqrs_cli.processes.load import process_names
+
+    return [ProcessTopics(name, cli.settings.topic_prefix) for name in process_names(cli.settings.root)]
+
+
 def _ensure(
-    connection: "Connection", topics: "Iterable[Topics]", plan: "TopicPlan", dry_run: bool
+    connection: "Connection",
+    topics: "Iterable[Topics]",
+    processes: "Iterable[ProcessTopics]",
+    plan: "TopicPlan",
+    dry_run: bool,
 ) -> "list[Made]":
+    from cqrs_cli.kafka.admin.positions import ensure_positions
     from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 
     with Admin(connection) as admin:
-        return [made for each in topics for made in ensure_topics(admin, each, plan, dry_run)]
+        made = [made for each in topics for made in ensure_topics(admin, each, plan, dry_run)]
+        return made + [ensure_positions(admin, each, dry_run) for each in processes]
 
 
-def _unknown(topics: "Iterable[Topics]", plan: "TopicPlan") -> "list[Made]":
+def _unknown(
+    topics: "Iterable[Topics]", processes: "Iterable[ProcessTopics]", plan: "TopicPlan"
+) -> "list[Made]":
     from cqrs_cli.kafka.admin.topics import Made
     from cqrs_cli.kafka.topics.topics import KINDS
 
-    return [Made(each.name(kind), "unknown", plan.partitions) for each in topics for kind in KINDS]
+    made = [Made(each.name(kind), "unknown", plan.partitions) for each in topics for kind in KINDS]
+    return made + [Made(each.positions, "unknown", 1) for each in processes]

@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime, timedelta
 
+_MILLISECOND = timedelta(milliseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RFC3339 = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
@@ -12,9 +13,14 @@ def parse_timestamp(text: str) -> int:
     if _RFC3339.fullmatch(text) is None:
         raise ValueError(f"not a time: {text[:40]!r} (RFC 3339 with its offset, like 2026-11-21T01:02:03Z)")
     try:
-        return (datetime.fromisoformat(text.upper()).astimezone(UTC) - _EPOCH) // timedelta(milliseconds=1)
+        return milliseconds_of(datetime.fromisoformat(text.upper()).astimezone(UTC))
     except (ValueError, OverflowError) as error:
         raise ValueError(f"not a time: {text[:40]!r} ({error})") from None
+
+
+def milliseconds_of(moment: datetime) -> int:
+    """Milliseconds since the epoch of an aware datetime, rounded down."""
+    return (moment - _EPOCH) // _MILLISECOND
 
 
 def rfc3339(milliseconds: int) -> str:

@@ -19,10 +19,11 @@ def documented(role: Role) -> list[RequiredAcl]:
     section = re.split(r"^### ", PAGE, flags=re.MULTILINE)
     (text,) = (part for part in section if part.startswith(f"{role}: "))
     lines = re.findall(r"^kafka-acls\.sh (.*)$", text, re.MULTILINE)
-    return [need for line in lines for need in _granted(line)]
+    return [need for line in lines for need in granted(line)]
 
 
-def _granted(line: str) -> Iterable[RequiredAcl]:
+def granted(line: str) -> Iterable[RequiredAcl]:
+    """The ACLs that one call of kafka-acls.sh grants."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--add", action="store_true", required=True)
     parser.add_argument("--allow-principal", required=True)

@@ -1,0 +1,106 @@
+"""`cqrs process`: turn events of one aggregate into commands of another."""
+
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import Conf, Master, spark_properties
+from cqrs_cli.cli.output import counted
+
+if TYPE_CHECKING:
+    from cqrs_cli.processes.plan import ProcessProgress
+
+
+def complete_process(incomplete: str) -> list[str]:
+    """Shell completion: the project's processes."""
+    from cqrs_cli import registry
+
+    try:
+        return [
+            name for name in registry.names("processes", Cli().settings.root) if name.startswith(incomplete)
+        ]
+    except Exception:  # the command itself reports it when it runs
+        return []
+
+
+@command(
+    app,
+    "process",
+    examples=[
+        "cqrs process checkout",
+        "cqrs process checkout --once -o json",
+        "cqrs process checkout --from beginning",
+        "cqrs process checkout --skip checkout:order:3@250",
+    ],
+)
+def run_process(
+    cli: Cli,
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME", autocompletion=complete_process, help="Its file in `processes`."),
+    ],
+    once: Annotated[bool, typer.Option("--once", help="React to what is there now, then end.")] = False,
+    origin: Annotated[
+        Literal["beginning", "end"], typer.Option("--from", help="Where a new process begins.")
+    ] = "end",
+    skip: Annotated[
+        list[str] | None,
+        typer.Option("--skip", metavar="PROCESS:AGG:P@OFFSET", help="Leave out the event that stopped it."),
+    ] = None,
+    accept_loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-loss", metavar="PROCESS:AGG:P@OFFSET", help="Go on there although its position is lost."
+        ),
+    ] = None,
+    master: Master = None,
+    conf: Conf = None,
+) -> None:
+    """Turn events of one aggregate into commands of another, each event exactly once, until stopped.
+
+    Commands and the position are one Kafka transaction. A later `cqrs process` of the same processes takes them over,
+    and the earlier one ends with exit status 6. A new process begins at the end of the events, one that has begun goes
+    on where it stands. An event that it cannot go past stops it with exit status 1, which names the event.
+    """
+    from cqrs_cli.cli.render.process import processes_document, processes_text
+    from cqrs_cli.cli.render.project import RateDisplay
+    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.process.driver import run_processes
+    from cqrs_cli.processes.load import PROCESSES, load_process
+    from cqrs_cli.processes.prepare import prepare_processes
+
+    cli.timestamped = not sys.stderr.isatty()
+    spark = spark_properties(conf or ())
+    cli.flags.update(master=master)
+    settings = cli.settings
+    names = list(dict.fromkeys(names))
+    loaded = {name: load_process(name, settings.root, settings.aggregates) for name in names}
+    with ExitStack() as stack:
+        plan = prepare_processes(
+            settings,
+            cli.connection(),
+            loaded,
+            once=once,
+            beginning=origin == "beginning",
+            skip=skip or (),
+            accept_loss=accept_loss or (),
+        )
+        display: RateDisplay[ProcessProgress] = stack.enter_context(RateDisplay(cli))
+        with cli.working("starting Spark"):
+            session = project_session(settings, "process", " ".join(names), spark, [PROCESSES])
+            context = stack.enter_context(session)
+            tasks = min(len(plan.hearings), slots(context))
+        where = f"{counted(len(plan.hearings), 'partition')}, {counted(tasks, 'task')}"
+        cli.note(f"{', '.join(names)}: {where}; Ctrl-C stops")
+        try:
+            done = run_processes(context, plan, tasks, display.show, cli.note)
+        except KeyboardInterrupt:
+            if display.last is not None:
+                cli.note(f"stopped {processes_text(display.last)}")
+            raise
+    cli.result(processes_document(done), processes_text(done))

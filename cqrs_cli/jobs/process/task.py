@@ -1,0 +1,96 @@
+"""A Spark task of `cqrs process`: it starts a supervisor for each of its partitions, and watches them."""
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+
+from cqrs_cli import failpoints, registry
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.processes.compose import Composer
+from cqrs_cli.processes.load import LoadedProcess
+from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessResult
+from cqrs_cli.processes.supervisor import ProcessSupervisor
+
+#: New objects since the last collection that may be cycles left by a process's code.
+_GARBAGE = 300_000
+
+
+def react_share(
+    plan: ProcessPlan,
+    hearings: list[Hearing],
+    load: Callable[[str], LoadedProcess],
+    load_aggregate: Callable[[str], Aggregate],
+    attempt: int,
+) -> Iterator[ProcessResult]:
+    """Own these partitions until all of them have ended; yields how each did.
+
+    An orphan, whose parent is gone, ends without a result: a driver that still waits must take the task for lost.
+    """
+    failpoints.arm()
+    parent, stopping = os.getppid(), threading.Event()
+    loaded: Mapping[str, LoadedProcess] = {name: load(name) for name in {one.process for one in hearings}}
+    cached = lru_cache(maxsize=None)(load_aggregate)
+    supervisors = [
+        ProcessSupervisor(
+            plan,
+            hearing,
+            loaded[hearing.process],
+            Composer(hearing.process, plan.commands, plan.partitioner, cached),
+            attempt,
+            stopping,
+        )
+        for hearing in hearings
+    ]
+    threads = [threading.Thread(target=one.run, name=str(one.hearing), daemon=True) for one in supervisors]
+    gc.freeze()
+    gc.disable()  # the loop makes no cycles worth a pause; what a process's code leaves goes here
+    try:
+        for thread in threads:
+            thread.start()
+        _watch(plan, supervisors, threads, stopping, parent)
+    finally:
+        gc.enable()
+    yield from (one.ending for one in supervisors if one.ending is not None)
+
+
+def _watch(
+    plan: ProcessPlan,
+    supervisors: list[ProcessSupervisor],
+    threads: list[threading.Thread],
+    stopping: threading.Event,
+    parent: int,
+) -> None:
+    orphaned = 0.0
+    while any(thread.is_alive() for thread in threads):
+        for thread in threads:
+            thread.join(timeout=0.2 / len(threads))
+        if os.getppid() != parent:
+            orphaned = orphaned or time.monotonic()
+        if orphaned or any(one.failed for one in supervisors):
+            stopping.set()
+        if orphaned and time.monotonic() - orphaned > plan.timing.orphaned:
+            break
+        for one in supervisors:
+            one.end_if_stuck()
+        if gc.get_count()[0] > _GARBAGE:
+            gc.collect(1)
+    if orphaned:
+        os._exit(os.EX_SOFTWARE)
+
+
+def react_here(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
+    """Own every partition of the plan in this process."""
+    from cqrs_cli.processes.load import load_process
+
+    return list(
+        react_share(
+            plan,
+            plan.hearings,
+            lambda name: load_process(name, plan.root, plan.package),
+            lambda name: registry.load(name, plan.package, plan.root),
+            attempt,
+        )
+    )

@@ -1,0 +1,19 @@
+"""Making the topic of a process's positions."""
+
+from cqrs_cli.kafka.admin.topics import Admin, Made
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics
+from cqrs_cli.kafka.topics.topics import TopicPlan
+
+
+def ensure_positions(admin: Admin, topics: ProcessTopics, dry_run: bool = False) -> Made:
+    """Make it if it is missing; raises `ConfigurationError` for one that is set up wrongly."""
+    name = topics.positions
+    found = admin.describe([name]).get(name)
+    if found is not None:
+        if (mistake := topics.mistake(found)) is not None:
+            raise mistake
+        return Made(name, "kept", found.partitions)
+    if not dry_run:
+        brokers = admin.broker_count()
+        admin.create(name, 1, TopicPlan.replication(brokers), topics.configs(brokers))
+    return Made(name, "missing" if dry_run else "created", 1)

@@ -1,0 +1,78 @@
+"""The one topic of a process; names of the group and the transactions that guard its positions."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.topics.acls import RequiredAcl
+from cqrs_cli.kafka.topics.checks import TopicInfo
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessTopics:
+    """Names derived from one process's name and the topic prefix."""
+
+    process: str
+    prefix: str = ""
+
+    @property
+    def positions(self) -> str:
+        """Compacted: the last record of a partition of events says how far the process is, and who owns it."""
+        return f"{self.prefix}process.{self.process}.positions"
+
+    @property
+    def group(self) -> str:
+        """The consumer group whose offsets repeat the positions."""
+        return f"cqrs.{self.prefix}process.{self.process}"
+
+    @property
+    def transactional_ids(self) -> str:
+        """The beginning of all transactional ids of the process."""
+        return f"{self.group}."
+
+    def transactional_id(self, topic: str, partition: int) -> str:
+        """The same for every run: one writer for each partition of events."""
+        return f"{self.transactional_ids}{topic}.{partition}"
+
+    def configs(self, brokers: int) -> dict[str, str]:
+        """The topic's configuration: small segments, compacted soon, since an owner reads all of it when it begins."""
+        return {
+            "cleanup.policy": "compact",
+            "segment.bytes": str(4 * 1024 * 1024),
+            "min.cleanable.dirty.ratio": "0.1",
+            "min.insync.replicas": "2" if brokers >= 3 else "1",
+        }
+
+    def mistake(self, info: TopicInfo | None) -> ConfigurationError | None:
+        """The error for a topic that is missing or set up wrongly."""
+        if info is None:
+            return ConfigurationError(f"topic {self.positions} does not exist", "create it: cqrs init")
+        policy = info.configs.get("cleanup.policy", "delete")
+        if policy == "compact":
+            return None
+        return ConfigurationError(
+            f"topic {self.positions} has cleanup.policy={policy}, needs compact: positions would be deleted",
+            "set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter"
+            f" --topic {self.positions} --add-config cleanup.policy=compact",
+        )
+
+
+def process_needs(topics: ProcessTopics, sources: Iterable[str], targets: Iterable[str]) -> list[RequiredAcl]:
+    """The ACLs that `cqrs process` needs: `sources` are topics of events, `targets` topics of commands."""
+    return [
+        *(RequiredAcl(how, "topic", topic) for topic in sources for how in ("Read", "DescribeConfigs")),
+        *(RequiredAcl(how, "topic", topic) for topic in targets for how in ("Write", "DescribeConfigs")),
+        *(RequiredAcl(how, "topic", topics.positions) for how in ("Read", "Write", "DescribeConfigs")),
+        RequiredAcl("Read", "group", topics.group),
+        RequiredAcl("Write", "transactional-id", topics.transactional_ids, prefixed=True),
+    ]
+
+
+def process_refusal(missing: Sequence[RequiredAcl]) -> ConfigurationError:
+    """The error for a user that lacks these, at least one."""
+    if len(missing) == 1:
+        return missing[0].denied()
+    listed = "; ".join(map(str, missing))
+    return ConfigurationError(
+        f"not allowed, which cqrs process needs: {listed}", "docs/processes.md says how to grant each"
+    )

@@ -1,0 +1,168 @@
+"""Step 3: read events, react, and commit the commands with the position in one transaction."""
+
+import time
+from collections.abc import Callable
+
+from cqrs_cli import failpoints
+from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.react import InvalidReaction, reaction
+from cqrs_cli.core.recorded import record_event
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.event_tail import Tell
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
+from cqrs_cli.owner.signals import BatchTooLarge
+from cqrs_cli.processes.compose import ComposedCommand, Composer
+from cqrs_cli.processes.load import PROCESSES, LoadedProcess
+from cqrs_cli.processes.owner import ProcessOwner
+
+
+class StoppedError(Exception):
+    """The process cannot go past an event; `error` ends the run."""
+
+    def __init__(self, offset: int, error: CqrsError) -> None:
+        super().__init__(error.message)
+        self.offset, self.error = offset, error
+
+
+class ReactLoop:
+    """One owner at work. `refused`: an event whose commands a topic does not take, and why."""
+
+    def __init__(
+        self,
+        owner: ProcessOwner,
+        loaded: LoadedProcess,
+        composer: Composer,
+        batch_limit: int,
+        refused: tuple[int, str] | None,
+        note: Tell,
+    ) -> None:
+        self.owner, self.loaded, self.composer = owner, loaded, composer
+        self.batch_limit, self.refused, self.note = batch_limit, refused, note
+        self.aggregate = loaded.sources[owner.hearing.source.aggregate]
+        self.events = self.commands = 0
+        self.left: list[Record] = []  # read, but not in the batch that was cut
+        self.at = self.reached = 0
+
+    def run(self, start: int, stopping: Callable[[], bool]) -> None:
+        """React until the target is reached or `stopping()` says so. Raises what stops the process at an event."""
+        owner, timing = self.owner, self.owner.plan.timing
+        targets = owner.plan.targets
+        target = None if targets is None else targets[owner.hearing]
+        self.at = self.reached = start
+        tail = owner.tail(start, self.note)
+        checked = refreshed = time.monotonic()
+        while not stopping() and (target is None or self.at < target):
+            records = self.left
+            if not records:
+                records, self.reached = tail.poll(self.batch_limit)
+            if records:
+                self._react_and_commit(records[: self.batch_limit], records)
+                checked = time.monotonic()
+                continue
+            self.at = max(self.at, self.reached)  # past markers of transactions
+            if (now := time.monotonic()) - checked >= timing.idle_check:
+                owner.check_claim()
+                checked = now
+                if self.at != self._committed() or now - refreshed > timing.offset_refresh:
+                    owner.commit([], self.at)
+                    refreshed = now
+        if self.at != self._committed():
+            owner.commit([], self.at)
+
+    def _committed(self) -> int | None:
+        return self.owner.position.offset if self.owner.position else None
+
+    def _react_and_commit(self, records: list[Record], polled: list[Record]) -> None:
+        """A batch: as many of the records as one transaction should have. The rest is `left`."""
+        owner, timing = self.owner, self.owner.plan.timing
+        failpoints.reached("decide.before")
+        commands: list[ComposedCommand] = []
+        until, size, done, reacted = time.monotonic() + timing.deciding, 0, 0, 0
+        stopped: StoppedError | None = None
+        for record in records:
+            try:
+                sent = self._react(record)
+            except StoppedError as error:
+                stopped = error
+                break
+            done += 1
+            if sent is None:
+                continue
+            reacted += 1
+            commands += sent
+            size += sum(len(one.value) for one in sent)
+            if size > timing.batch_bytes or time.monotonic() > until:
+                break
+        failpoints.reached("decide.after")
+        self.left = polled[done:]
+        end = self.left[0].offset if self.left else self.reached
+        self._commit(commands, end, records[0].offset, done, stopped)
+        self.at = end
+        self.events += reacted
+        self.commands += len(commands)
+        owner.useful = owner.useful or done > 0
+        self.batch_limit = min(self.batch_limit * 2, timing.batch_limit)
+        if stopped is not None:
+            raise stopped.error
+
+    def _commit(
+        self, commands: list[ComposedCommand], end: int, first: int, size: int, stopped: StoppedError | None
+    ) -> None:
+        before = self.owner.position
+        assert before is not None
+        position = None
+        if stopped is not None:
+            position = type(before)(end, before.claim, stopped.offset, before.skipped, before.accepted)
+        try:
+            self.owner.commit(commands, end, position)
+        except BatchRefusedError as error:
+            late = isinstance(error, BatchLateError)
+            raise BatchTooLarge(first, size, str(error), late, False) from error
+
+    def _react(self, record: Record) -> list[ComposedCommand] | None:
+        """The commands that a record leads to; None for an event that the process does not hear."""
+        source, loaded = self.owner.hearing.source, self.loaded
+        try:
+            recorded = record_event(
+                self.aggregate, record.value, source.topic, source.partition, record.offset
+            )
+        except FoldError as error:
+            raise StoppedError(record.offset, self._unreadable(record, error)) from error
+        if type(recorded.event) not in loaded.events:
+            return None
+        kind = f"{source.aggregate}.{type(recorded.event).__name__}"
+        about = f"({recorded.aggregate_id!r}, version {recorded.version})"
+        if self.refused is not None and self.refused[0] == record.offset:
+            raise self._stop(record, f"cannot send for {kind}", about, self.refused[1])
+        try:
+            return self.composer.compose(recorded, reaction(loaded.process, recorded))
+        except InvalidReaction as error:
+            raise self._stop(record, f"was wrong about {kind}", about, f"{loaded.place}: {error}") from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the author's own code: anything may come
+            raise self._stop(record, f"raised on {kind}", about, raised(error, PROCESSES)) from error
+
+    def _stop(self, record: Record, what: str, about: str, why: str) -> StoppedError:
+        place = self._place(record)
+        error = CqrsError(
+            f"process {self.loaded.name} {what} {place} {about}: {' '.join(why.split())}",
+            f"correct it and start again; or leave this event out: {self._way_out(record)}",
+        )
+        return StoppedError(record.offset, error)
+
+    def _unreadable(self, record: Record, error: FoldError) -> CqrsError:
+        return ContradictionError(
+            f"{self._place(record)}: {error}",
+            f"deploy the code that reads it; or leave this event out: {self._way_out(record)}",
+        )
+
+    def _place(self, record: Record) -> str:
+        source = self.owner.hearing.source
+        return f"{source.topic}:{source.partition}@{record.offset}"
+
+    def _way_out(self, record: Record) -> str:
+        source, name = self.owner.hearing.source, self.loaded.name
+        return f"cqrs process {name} --skip {name}:{source.aggregate}:{source.partition}@{record.offset}"

@@ -1,0 +1,100 @@
+"""One owner of one partition of events, for one process: steps 1 and 2, and what it holds for step 3.
+
+An owner is never repaired: any error ends it, its clients are dropped, and the supervisor begins with another one.
+"""
+
+from confluent_kafka import Consumer
+from msgspec.structs import replace
+
+from cqrs_cli import failpoints
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer
+from cqrs_cli.kafka.event_tail import PartitionTail, Tell
+from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.owner.signals import ClaimLost, Superseded
+from cqrs_cli.processes.compose import ComposedCommand
+from cqrs_cli.processes.plan import Hearing, ProcessPlan
+from cqrs_cli.processes.position import ProcessPosition, position_key, resume
+from cqrs_cli.processes.positions import committed_of, recorded_positions, source_state
+from cqrs_cli.processes.writer import CommandWriter
+
+
+class ProcessOwner:
+    """Use as a context manager: the clients go with it."""
+
+    def __init__(self, plan: ProcessPlan, hearing: Hearing, mine: Claim) -> None:
+        self.plan, self.hearing, self.mine = plan, hearing, mine
+        self.topics = plan.topics(hearing)
+        self.position: ProcessPosition | None = None  # as last committed
+        self.useful = False  # whether anything has been reacted to
+        group = self.topics.group
+        self.reader: Consumer = bulk_consumer(plan.connection, group=group, fetch_wait_max_ms=500)
+        self.watcher: Consumer = consumer(plan.connection, group=group, isolation="read_uncommitted")
+        self.writer = CommandWriter(
+            plan.connection, self.topics, hearing.source, plan.request_bytes, plan.timing
+        )
+
+    def __enter__(self) -> "ProcessOwner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.reader.close()
+        self.watcher.close()
+
+    def fence(self) -> None:
+        """1: fence the previous owner; its open transaction is settled."""
+        failpoints.reached("fence.before")
+        self.writer.fence()
+        failpoints.reached("fence.after")
+
+    def claim(self) -> int:
+        """2: judge the recorded claim and position, and commit mine before anything is read. Where to go on.
+
+        A new process has committed its start then: a crash later skips no event.
+        """
+        plan, hearing = self.plan, self.hearing
+        positions = recorded_positions(plan.connection, self.topics)
+        recorded = positions.get(position_key(hearing.source))
+        self._judge(recorded.claim if recorded else None)
+        state = source_state(plan, hearing, self.reader, positions)
+        resumed = resume(
+            state,
+            beginning=plan.beginning,
+            skip=plan.skips.get(hearing),
+            accept=plan.losses.get(hearing),
+        )
+        self.mine = replace(self.mine, n=1 + max(self.mine.n, recorded.claim.n if recorded else 0))
+        failpoints.reached("claim.before")
+        self.commit([], resumed.offset, ProcessPosition(resumed.offset, self.mine, *resumed[1:]))
+        failpoints.reached("claim.after")
+        return resumed.offset
+
+    def tail(self, start: int, note: Tell) -> PartitionTail:
+        """The events from an offset on; it closes with the owner."""
+        # Without it this client, which has talked to the group only, finds the partition's leader a second later.
+        self.reader.list_topics(self.hearing.source.topic, timeout=REQUEST_TIMEOUT)
+        return PartitionTail(self.plan.connection, self.hearing.source, start, note, self.reader)
+
+    def commit(
+        self, commands: list[ComposedCommand], offset: int, position: ProcessPosition | None = None
+    ) -> None:
+        """Commit commands, and a position with my claim; raises `KafkaException`, `BatchRefusedError`."""
+        before = self.position
+        if position is None:
+            assert before is not None
+            position = replace(before, offset=offset, stopped=None)
+        self.writer.commit(commands, position, self.reader)
+        self.position = position
+
+    def check_claim(self) -> None:
+        """Read the claim while idle: an owner that commits nothing would never notice that it was fenced."""
+        found = committed_of(self.watcher, self.hearing)
+        if found.offset is None:  # expired, or gone with its topic: the next owner sees what the record says
+            raise ClaimLost("the group's offset is gone")
+        if self._judge(parse_claim(found.metadata)) is not Judgement.MINE:
+            raise ClaimLost("an older run came back, or somebody moved the group's offset")
+
+    def _judge(self, claim: Claim | None) -> Judgement:
+        judgement = judge(self.mine, claim)
+        if judgement.ends:
+            raise Superseded(judgement, claim)
+        return judgement

@@ -1,0 +1,42 @@
+"""Ending a run of processes from outside: fence each partition that is still its own, and leave a terminal claim.
+
+The fence aborts an open transaction at once: until then nobody sees commands behind it. The terminal claim tells a
+straggling owner to return quietly.
+"""
+
+from concurrent.futures import ThreadPoolExecutor, wait
+
+from confluent_kafka import KafkaException
+from msgspec.structs import replace
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.owner.claim import parse_claim, terminal
+from cqrs_cli.processes.owner import ProcessOwner
+from cqrs_cli.processes.plan import Hearing, ProcessPlan
+from cqrs_cli.processes.position import position_key
+from cqrs_cli.processes.positions import committed_of, recorded_positions
+
+#: Partitions that are retired at once.
+_WORKERS = 8
+
+
+def retire_processes(plan: ProcessPlan) -> None:
+    """Retire every partition of the plan; the transaction timeout ends those that cannot be reached."""
+    pool = ThreadPoolExecutor(_WORKERS)
+    wait([pool.submit(_retire, plan, one) for one in plan.hearings], plan.timing.retire_deadline)
+    pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _retire(plan: ProcessPlan, hearing: Hearing) -> None:
+    try:
+        with ProcessOwner(plan, hearing, plan.claim(hearing, 0)) as owner:
+            seen = parse_claim(committed_of(owner.watcher, hearing).metadata)
+            if terminal(seen, plan.run_epoch, plan.run) is None:
+                return
+            owner.writer.fence()
+            position = recorded_positions(plan.connection, owner.topics).get(position_key(hearing.source))
+            last = terminal(position.claim if position else None, plan.run_epoch, plan.run)
+            if position is not None and last is not None:
+                owner.commit([], position.offset, replace(position, claim=last))
+    except (KafkaException, CqrsError):
+        pass  # fenced by a newer run, or no broker: either way there is nothing left to end

@@ -1,0 +1,230 @@
+"""The thread of a hearing: one owner after another, until an error says how it ends. Step 4 of the protocol."""
+
+import os
+import random
+import sys
+import threading
+import time
+import traceback
+
+from confluent_kafka import KafkaError, KafkaException
+
+from cqrs_cli.errors import (
+    ConfigurationError,
+    ContradictionError,
+    CqrsError,
+    TakenOverError,
+    UnavailableError,
+)
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.clients import consumer, is_denied, kafka_error
+from cqrs_cli.kafka.readers import MissingError
+from cqrs_cli.kafka.topics.process_topics import process_needs, process_refusal
+from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
+from cqrs_cli.owner.timing import Lasting
+from cqrs_cli.processes.compose import Composer
+from cqrs_cli.processes.load import LoadedProcess
+from cqrs_cli.processes.loop import ReactLoop
+from cqrs_cli.processes.owner import ProcessOwner
+from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessResult
+from cqrs_cli.processes.positions import committed_of
+
+#: Errors after which the supervisor decides whether to begin again.
+_JUDGED = (BatchTooLarge, ContradictionError, KafkaException, UnavailableError, MissingError, ClaimLost)
+
+_UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
+
+
+class ProcessSupervisor:
+    """One hearing, through as many owners as errors make necessary."""
+
+    def __init__(
+        self,
+        plan: ProcessPlan,
+        hearing: Hearing,
+        loaded: LoadedProcess,
+        composer: Composer,
+        attempt: int,
+        stopping: threading.Event,
+    ) -> None:
+        self.plan, self.timing, self.hearing = plan, plan.timing, hearing
+        self.loaded, self.composer, self.stopping = loaded, composer, stopping
+        self.mine: Claim = plan.claim(hearing, attempt)
+        self.batch_limit = self.timing.batch_limit
+        self.refused: tuple[int, str] | None = None
+        self.notes: list[str] = []
+        self.owner: ProcessOwner | None = None
+        self.pause = self.timing.first_pause
+        self.events = self.commands = 0
+        self.ending: ProcessResult | None = None
+        self._forget()
+
+    @property
+    def failed(self) -> bool:
+        """True once it has ended with an error: the whole run ends then."""
+        return self.ending is not None and self.ending.error is not None
+
+    def end_if_stuck(self) -> None:
+        """End the whole process if a call to the broker outlives its timeout: it will never return."""
+        owner = self.owner
+        if owner is not None and owner.writer.waiting > self.timing.stuck:
+            self.report("a call to the broker does not return", "ending the task")
+            os._exit(os.EX_SOFTWARE)
+
+    def report(self, what: object, then: str = "beginning again") -> None:
+        """Write a line to the task's log."""
+        kind = f"{type(what).__name__}: " if isinstance(what, BaseException) else ""
+        print(f"{self.hearing}: {kind}{what}; {then}", file=sys.stderr, flush=True)
+
+    def run(self) -> None:
+        """The thread: everything it can end with becomes an ending."""
+        error: CqrsError | None = None
+        began = time.time()
+        try:
+            self._serve()
+        except CqrsError as known:
+            error = known
+        except BaseException as bug:  # else the partition would be left without an owner
+            traceback.print_exc()
+            error = CqrsError(f"{self.hearing}: {type(bug).__name__}: {bug}", "see the log for the traceback")
+        self.ending = ProcessResult(
+            self.hearing, self.events, self.commands, began, time.time(), error, tuple(self.notes)
+        )
+
+    def _serve(self) -> None:
+        try:
+            while not self.stopping.is_set() and not self._is_done():
+                self.stopping.wait(self.pause * random.uniform(0.5, 1.5))
+                self.pause = min(self.pause * 2, self.timing.longest_pause)
+                self._judge_again()
+        except Superseded as end:
+            if end.judgement is Judgement.TAKEN_OVER and end.committed_claim is not None:
+                raise TakenOverError(
+                    f"run {end.committed_claim.run} took over process {self.hearing.process}",
+                    "let it work; start this one again only to take it back",
+                ) from end
+
+    def _is_done(self) -> bool:
+        """Let one owner work: true if it ended by itself, false if another one is to begin."""
+        loop: ReactLoop | None = None
+        with ProcessOwner(self.plan, self.hearing, self.mine) as owner:
+            self.owner = owner
+            try:
+                owner.fence()
+                start = owner.claim()
+                loop = ReactLoop(
+                    owner, self.loaded, self.composer, self.batch_limit, self.refused, self._note
+                )
+                loop.run(start, self.stopping.is_set)
+                return True
+            except _JUDGED as caught:
+                error = caught
+            finally:
+                self.mine = owner.mine
+                if loop is not None:
+                    self.batch_limit = loop.batch_limit
+                    self.events += loop.events
+                    self.commands += loop.commands
+            self._handle(error, in_loop=loop is not None)
+            if owner.useful:
+                self.pause = self.timing.first_pause
+                self._forget()
+        return False
+
+    def _handle(self, error: Exception, in_loop: bool) -> None:
+        """Return if another owner is to begin; raise the error that ends the run."""
+        if not isinstance(error, ContradictionError):
+            self.contradicted = Lasting(self.timing.forgotten)  # brokers that fail may tell anything
+        match error:
+            case ContradictionError():
+                self._judge_again()  # somebody who took over while I was reading
+                if in_loop or self.contradicted.lasts(self.timing.contradicted):
+                    raise error
+            case BatchTooLarge():
+                self._halve(error)
+            case MissingError():
+                if self.missing.lasts(self.timing.missing):
+                    raise error
+            case KafkaException() if is_denied(error):
+                raise self._denied() from error
+            case KafkaException() if kafka_error(error).code() in _UNKNOWN:
+                if self.missing.lasts(self.timing.missing):
+                    raise self._missing() from error
+        if in_loop:
+            self._check_topic()
+        self.report(error)
+
+    def _halve(self, error: BatchTooLarge) -> None:
+        """Try half the batch; of a single event remember why its commands are not taken: it stops the process."""
+        if error.size <= 1 and not error.late:
+            self.refused = error.offset, f"a topic of commands refuses them: {str(error).partition(' (')[0]}"
+        self.batch_limit = max(1, error.size // 2)
+        self.pause = self.timing.first_pause
+
+    def _check_topic(self) -> None:
+        """Raise `ContradictionError` if the events topic was deleted and made again while it was read."""
+        topic = self.hearing.source.topic
+        try:
+            with Admin(self.plan.connection) as admin:
+                found = admin.describe([topic]).get(topic)
+        except UnavailableError:
+            return
+        if found is not None and found.topic_id != self.plan.events[topic].topic_id:
+            raise topic_made_again(self.hearing)
+
+    def _missing(self) -> CqrsError:
+        names = [self.plan.topics(self.hearing).positions, self.hearing.source.topic]
+        names += [place.topic for place in self.plan.commands.values()]
+        with Admin(self.plan.connection) as admin:
+            found = admin.describe(names)
+        lost = ", ".join(name for name in names if name not in found)
+        return ConfigurationError(
+            f"{self.hearing}: {lost or 'a topic'} does not exist", "create it: cqrs init"
+        )
+
+    def _denied(self) -> CqrsError:
+        plan = self.plan
+        targets = [plan.commands[name].topic for name in self.loaded.named]
+        needs = process_needs(plan.topics(self.hearing), [self.hearing.source.topic], targets)
+        try:
+            with Admin(plan.connection) as admin:
+                missing = admin.missing_acls(needs)
+        except CqrsError as error:
+            return error
+        if missing:
+            return process_refusal(missing)
+        return ConfigurationError(
+            f"{self.hearing}: the broker does not allow what it does",
+            "an ACL has changed, or a Deny stands: docs/processes.md lists what is needed",
+        )
+
+    def _judge_again(self) -> None:
+        """4: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
+        group = self.plan.topics(self.hearing).group
+        client = consumer(self.plan.connection, group=group, isolation="read_uncommitted")
+        try:
+            claim = parse_claim(committed_of(client, self.hearing).metadata)
+        except KafkaException:
+            return  # the next owner will see
+        finally:
+            client.close()
+        judgement = judge(self.mine, claim)
+        if judgement.ends:
+            raise Superseded(judgement, claim)
+
+    def _forget(self) -> None:
+        """Begin to count from the start how long errors last."""
+        self.missing, self.contradicted = (Lasting(self.timing.forgotten) for _ in range(2))
+
+    def _note(self, text: str) -> None:
+        self.report(text, "")
+        self.notes.append(text)
+
+
+def topic_made_again(hearing: Hearing) -> CqrsError:
+    """The error for an events topic that is another one than the process has read."""
+    return ContradictionError(
+        f"{hearing}: the topic was deleted and made again",
+        f"find out why; starting it again names where it can go on: cqrs process {hearing.process}",
+    )

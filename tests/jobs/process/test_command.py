@@ -1,0 +1,109 @@
+"""`cqrs process` as a process of its own, on Spark."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.core.messages.event import read_event
+from tests.support import ROOT
+from tests.support.commands import command
+from tests.support.harness import TopicHarness
+from tests.support.owners import running
+from tests.support.processes import family, python_workers
+from tests.support.project import Project
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """A project with the example."""
+    shutil.copytree(
+        ROOT / "processes", project.folder / "processes", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    return project
+
+
+def happened(harness: TopicHarness, subject: str) -> list[str]:
+    """The types of an aggregate's events."""
+    found = [
+        read_event(one.value)
+        for number in range(harness.partitions)
+        for one in harness.records("events", number)
+    ]
+    return [event.type for event in found if event.subject == subject]
+
+
+def send(harness: TopicHarness, subject: str, *commands: tuple[str, dict[str, Any]]) -> None:
+    name = harness.topics.aggregate
+    harness.send(*(command(f"{name}.{kind}", subject, f"{kind}-{subject}", data) for kind, data in commands))
+
+
+def _end(process: "subprocess.Popen[str]") -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.pins("reacted-once")
+def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
+    """The example end to end, its worker killed in between: each order has one payment, and is shipped once."""
+    orders, payments = shop.harness("order"), shop.harness("payment")
+    shop.cqrs("init", "-q")
+    log = tmp_path / "said"
+    with ExitStack() as stack:
+        for harness in (orders, payments):
+            stack.enter_context(running(harness.plan(once=False)))
+        process = shop.start_logging(stack.enter_context(log.open("wb")), "process", "checkout")
+        stack.callback(_end, process)
+        eventually(lambda: "listening" in log.read_text(), within=180)
+        for number in range(20):
+            send(orders, f"o-{number}", ("Place", {"customer": "ann"}), ("AddLine", {"sku": "tea"}))
+            if number == 10:
+                eventually(lambda: happened(payments, "o-0"), within=60)
+                os.kill(python_workers(family(process.pid))[0], signal.SIGKILL)
+        for number in range(20):
+            eventually(lambda number=number: happened(payments, f"o-{number}"), within=120)  # type: ignore[misc]
+            send(payments, f"o-{number}", ("Pay", {"reference": "tr"}))
+        for number in range(20):
+            eventually(lambda number=number: "order.Shipped" in happened(orders, f"o-{number}"), within=120)  # type: ignore[misc]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+    assert "a task was lost" in log.read_text()
+    for number in range(20):
+        assert happened(payments, f"o-{number}") == ["payment.Requested", "payment.Paid"]
+        assert happened(orders, f"o-{number}") == ["order.Placed", "order.LineAdded", "order.Shipped"]
+    for harness, each in ((orders, 3), (payments, 2)):
+        sent = [one for number in range(2) for one in harness.records("commands", number)]
+        assert len(sent) == 20 * each
+
+
+def test_stopped_processes_end_with_one(shop: Project) -> None:
+    orders = shop.harness("order")
+    shop.cqrs("init", "-q")
+    file = shop.folder / "processes/checkout.py"
+    file.write_text(
+        file.read_text().replace(
+            "        case Placed(customer):\n", "        case Placed(customer):\n            1 / 0\n"
+        )
+    )
+    line = 1 + file.read_text().splitlines().index("            1 / 0")
+    send(orders, "o-1", ("Place", {"customer": "ann"}))
+    with running(orders.plan(once=False)):
+        eventually(lambda: happened(orders, "o-1"))
+    with shop.running("process", "checkout", "--once", "--from", "beginning", "-o", "json") as process:
+        _, err = process.communicate(timeout=180)
+    said = json.loads(err.splitlines()[-1])["error"]
+    assert process.returncode == 1
+    assert f"process checkout raised on order.Placed {shop.prefix}order.events:" in said["message"]
+    assert f"checkout.py:{line}: ZeroDivisionError: division by zero" in said["message"]
+    skip = said["hint"].partition("--skip ")[2].split()[0]
+    done = shop.json("process", "checkout", "--once", "--skip", skip)
+    assert (done["events"], done["commands"], done["lag"]) == (0, 0, 0)
