@@ -24,8 +24,9 @@ _COMMAND = {
     "expirytime": _TIME,
     "correlationid": _TEXT,
     "causationid": _TEXT,
+    "traceparent": _TEXT,
 }
-_OPTIONAL = {"expectedversion", "expirytime", "correlationid", "causationid"}
+_OPTIONAL = {"expectedversion", "expirytime", "correlationid", "causationid", "traceparent"}
 
 _EVENT = {
     "specversion": {"const": "1.0"},
@@ -38,6 +39,7 @@ _EVENT = {
     "aggregateversion": {"type": "integer", "minimum": 1},
     "eventindex": _COUNT,
     "eventcount": {"type": "integer", "minimum": 1},
+    "traceparent": _TEXT,
 }
 
 
@@ -81,7 +83,7 @@ def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[s
     events = zip(aggregate.events, references[len(aggregate.commands) :], strict=True)
     return {
         "commands": {_key(t): _message(t, _document(t, data, _COMMAND, _OPTIONAL)) for t, data in commands},
-        "events": {_key(t): _message(t, _document(t, data, _EVENT)) for t, data in events},
+        "events": {_key(t): _message(t, _document(t, data, _EVENT, {"traceparent"})) for t, data in events},
         "outcomes": {"outcome": _message(f"{aggregate.name} outcome", outcome)},
     }
 

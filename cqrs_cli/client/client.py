@@ -68,6 +68,7 @@ class Client:
         id: str | None = None,
         correlation_id: str | None = None,
         expires: timedelta | None = None,
+        traceparent: str | None = None,
         timeout: float | None = None,
         aggregate: str | None = None,
     ) -> PendingOutcome:
@@ -77,7 +78,9 @@ class Client:
         and `.id` says which. When the broker was lost, the command is sent again with the same id while it has time.
         Raises `UsageError` for what no owner would take, `UnavailableError` if no broker is configured.
         """
-        composed = self._composed(aggregate_id, command, expect, id, correlation_id, expires, aggregate)
+        composed = self._composed(
+            aggregate_id, command, expect, id, correlation_id, expires, traceparent, aggregate
+        )
         topics = Topics(composed.aggregate, self._settings.topic_prefix)
         pending = PendingOutcome(composed, topics, self._timeout if timeout is None else timeout)
         with self._lock:
@@ -138,6 +141,7 @@ class Client:
         id: str | None,
         correlation_id: str | None,
         expires: timedelta | None,
+        traceparent: str | None,
         aggregate: str | None,
     ) -> Composed:
         if not isinstance(command, Command):
@@ -160,5 +164,6 @@ class Client:
             expected=None if expect is None else str(expect),
             correlation=correlation_id,
             expiry=None if expires is None else time.time_ns() // 1_000_000 + milliseconds(expires),
+            traceparent=traceparent,
             spelling=IN_PYTHON,
         )

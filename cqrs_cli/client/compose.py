@@ -30,6 +30,7 @@ def compose(
     expected: str | None = None,
     correlation: str | None = None,
     expiry: int | None = None,
+    traceparent: str | None = None,
 ) -> Composed:
     """One command to an aggregate: `fields` are `name=text`, `name:=json` or `name[key]=text`, `expiry` is in ms since
     the epoch.
@@ -48,6 +49,7 @@ def compose(
         expected=expected,
         correlation=correlation,
         expiry=expiry,
+        traceparent=traceparent,
     )
 
 

@@ -1,5 +1,6 @@
 """Commands as CloudEvents: the envelope around their data."""
 
+import re
 from typing import NamedTuple
 
 import msgspec
@@ -29,10 +30,16 @@ class Spelling(NamedTuple):
     id: str
     expected: str
     correlation: str
+    traceparent: str
 
 
-ON_COMMAND_LINE = Spelling("ID", "--id", "--expect", "--correlation")
-IN_PYTHON = Spelling("aggregate_id", "id", "expect", "correlation_id")
+ON_COMMAND_LINE = Spelling("ID", "--id", "--expect", "--correlation", "--traceparent")
+IN_PYTHON = Spelling("aggregate_id", "id", "expect", "correlation_id", "traceparent")
+
+#: W3C Trace Context, version 00: neither trace nor parent is all zeros, nor is the version ff.
+_TRACEPARENT = re.compile(
+    r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}", re.ASCII
+)
 
 
 class _Written(Struct):
@@ -45,6 +52,7 @@ class _Written(Struct):
     correlationid: str | UnsetType
     causationid: str | UnsetType
     expirytime: str | UnsetType
+    traceparent: str | UnsetType
     data: Raw
 
 
@@ -60,6 +68,7 @@ def write_command(
     correlation: str | None = None,
     causation: str | None = None,
     expiry: int | None = None,
+    traceparent: str | None = None,
     spelling: Spelling = ON_COMMAND_LINE,
 ) -> Composed:
     """A command around `data`, which its decoder takes; raises `UsageError` for an attribute that no owner takes."""
@@ -72,6 +81,11 @@ def write_command(
     _check_attribute(spelling.subject, subject)
     _check_attribute(spelling.id, chosen)
     _check_attribute(spelling.correlation, correlation or "-")
+    if traceparent is not None and _TRACEPARENT.fullmatch(traceparent) is None:
+        raise UsageError(
+            f"{spelling.traceparent}: {traceparent[:60]!r} is not a W3C traceparent",
+            "it is like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        )
     written = _Written(
         specversion="1.0",
         id=chosen,
@@ -82,6 +96,7 @@ def write_command(
         correlationid=correlation or UNSET,
         causationid=causation or UNSET,
         expirytime=UNSET if expiry is None else rfc3339(expiry),
+        traceparent=UNSET if traceparent is None else traceparent,
         data=Raw(data),
     )
     return Composed(chosen, aggregate, subject, wire_type, msgspec.json.encode(written))

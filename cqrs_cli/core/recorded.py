@@ -30,6 +30,7 @@ class Recorded(Struct, Generic[_E], frozen=True, gc=False):
     partition: int
     offset: int
     topic: str = ""
+    traceparent: str | None = None  # of the command, for tracers (W3C Trace Context)
 
 
 def record_event(
@@ -52,4 +53,5 @@ def record_event(
         partition,
         offset,
         topic,
+        envelope.traceparent,
     )

@@ -172,6 +172,7 @@ def test_unreachable_brokers_are_errors() -> None:
         (Deposit(1), {"expect": True}, "^expect: not an expected version"),
         (Deposit(1), {"id": ""}, "^id has 0 bytes"),
         (Deposit(1), {"correlation_id": "x" * 2000}, "^correlation_id has 2000 bytes"),
+        (Deposit(1), {"traceparent": "00-1"}, "^traceparent: '00-1' is not a W3C traceparent"),
         (Deposit(1), {"aggregate": "counter"}, "is not a command of the aggregate 'counter'"),
         (Deposit(1), {"aggregate": "bank"}, "no aggregate 'bank'"),
         (cqrs.Command(), {}, "Command is not a command of any aggregate in"),

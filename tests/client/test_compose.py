@@ -14,6 +14,7 @@ from tests.support import ROOT
 
 BANK = registry.load("bank_account", "aggregates", ROOT)
 SENSOR = registry.load("sensor", "aggregates", ROOT)
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def sent(*fields: str, command: str = "Deposit", **more: Any) -> Any:
@@ -55,8 +56,26 @@ def test_wire_types_name_commands_too() -> None:
 
 
 def test_options_become_attributes() -> None:
-    event = sent("amount=1", id="x", expected="7", correlation="order-9")
+    event = sent("amount=1", id="x", expected="7", correlation="order-9", traceparent=TRACE)
     assert (event["id"], event["expectedversion"], event["correlationid"]) == ("x", "7", "order-9")
+    assert event["traceparent"] == TRACE
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "",
+        "x",
+        TRACE.upper(),
+        TRACE + "-00",
+        TRACE.replace("00-", "ff-", 1),
+        f"00-{'0' * 32}-{'1' * 16}-01",
+        f"00-{'1' * 32}-{'0' * 16}-01",
+    ],
+)
+def test_malformed_traces_are_refused(trace: str) -> None:
+    with pytest.raises(UsageError, match=r"^--traceparent: .* is not a W3C traceparent; it is like 00-"):
+        sent("amount=1", traceparent=trace)
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,10 @@ def send(
             help="Reject it if decided later: 30s from now, 2026-11-21T01:02:03Z, or 2026-11-21 (UTC).",
         ),
     ] = None,
+    traceparent: Annotated[
+        str | None,
+        typer.Option("--traceparent", metavar="TRACE", help="W3C trace, handed on to events and outcome."),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Print what was decided.")] = False,
     rehearse: Annotated[
         bool, typer.Option("--dry-run", help="Decide here and now, print outcome and events, send nothing.")
@@ -99,7 +103,7 @@ def send(
     from cqrs_cli.client.compose import compose
 
     patience = duration("--timeout", timeout).total_seconds() if wait else None
-    single = (aggregate, id, command, fields, expect, command_id, correlation, expires)
+    single = (aggregate, id, command, fields, expect, command_id, correlation, expires, traceparent)
     if file is not None:
         if any(single):
             raise UsageError(
@@ -124,6 +128,7 @@ def send(
         expected=expect,
         correlation=correlation,
         expiry=None if expires is None else deadline("--expires", expires),
+        traceparent=traceparent,
     )
     if rehearse:
         return dry_run(cli, [composed], ids_may_repeat=command_id is not None)

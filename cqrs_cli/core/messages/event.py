@@ -3,7 +3,7 @@
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, UnsetType
 
 #: The headers of every event and outcome.
 HEADERS: list[tuple[str, bytes]] = [("content-type", b"application/cloudevents+json")]
@@ -21,6 +21,7 @@ class EventEnvelope(Struct, kw_only=True, gc=False):
     eventindex: int
     eventcount: int
     correlationid: str = ""
+    traceparent: str | None = None
     source: str = ""
     specversion: str = "1.0"
     data: Raw = Raw(b"{}")
@@ -44,6 +45,7 @@ class WrittenEvent(Struct, gc=False, frozen=True):
     time: str
     causationid: str
     correlationid: str
+    traceparent: str | UnsetType
     aggregateversion: int
     eventindex: int
     eventcount: int

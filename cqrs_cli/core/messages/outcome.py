@@ -55,6 +55,7 @@ class WrittenOutcome(Struct, gc=False):
     time: str
     causationid: str | UnsetType
     correlationid: str | UnsetType
+    traceparent: str | UnsetType
     data: Verdict
 
 
@@ -68,6 +69,7 @@ class OutcomeEnvelope(Struct, gc=False, kw_only=True):
     subject: str | None = None
     causationid: str | None = None
     correlationid: str | None = None
+    traceparent: str | None = None
     source: str = ""
     specversion: str = ""
 

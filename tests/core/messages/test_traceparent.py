@@ -1,0 +1,83 @@
+"""A trace is handed on from a command to its events and outcome, and decides nothing."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.core.recorded import record_event
+from tests.core.tally import AGGREGATE, Partition, command, record
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+#: Texts of any kind, most of which are not traces.
+_texts = st.just(TRACE) | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)
+_numbers = st.integers(-1, 4)
+
+
+def fed(*records: Record) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The events and the outcomes of these records."""
+    partition = Partition()
+    partition.feed(*records)
+    events, outcomes = (
+        [json.loads(value) for value, _, _ in written] for written in (partition.events, partition.outcomes)
+    )
+    return events, outcomes
+
+
+def binary(trace: str, number: int) -> Record:
+    attributes = {"specversion": "1.0", "id": "1", "source": "/t", "type": "tally.Add", "subject": "a"}
+    headers: Headers = [
+        (f"ce_{name}", text.encode()) for name, text in {**attributes, "traceparent": trace}.items()
+    ]
+    return Record(0, 5000, b"a", b'{"n":%d}' % number, headers)
+
+
+@given(_texts, _numbers, st.booleans())
+def test_any_trace_is_handed_on_unchanged(trace: str, number: int, in_headers: bool) -> None:
+    """Of commands that are accepted, unchanged and rejected, in both modes."""
+    structured = record(0, command(data={"n": number}, traceparent=trace))
+    events, outcomes = fed(binary(trace, number) if in_headers else structured)
+    assert [one["traceparent"] for one in (*events, *outcomes)] == [trace] * (1 + max(0, number))
+
+
+@given(_texts, _numbers)
+def test_trace_changes_nothing_else(trace: str, number: int) -> None:
+    data = {"n": number}
+    with_trace = fed(record(0, command(data=data, traceparent=trace)))
+    without = fed(record(0, command(data=data)))
+    for traced, plain in zip(with_trace, without, strict=True):
+        assert [{**one, "traceparent": trace} for one in plain] == traced
+        assert not any("traceparent" in one for one in plain)
+
+
+def test_duplicate_has_its_own_trace() -> None:
+    """The trace is no part of what makes a command the same one."""
+    second = TRACE.replace("4bf9", "5bf9")
+    events, outcomes = fed(record(0, command(traceparent=TRACE)), record(1, command(traceparent=second)))
+    assert [one["data"]["status"] for one in outcomes] == ["accepted", "duplicate"]
+    assert [one["traceparent"] for one in outcomes] == [TRACE, second]
+    assert [one["traceparent"] for one in events] == [TRACE]
+
+
+@pytest.mark.parametrize("empty", [None, ""])
+def test_empty_trace_is_none(empty: str | None) -> None:
+    events, outcomes = fed(record(0, command(traceparent=empty)))
+    assert not any("traceparent" in one for one in (*events, *outcomes))
+
+
+def test_outcome_without_subject_has_no_trace() -> None:
+    _, (outcome,) = fed(record(0, command(traceparent=TRACE), key=b"\xff"))
+    assert outcome["data"]["reason"] == "KEY_MISMATCH"
+    assert not {"subject", "traceparent"} & outcome.keys()
+
+
+@pytest.mark.parametrize(("attributes", "trace"), [({"traceparent": TRACE}, TRACE), ({}, None)])
+def test_readers_of_events_get_the_trace(attributes: dict[str, str], trace: str | None) -> None:
+    partition = Partition()
+    partition.feed(record(0, command(**attributes)))
+    (value, _, _) = partition.events[0]
+    assert record_event(AGGREGATE, value, "tally.events", 3, 0).traceparent == trace
