@@ -58,7 +58,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "processes": _MIDDLE | {"owner", "client"},
     "doctor": _MIDDLE,
     "spark": _MIDDLE | {"client"},
-    "jobs": _UPPER,
+    "jobs": _UPPER | {"spark"},
     "demo": _UPPER,
     "cli": {*_UPPER, "demo", "scaffold", "testing"},
     "__main__": {"cli"},

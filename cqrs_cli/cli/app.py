@@ -23,6 +23,7 @@ PANELS = {
     "tail": "Look",
     "trace": "Look",
     "replay": "Look",
+    "export": "Look",
     "check": "Operate",
     "verify": "Operate",
     "status": "Operate",

@@ -32,6 +32,7 @@ COMMANDS = (
     "tail",
     "trace",
     "replay",
+    "export",
     "check",
     "verify",
     "status",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,10 +11,11 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, Conf, Master, spark_properties
 from cqrs_cli.cli.render.replay import replay_document, replay_text
+from cqrs_cli.cli.target import target_folder
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.replay.output import Target
+    from cqrs_cli.jobs.engine.staging import Target
 
 
 @command(
@@ -51,8 +51,8 @@ def replay(
     The digest sums up ids, versions and states; equal digests mean equal aggregates. At a time each aggregate is
     everything up to its last version whose time is not later.
 
-    --out writes one row for each: JSON Lines with the state as an object, or Parquet, where it is a string of
-    canonical JSON.
+    --out writes one row for each: JSON Lines with the state as an object, or Parquet with a column for each of its
+    fields, by its type; one that has no type of a column (a union, say) is a string of JSON.
     """
     from cqrs_cli.jobs.engine.session import project_session, slots
     from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
@@ -89,21 +89,11 @@ def _moment(until: str | None) -> str | None:
 
 
 def _target(out: str | None, format: Literal["parquet", "json"] | None) -> "Target | None":
-    """The place to write to; a full local folder is refused before Spark is started."""
-    from cqrs_cli.jobs.replay.output import Target, refuse_full
-
     if out is None:
         if format is not None:
             raise UsageError("--format is of what --out writes", "name a folder: --out DIR")
         return None
-    format = format or "parquet"
-    if "://" in out:
-        return Target(out, format)
-    folder = Path(out).expanduser().absolute()
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{out} is a file", "name a folder after --out")
-    refuse_full(out, folder.exists() and any(folder.iterdir()))
-    return Target(str(folder), format)
+    return target_folder(out, format or "parquet")
 
 
 def _watcher(say: Callable[[str], None], aggregate: str) -> Callable[[float], None]:

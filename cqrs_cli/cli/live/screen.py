@@ -22,7 +22,7 @@ COLUMNS = {
     "owner": "",
 }
 
-KEYS = "sort: n name  s sent  d decided  r refused  l lag  o oldest    a aggregates  p pause  q quit"
+_KEYS = "sort: n name  s sent  d decided  r refused  l lag  o oldest    a aggregates  p pause  q quit"
 
 #: Reasons and notes that have a place.
 MOST = 6
@@ -53,7 +53,7 @@ def picture(
         told_reasons = "  ".join(f"{name} {reason} {times:,}" for name, reason, times in reasons)
         parts.append(Text(printable(f"refused in the last minute: {told_reasons}"), "yellow", no_wrap=True))
     parts += [Text(printable(note), "red", no_wrap=True, overflow="ellipsis") for note in told[:MOST]]
-    parts.append(Text(KEYS, "dim", no_wrap=True, overflow="ellipsis"))
+    parts.append(Text(_KEYS, "dim", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
 

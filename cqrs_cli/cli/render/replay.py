@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
+    from cqrs_cli.jobs.engine.staging import Target
     from cqrs_cli.jobs.replay.driver import Replayed
-    from cqrs_cli.jobs.replay.output import Target
 
 
 def replay_document(

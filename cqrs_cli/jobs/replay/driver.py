@@ -9,13 +9,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.jobs.engine.partition_job import collector, finish
-from cqrs_cli.jobs.replay import output
+from cqrs_cli.jobs.engine.staging import LINES, Target, staged
 from cqrs_cli.jobs.replay.fold import NOTHING, Total
+from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
 from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, replay_partition
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.registry import load
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -43,7 +46,7 @@ def plan_replay(
 def replay_events(
     context: "SparkContext",
     plan: ReplayPlan,
-    target: output.Target | None = None,
+    target: Target | None = None,
     watch: Callable[[float], None] = lambda part: None,
 ) -> Replayed:
     """Fold all events; `watch` is called with the part of the log that is done. With a target, write the aggregates.
@@ -56,13 +59,19 @@ def replay_events(
     if target is None:
         done = finish(context, results, partial(_count, context, plan, results), _watcher(plan, watch))
     else:
-        rows = partial(output.aggregate_rows, plan, results, target.format)
-        with output.staged(context, target) as write:
-            done = finish(context, results, partial(write, len(plan.bounds), rows), _watcher(plan, watch))
+        rows = partial(aggregate_rows, plan, results, target.format)
+        schema = state_schema(_state(plan)) if target.format == "parquet" else LINES
+        with staged(context, target) as write:
+            job = partial(write, len(plan.bounds), rows, schema)
+            done = finish(context, results, job, _watcher(plan, watch))
     total = NOTHING
     for result in done.values():
         total = total.plus(result.total)
     return Replayed(total, time.monotonic() - began)
+
+
+def _state(plan: ReplayPlan) -> type[State]:
+    return load(plan.topics.aggregate, plan.package, plan.root).state
 
 
 def _count(context: "SparkContext", plan: ReplayPlan, results: "Results") -> None:

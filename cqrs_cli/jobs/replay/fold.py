@@ -23,12 +23,13 @@ class ReplayFoldError(FoldError):
 
 
 class AggregateRow(NamedTuple):
-    """An aggregate as a replay writes it: `time` is its last event's, `state` canonical JSON."""
+    """An aggregate as a replay writes it: `time` is its last event's, `state` canonical JSON of `decoded`."""
 
     id: str
     version: int
     time: str
     state: bytes
+    decoded: State
 
 
 class Total(NamedTuple):
@@ -82,11 +83,16 @@ class ReplayFold:
         except (FoldError, ValueError) as error:
             raise ReplayFoldError(offset, str(error)) from error
 
+    @property
+    def state_class(self) -> type[State]:
+        """The class of the states."""
+        return self._aggregate.state
+
     def rows(self) -> Iterator[AggregateRow]:
         """Every aggregate, as it was at `until`."""
         encode = self._aggregate.encode_state
         for aggregate_id, (version, state, time) in self._kept.items():
-            yield AggregateRow(aggregate_id, version, time, encode(state))
+            yield AggregateRow(aggregate_id, version, time, encode(state), state)
 
     def total(self) -> Total:
         """The total of `rows`. An aggregate at version n has n events, since each event is the next one."""

@@ -1,145 +1,104 @@
-"""Writing the aggregates of a replay to a folder, which appears complete or not at all."""
+"""The aggregates of a replay as rows: their state as columns by its fields' types, or as JSON."""
 
-import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import Raw
 
+from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.jobs.engine.session import dataframes
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.engine.arrow import arrow_schema, field_array, time_array
+from cqrs_cli.jobs.engine.staging import FileFormat
 from cqrs_cli.jobs.replay.fold import AggregateRow
-from cqrs_cli.jobs.replay.task import ReplayPlan, replay_partition
+from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, replay_partition
+from cqrs_cli.spark.field_types import FieldColumn, field_columns
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark import SparkContext
+    from pyspark.sql.types import StructType
 
-Format = Literal["parquet", "json"]
-
-#: The rows given to Spark and its writer for them. JSON is given as whole lines: Spark's own writer would make the
-#: state a string.
-SCHEMAS = {
-    "parquet": ("id string, version long, time string, state string", "parquet"),
-    "json": ("line string", "text"),
-}
+#: The columns before the state's.
+_FIRST = ("id", "version", "time")
 
 #: Aggregates given to Spark at once.
 ROWS_PER_BATCH = 10_000
 
-#: Writes the rows of all partitions: called with their number and a function from partition numbers to rows.
-Write = Callable[[int, Callable[[Iterator[Any]], Iterator[Any]]], None]
+
+def state_columns(state: type[msgspec.Struct]) -> list[FieldColumn]:
+    """The fields of a state as columns; one that is called as a column before it is `state_id`, say."""
+    taken = frozenset(_FIRST)
+    return [
+        one._replace(name=f"state_{one.name.removeprefix('data_')}")
+        if one.name.removeprefix("data_").lower() in taken
+        else one
+        for one in field_columns(state, taken)
+    ]
 
 
-class Target(NamedTuple):
-    """A folder by an absolute path, or by a URL of a file system that Spark knows."""
+def state_schema(state: type[msgspec.Struct]) -> "StructType":
+    """The schema of aggregates in Parquet."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
-    folder: str
-    format: Format
-
-
-@contextmanager
-def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
-    """Write next to the target and put it in place at the end; after an error the target is as it was.
-
-    Raises `UsageError` when the target is not empty, `ConfigurationError` when it cannot be written.
-    """
-    from py4j.protocol import Py4JJavaError
-
-    java: Any = context._jvm
-    path = java.org.apache.hadoop.fs.Path(target.folder)
-    stage = java.org.apache.hadoop.fs.Path(f"{target.folder.rstrip('/')}.partial-{uuid.uuid4().hex[:8]}")
-    try:
-        files = path.getFileSystem(context._jsc.hadoopConfiguration())
-        refuse_full(target.folder, files.exists(path) and bool(len(files.listStatus(path))))
-        if not files.mkdirs(stage):
-            raise _unwritable(target, f"cannot create {stage}")
-    except Py4JJavaError as error:
-        raise _unwritable(target, error.java_exception.getMessage()) from error
-    try:
-        yield lambda partitions, rows: _write(context, str(stage), target.format, partitions, rows)
-        if target.format == "json":
-            _rename_to_json(java, files, stage)
-        try:
-            files.delete(path, False)  # not a folder that another replay has filled meanwhile
-            renamed = files.rename(stage, path)
-        except Py4JJavaError as error:
-            raise _unwritable(target, error.java_exception.getMessage()) from error
-        if not renamed:
-            raise _unwritable(target, f"cannot rename {stage}")
-    finally:
-        files.delete(stage, True)
-
-
-def refuse_full(folder: str, is_full: bool) -> None:
-    """Raise `UsageError` for a folder that is not empty."""
-    if is_full:
-        raise UsageError(
-            f"{folder} exists and is not empty", "name a new folder after --out, or remove this one"
-        )
+    keys = [
+        StructField("id", StringType()),
+        StructField("version", LongType()),
+        StructField("time", TimestampType()),
+    ]
+    return StructType([*keys, *(StructField(one.name, one.type) for one in state_columns(state))])
 
 
 def aggregate_rows(
-    plan: ReplayPlan, results: Any, format: Format, numbers: "Iterator[pyarrow.RecordBatch]"
+    plan: ReplayPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """The task on a worker: partition numbers in, their aggregates out; the results go to the accumulator."""
-    columns = _columns if format == "parquet" else _lines
     for batch in numbers:
         for partition in batch.column(0).to_pylist():
             fold, result = replay_partition(plan, partition)
+            try:
+                if fold is not None:
+                    columns = StateColumns(fold.state_class) if format == "parquet" else None
+                    remaining = fold.rows()
+                    while some := list(islice(remaining, ROWS_PER_BATCH)):
+                        yield _lines(some) if columns is None else columns.batch(some)
+            except CqrsError as error:
+                result = ReplayResult(partition, error=error)
             results.add({partition: result})
-            remaining = fold.rows() if fold is not None else iter(())
-            while some := list(islice(remaining, ROWS_PER_BATCH)):
-                yield columns(some)
 
 
-def _columns(some: list[AggregateRow]) -> "pyarrow.RecordBatch":
-    import pyarrow
+class StateColumns:
+    """Makes columns of aggregates."""
 
-    ids, versions, times, states = zip(*some, strict=True)
-    columns = [
-        pyarrow.array(ids, pyarrow.string()),
-        pyarrow.array(versions, pyarrow.int64()),
-        pyarrow.array(times, pyarrow.string()),
-        pyarrow.array([state.decode() for state in states], pyarrow.string()),
-    ]
-    return pyarrow.RecordBatch.from_arrays(columns, ["id", "version", "time", "state"])
+    def __init__(self, state: type[msgspec.Struct]) -> None:
+        self._columns = state_columns(state)
+        self._schema = arrow_schema(state_schema(state))
+
+    def batch(self, some: list[AggregateRow]) -> "pyarrow.RecordBatch":
+        """Aggregates as columns; raises `CqrsError` naming one whose state has no place there."""
+        import pyarrow
+
+        states: list[State] = [row.decoded for row in some]
+        arrays = [
+            pyarrow.array([row.id for row in some], pyarrow.string()),
+            pyarrow.array([row.version for row in some], pyarrow.int64()),
+            time_array(row.time for row in some),
+        ]
+        for column, kind in zip(self._columns, self._schema.types[len(_FIRST) :], strict=True):
+            arrays.append(
+                field_array(column, states, kind, lambda number: f"the state of {some[number].id!r}")
+            )
+        return pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
 
 
 def _lines(some: list[AggregateRow]) -> "pyarrow.RecordBatch":
     import pyarrow
 
     lines = [
-        encode_json({"id": id, "version": version, "time": time, "state": Raw(state)}).decode()
-        for id, version, time, state in some
+        encode_json(
+            {"id": row.id, "version": row.version, "time": row.time, "state": Raw(row.state)}
+        ).decode()
+        for row in some
     ]
     return pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])
-
-
-def _write(
-    context: "SparkContext",
-    folder: str,
-    format: Format,
-    partitions: int,
-    rows: Callable[[Iterator[Any]], Iterator[Any]],
-) -> None:
-    schema, writer = SCHEMAS[format]
-    numbers = dataframes(context).range(0, partitions, 1, partitions)
-    numbers.mapInArrow(rows, schema).write.mode("overwrite").format(writer).save(folder)
-
-
-def _rename_to_json(java: Any, files: Any, stage: Any) -> None:
-    """Rename .txt to .json: Spark's text writer names its files .txt."""
-    for status in files.listStatus(stage):
-        name = str(status.getPath().getName())
-        if name.endswith(".txt"):
-            files.rename(
-                status.getPath(), java.org.apache.hadoop.fs.Path(stage, f"{name.removesuffix('.txt')}.json")
-            )
-
-
-def _unwritable(target: Target, reason: str) -> ConfigurationError:
-    return ConfigurationError(f"cannot write {target.folder}: {reason}", "name another folder after --out")

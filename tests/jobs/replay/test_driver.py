@@ -5,15 +5,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.jobs.engine.staging import Target, staged
 from cqrs_cli.jobs.replay.driver import Replayed, plan_replay, replay_events
 from cqrs_cli.jobs.replay.fold import NOTHING
-from cqrs_cli.jobs.replay.output import Target, staged
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.support import ROOT
@@ -86,12 +87,31 @@ def test_aggregates_are_written_as_rows(
     log(1, counted("b", 1, time=LATER))
     done = fold(Target(str(tmp_path / "out"), format))
     assert done.total[:2] == (2, 2)
-    states: list[Any] = [{"value": 2}, {"value": 1}] if format == "json" else ['{"value":2}', '{"value":1}']
+    if format == "json":
+        wanted: list[Any] = [{"time": NOON, "state": {"value": 2}}, {"time": LATER, "state": {"value": 1}}]
+    else:
+        times = [datetime(2026, 11, 21, hour, tzinfo=UTC) for hour in (12, 13)]
+        wanted = [{"time": times[0], "value": 2}, {"time": times[1], "value": 1}]
     assert read(tmp_path / "out", format) == [
-        {"id": "a", "version": 1, "time": NOON, "state": states[0]},
-        {"id": "b", "version": 1, "time": LATER, "state": states[1]},
+        {"id": "a", "version": 1, **wanted[0]},
+        {"id": "b", "version": 1, **wanted[1]},
     ]
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+def test_parquet_has_the_fields_types(fold: Folds, log: Callable[..., None], tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    log(0, counted("a", 1, 2))
+    fold(Target(str(tmp_path / "out"), "parquet"))
+    (file,) = (tmp_path / "out").glob("*0000-*.parquet")
+    schema = pyarrow.parquet.read_schema(file)
+    assert [(name, str(kind)) for name, kind in zip(schema.names, schema.types, strict=True)] == [
+        ("id", "string"),
+        ("version", "int64"),
+        ("time", "timestamp[us, tz=UTC]"),
+        ("value", "int64"),
+    ]
 
 
 def read(folder: Path, format: str) -> list[dict[str, Any]]:

@@ -1,0 +1,65 @@
+"""Columns of Arrow for what a job writes, by the types of the aggregate's classes."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.core.messages.timestamps import parse_timestamp
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.spark.field_types import FieldColumn, column_values
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+
+def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
+    """The schema that Spark takes for a schema of its own; times are in UTC."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def time_array(texts: Iterable[str]) -> "pyarrow.Array":
+    """Times as they stand in events, as timestamps."""
+    import pyarrow
+
+    times = pyarrow.array([parse_timestamp(text) * 1000 for text in texts], pyarrow.int64())
+    return times.view(pyarrow.timestamp("us", "UTC"))
+
+
+def field_array(
+    column: FieldColumn, values: list[Any], kind: Any, spell: Callable[[int], str]
+) -> "pyarrow.Array":
+    """A field of some messages, None where there is no message; raises `CqrsError` for a value without a place.
+
+    `spell` names the message of a number, for the error.
+    """
+    import pyarrow
+
+    found = [None if value is None else getattr(value, column.attribute) for value in values]
+    refused = (ValueError, TypeError, OverflowError, pyarrow.ArrowException)
+    try:
+        return pyarrow.array(column_values(column, found), kind)
+    except refused:
+        for number, one in enumerate(found):
+            try:
+                pyarrow.array(column_values(column, [one]), kind)
+            except refused as error:
+                raise CqrsError(
+                    f"{spell(number)}: {column.attribute} has no place in a column: {error}",
+                    "write JSON: there every value has its place",
+                ) from None
+        raise
+
+
+def struct_array(
+    columns: list[FieldColumn], values: list[Any], kind: Any, spell: Callable[[int], str]
+) -> "pyarrow.Array":
+    """Messages as one column with their fields within; null where there is no message."""
+    import pyarrow
+
+    arrays = [
+        field_array(column, values, kind.field(number).type, spell) for number, column in enumerate(columns)
+    ]
+    absent = pyarrow.array([value is None for value in values])
+    return pyarrow.StructArray.from_arrays(arrays, fields=list(kind), mask=absent)

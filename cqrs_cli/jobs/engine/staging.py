@@ -1,0 +1,99 @@
+"""Writing the rows of a Spark job to a folder, which appears complete or not at all."""
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.jobs.engine.session import dataframes
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql.types import StructType
+
+#: Of both kinds of JSON rows are given to Spark as whole lines, with the schema `LINES`.
+FileFormat = Literal["parquet", "json", "jsonl"]
+LINES = "line string"
+
+#: From batches of partition numbers to batches of their rows.
+Rows = Callable[[Iterator[Any]], Iterator[Any]]
+
+#: Writes the rows of all partitions: called with their number, a function to rows, and the rows' schema.
+Write = Callable[[int, Rows, "StructType | str"], None]
+
+
+class Target(NamedTuple):
+    """A folder by an absolute path, or by a URL of a file system that Spark knows."""
+
+    folder: str
+    format: FileFormat
+
+
+@contextmanager
+def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
+    """Write next to the target and put it in place at the end; after an error the target is as it was.
+
+    Raises `UsageError` when the target is not empty, `ConfigurationError` when it cannot be written.
+    """
+    from py4j.protocol import Py4JJavaError
+
+    java: Any = context._jvm
+    path = java.org.apache.hadoop.fs.Path(target.folder)
+    stage = java.org.apache.hadoop.fs.Path(f"{target.folder.rstrip('/')}.partial-{uuid.uuid4().hex[:8]}")
+    try:
+        files = path.getFileSystem(context._jsc.hadoopConfiguration())
+        refuse_full(target.folder, files.exists(path) and bool(len(files.listStatus(path))))
+        if not files.mkdirs(stage):
+            raise _unwritable(target, f"cannot create {stage}")
+    except Py4JJavaError as error:
+        raise _unwritable(target, error.java_exception.getMessage()) from error
+    try:
+        yield lambda partitions, rows, schema: _write(context, str(stage), target, partitions, rows, schema)
+        if target.format != "parquet":
+            _rename_lines(java, files, stage, target.format)
+        try:
+            files.delete(path, False)  # not a folder that another replay has filled meanwhile
+            renamed = files.rename(stage, path)
+        except Py4JJavaError as error:
+            raise _unwritable(target, error.java_exception.getMessage()) from error
+        if not renamed:
+            raise _unwritable(target, f"cannot rename {stage}")
+    finally:
+        files.delete(stage, True)
+
+
+def refuse_full(folder: str, is_full: bool) -> None:
+    """Raise `UsageError` for a folder that is not empty."""
+    if is_full:
+        raise UsageError(
+            f"{folder} exists and is not empty", "name a new folder after --out, or remove this one"
+        )
+
+
+def _write(
+    context: "SparkContext",
+    folder: str,
+    target: Target,
+    partitions: int,
+    rows: Rows,
+    schema: "StructType | str",
+) -> None:
+    spark = dataframes(context)
+    # Spark's own default is the form of old Hive, which says nothing of the time zone.
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+    made = spark.range(0, partitions, 1, partitions).mapInArrow(rows, schema)
+    made.write.mode("overwrite").format("parquet" if target.format == "parquet" else "text").save(folder)
+
+
+def _rename_lines(java: Any, files: Any, stage: Any, ending: str) -> None:
+    """Give the files their ending: Spark's text writer names them .txt."""
+    for status in files.listStatus(stage):
+        name = str(status.getPath().getName())
+        if name.endswith(".txt"):
+            renamed = java.org.apache.hadoop.fs.Path(stage, f"{name.removesuffix('.txt')}.{ending}")
+            files.rename(status.getPath(), renamed)
+
+
+def _unwritable(target: Target, reason: str) -> ConfigurationError:
+    return ConfigurationError(f"cannot write {target.folder}: {reason}", "name another folder after --out")

@@ -1,0 +1,148 @@
+"""Events as rows: the envelope, and a column for each type with its fields, or lines of JSON."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import FoldError, decode_event
+from cqrs_cli.core.messages.event import EventEnvelope, read_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.engine.arrow import arrow_schema, struct_array, time_array
+from cqrs_cli.spark.field_types import FieldColumn, field_columns
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark.sql.types import StructType
+
+#: The columns of the envelope, and the place in the log.
+PLACE = ("partition", "offset")
+TEXTS = ("id", "type", "subject", "causation", "correlation")
+ENVELOPE_NAMES = (*PLACE, "version", "time", *TEXTS)
+
+
+class EventColumn(NamedTuple):
+    """The column of one type of event; it is null in the rows of the others."""
+
+    name: str
+    cls: type[msgspec.Struct]
+    fields: list[FieldColumn]
+
+
+def event_columns(aggregate: Aggregate) -> list[EventColumn]:
+    """A column for each type of today that has fields, by its name without the aggregate's.
+
+    One that is called as a column of the envelope (Spark ignores case) gets `_event` behind its name.
+    """
+    found = []
+    for wire_type, cls in aggregate.events.items():
+        name = wire_type.removeprefix(f"{aggregate.name}.")
+        name = f"{name}_event" if name.lower() in ENVELOPE_NAMES else name
+        if fields := field_columns(cls):  # Parquet has no objects without fields
+            found.append(EventColumn(name, cls, fields))
+    return found
+
+
+def event_schema(aggregate: Aggregate) -> "StructType":
+    """The schema of events in Parquet."""
+    from pyspark.sql.types import (
+        IntegerType,
+        LongType,
+        StringType,
+        StructField,
+        StructType,
+        TimestampType,
+    )
+
+    envelope = [
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("version", LongType()),
+        StructField("time", TimestampType()),
+        *(StructField(name, StringType()) for name in TEXTS),
+    ]
+    types = [
+        StructField(column.name, StructType([StructField(one.name, one.type) for one in column.fields]))
+        for column in event_columns(aggregate)
+    ]
+    return StructType([*envelope, *types])
+
+
+class EventBatches:
+    """Makes columns of the events of one partition."""
+
+    def __init__(self, aggregate: Aggregate, topic: str, partition: int) -> None:
+        self._aggregate, self._topic, self._partition = aggregate, topic, partition
+        self._columns = event_columns(aggregate)
+        self._schema = arrow_schema(event_schema(aggregate))
+
+    def batch(self, records: list[Record]) -> "pyarrow.RecordBatch":
+        """Events as columns, old ones as their upcasters give them. Raises `ContradictionError` for one that the code
+        cannot read, `CqrsError` for a value without a place in a column; both name the record.
+        """
+        import pyarrow
+
+        read = [self._read(record) for record in records]
+        envelopes, events = [one for one, _ in read], [event for _, event in read]
+        texts = [
+            [one.id for one in envelopes],
+            [one.type for one in envelopes],
+            [one.subject for one in envelopes],
+            [one.causationid for one in envelopes],
+            [one.correlationid for one in envelopes],
+        ]
+        arrays = [
+            pyarrow.array([self._partition] * len(records), pyarrow.int32()),
+            pyarrow.array([record.offset for record in records], pyarrow.int64()),
+            pyarrow.array([one.aggregateversion for one in envelopes], pyarrow.int64()),
+            time_array(one.time for one in envelopes),
+            *(pyarrow.array(column, pyarrow.string()) for column in texts),
+        ]
+        for column, kind in zip(self._columns, self._schema.types[len(ENVELOPE_NAMES) :], strict=True):
+            mine = [event if type(event) is column.cls else None for event in events]
+            arrays.append(
+                struct_array(column.fields, mine, kind, lambda number: self._place(records[number]))
+            )
+        return pyarrow.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _read(self, record: Record) -> tuple[EventEnvelope, Any]:
+        try:
+            envelope = read_event(record.value)
+            return envelope, decode_event(self._aggregate, envelope)
+        except (FoldError, ValueError) as error:
+            raise _contradiction(
+                self._aggregate, self._place(record), self._partition, record, error
+            ) from error
+
+    def _place(self, record: Record) -> str:
+        return f"{self._topic} partition {self._partition} offset {record.offset}"
+
+
+def _contradiction(
+    aggregate: Aggregate, place: str, partition: int, record: Record, error: Exception
+) -> ContradictionError:
+    where = f"--partition {partition} --from {record.offset}"
+    return ContradictionError(
+        f"{place}: {error}", f"look at it: cqrs tail {aggregate.name} events {where} -n 1"
+    )
+
+
+def event_lines(
+    aggregate: Aggregate, topic: str, partition: int, records: list[Record]
+) -> "pyarrow.RecordBatch":
+    """Events as they were written, each on a line of its own; raises `ContradictionError` for a record that is none."""
+    import pyarrow
+
+    lines = []
+    for record in records:
+        try:
+            read_event(record.value)
+            text = (record.value or b"").decode()
+        except ValueError as error:
+            place = f"{topic} partition {partition} offset {record.offset}"
+            raise _contradiction(aggregate, place, partition, record, error) from error
+        if "\n" in text or "\r" in text:
+            text = msgspec.json.format(text, indent=-1)
+        lines.append(text)
+    return pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])

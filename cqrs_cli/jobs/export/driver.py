@@ -1,0 +1,101 @@
+"""`cqrs export`: the events of an aggregate as files; a Spark task a partition."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import KafkaException
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.engine.partition_job import collector, finish
+from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
+from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.clients import unreachable
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.registry import load
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark import SparkContext
+
+
+@dataclass(frozen=True, slots=True)
+class ExportPlan:
+    """The data that every task needs."""
+
+    connection: Connection
+    topics: Topics
+    package: str
+    root: Path  # where the package lies; on a worker it comes from the shipped archive
+    bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
+
+
+class Exported(NamedTuple):
+    """The result of one partition, or of all: the number of events, or the error that ends the export."""
+
+    events: int = 0
+    error: CqrsError | None = None
+    seconds: float = 0.0
+
+
+def plan_export(connection: Connection, topics: Topics, package: str, root: Path) -> ExportPlan:
+    """An export of the events that are committed now. Raises `ConfigurationError` if the topic is missing."""
+    count = readers.partitions(connection, topics.events)
+    return ExportPlan(
+        connection, topics, package, root, readers.bounds(connection, topics.events, range(count))
+    )
+
+
+def export_events(
+    context: "SparkContext", plan: ExportPlan, target: Target, watch: Callable[[float], None]
+) -> Exported:
+    """Write all events; `watch` is called with the part of the partitions that is done.
+
+    Raises the gravest error of the tasks; then nothing is written.
+    """
+    results = collector(context, Exported)
+    began = time.monotonic()
+    aggregate = load(plan.topics.aggregate, plan.package, plan.root)
+    schema = event_schema(aggregate) if target.format == "parquet" else LINES
+    rows = partial(_rows, plan, results, target.format)
+    with staged(context, target) as write:
+        job = partial(write, len(plan.bounds), rows, schema)
+        done = finish(context, results, job, lambda found: watch(len(found) / max(1, len(plan.bounds))))
+    return Exported(sum(one.events for one in done.values()), seconds=time.monotonic() - began)
+
+
+def _rows(
+    plan: ExportPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
+) -> "Iterator[pyarrow.RecordBatch]":
+    """The task on a worker: partition numbers in, their events out; the results go to the accumulator."""
+    for batch in numbers:
+        for partition in batch.column(0).to_pylist():
+            events, error = 0, None
+            try:
+                for made in _partition_rows(plan, partition, format):
+                    events += made.num_rows
+                    yield made
+            except CqrsError as told:
+                error = told
+            except KafkaException as lost:
+                error = unreachable(plan.connection, lost)
+            results.add({partition: Exported(events, error)})
+
+
+def _partition_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
+    aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
+    topic = plan.topics.events
+    columns = EventBatches(aggregate, topic, partition) if format == "parquet" else None
+    log = PartitionLog(plan.connection, plan.topics, partition)
+    for records in log.read("events", *plan.bounds[partition]):
+        if columns is not None:
+            yield columns.batch(records)
+        else:
+            yield event_lines(aggregate, topic, partition, records)

@@ -1,0 +1,99 @@
+"""Events as columns: one for each type, with its fields."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+import cqrs_cli as cqrs
+from cqrs_cli import registry
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.export.columns import EventBatches, event_columns, event_lines
+from tests.support import ROOT
+from tests.support.eventlog import NOON, counted
+
+BANK = registry.load("bank_account", "aggregates", ROOT)
+COUNTER = registry.load("counter", "aggregates", ROOT)
+
+
+def event(type: str, version: int, **data: Any) -> bytes:
+    return encode_json(
+        {
+            "id": f"0/{version}/0",
+            "type": f"bank_account.{type}",
+            "subject": "acc",
+            "time": NOON,
+            "causationid": "c",
+            "correlationid": "order-9",
+            "aggregateversion": version,
+            "eventindex": 0,
+            "eventcount": 1,
+            "data": data,
+        }
+    )
+
+
+def rows(*values: bytes | None, aggregate: Aggregate = BANK) -> list[dict[str, Any]]:
+    records = [Record(offset, 0, b"k", value) for offset, value in enumerate(values)]
+    found: list[dict[str, Any]] = EventBatches(aggregate, "t", 3).batch(records).to_pylist()
+    return found
+
+
+def test_each_type_has_its_column() -> None:
+    opened, deposited = rows(event("Opened", 1, owner="Ada"), event("Deposited", 2, amount=5))
+    assert (opened["Opened"], opened["Deposited"]) == ({"owner": "Ada"}, None)
+    assert deposited == {
+        "partition": 3,
+        "offset": 1,
+        "version": 2,
+        "time": datetime(2026, 11, 21, 12, tzinfo=UTC),
+        "id": "0/2/0",
+        "type": "bank_account.Deposited",
+        "subject": "acc",
+        "causation": "c",
+        "correlation": "order-9",
+        "Opened": None,
+        "Deposited": {"amount": 5},
+        "Withdrawn": None,
+    }
+
+
+def test_names_of_the_envelope_are_kept() -> None:
+    class Go(cqrs.Command):
+        pass
+
+    class Time(cqrs.Event):
+        at: int
+
+    class Clock(cqrs.State):
+        pass
+
+    def decide(command: Go, state: Clock) -> list[Time]:
+        return [Time(1)]
+
+    def evolve(state: Clock, happened: Time) -> Clock:
+        return state
+
+    clock = Aggregate.of("clock", cqrs.Decider(decide, evolve, initial=Clock()))
+    assert [column.name for column in event_columns(clock)] == ["Time_event"]
+
+
+@pytest.mark.parametrize("value", [None, b"{}", event("Gone", 1), event("Deposited", 1, amount="x")])
+def test_unreadable_events_name_their_place(value: bytes | None) -> None:
+    with pytest.raises(ContradictionError, match="t partition 3 offset 1: ") as raised:
+        rows(event("Opened", 1, owner="Ada"), value)
+    assert raised.value.hint == ("look at it: cqrs tail bank_account events --partition 3 --from 1 -n 1")
+
+
+def test_lines_are_as_they_were_written() -> None:
+    plain, spread = counted("a", 1), counted("b", 1).replace(b"{", b"{\n ", 1)
+    made = event_lines(COUNTER, "t", 0, [Record(0, 0, b"a", plain), Record(1, 0, b"b", spread)])
+    assert made.column(0).to_pylist() == [plain.decode(), counted("b", 1).decode()]
+
+
+def test_lines_are_events() -> None:
+    with pytest.raises(ContradictionError, match="t partition 0 offset 7: "):
+        event_lines(COUNTER, "t", 0, [Record(7, 0, b"a", b"[]")])

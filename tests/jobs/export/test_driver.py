@@ -1,0 +1,78 @@
+"""Export on Spark against a real broker."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.engine.staging import FileFormat, Target
+from cqrs_cli.jobs.export.driver import Exported, export_events, plan_export
+from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.support import ROOT
+from tests.support.eventlog import append, counted, create
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+EVENTS = [counted("a", 1), counted("b", 1, 5), counted("a", 2), counted("c", 1)]
+Export = Callable[..., Exported]
+
+
+@pytest.fixture
+def export(spark: "SparkContext", connection: Connection, prefix: str, tmp_path: Path) -> Export:
+    """Writes the events to as many partitions as are asked for, and exports them to a folder of that name."""
+
+    def exported(partitions: int, format: FileFormat, values: list[bytes] = EVENTS) -> Exported:
+        topics = Topics("counter", f"{prefix}{partitions}.")
+        create(connection, topics, partitions)
+        for value in values:
+            home = ord(json.loads(value)["subject"]) % partitions
+            append(connection, topics.events, home, [value])
+        plan = plan_export(connection, topics, "aggregates", ROOT)
+        done = export_events(spark, plan, Target(str(tmp_path / str(partitions)), format), lambda part: None)
+        if format == "parquet":
+            states = Target(str(tmp_path / f"states-{partitions}"), "parquet")
+            replay_events(spark, plan_replay(connection, topics, "aggregates", ROOT), states)
+        return done
+
+    return exported
+
+
+def read(folder: Path, *without: str) -> list[dict[str, Any]]:
+    import pyarrow.parquet
+
+    rows = pyarrow.parquet.read_table(folder).drop_columns(list(without)).to_pylist()
+    return sorted(rows, key=lambda row: (row.get("subject", row["id"]), row["version"]))
+
+
+def test_partitions_do_not_change_rows(export: Export, tmp_path: Path) -> None:
+    """Neither those of events, but for their place, nor those of states."""
+    place = ("partition", "offset")
+    assert [export(count, "parquet").events for count in (1, 3)] == [4, 4]
+    assert read(tmp_path / "1", *place) == read(tmp_path / "3", *place)
+    assert [row["Incremented"] for row in read(tmp_path / "1")] == [{"by": by} for by in (1, 1, 5, 1)]
+    assert read(tmp_path / "states-1") == read(tmp_path / "states-3")
+    assert [(row["id"], row["value"]) for row in read(tmp_path / "states-1")] == [
+        ("a", 2),
+        ("b", 5),
+        ("c", 1),
+    ]
+
+
+def test_lines_are_cloud_events(export: Export, tmp_path: Path) -> None:
+    assert export(2, "jsonl").events == 4
+    lines = [line for file in (tmp_path / "2").glob("*.jsonl") for line in file.read_bytes().splitlines()]
+    assert sorted(lines) == sorted(EVENTS)
+
+
+def test_an_unreadable_event_writes_nothing(export: Export, tmp_path: Path) -> None:
+    with pytest.raises(ContradictionError, match=r"partition 0 offset 1: .*knows no event"):
+        export(1, "parquet", [EVENTS[0], counted("a", 2, type="Gone")])
+    assert not (tmp_path / "1").exists()
