@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.demo.project import AGGREGATE
 from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.session import slots
+from cqrs_cli.jobs.engine.slots import slots
 from cqrs_cli.jobs.replay import driver
 from cqrs_cli.jobs.run.driver import run_owners
 from cqrs_cli.jobs.run.prepare import prepare

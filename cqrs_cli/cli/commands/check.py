@@ -59,7 +59,8 @@ def _read_logs(cli: Cli, names: "Iterable[str]", spark: "Mapping[str, str]") -> 
     """The events of each aggregate's log, and those that cannot be read."""
     from cqrs_cli.cli.render.check import LogRead
     from cqrs_cli.jobs.check.driver import plan_reading, read_log
-    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
 
     settings, connection = cli.settings, cli.connection()
     plans = {
@@ -69,7 +70,7 @@ def _read_logs(cli: Cli, names: "Iterable[str]", spark: "Mapping[str, str]") -> 
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "check", " ".join(plans), spark))
-        slots(context)  # else a cluster without workers would let the job wait for ever
+        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
         for name, plan in plans.items():
             say(f"reading the events of {name}")
             found[name] = LogRead(*read_log(context, plan))

@@ -41,7 +41,8 @@ def export(
 
     The folder appears complete or not at all. Ends with 5 if there is an event that the code cannot read.
     """
-    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.export.driver import export_events, plan_export
 
     spark = spark_properties(conf or ())
@@ -53,7 +54,7 @@ def export(
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "export", aggregate, spark))
-        slots(context)  # else a cluster without workers would let the job wait for ever
+        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
         done = export_events(context, plan, target, lambda part: say(f"writing {aggregate}: {part:.0%}"))
     document = {
         "aggregate": aggregate,

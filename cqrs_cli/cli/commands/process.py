@@ -69,7 +69,8 @@ def run_process(
     """
     from cqrs_cli.cli.render.process import processes_document, processes_text
     from cqrs_cli.cli.render.project import RateDisplay
-    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.process.driver import run_processes
     from cqrs_cli.processes.load import PROCESSES, load_process
     from cqrs_cli.processes.prepare import prepare_processes
@@ -94,7 +95,7 @@ def run_process(
         with cli.working("starting Spark"):
             session = project_session(settings, "process", " ".join(names), spark, [PROCESSES])
             context = stack.enter_context(session)
-            tasks = min(len(plan.hearings), slots(context))
+            tasks = min(len(plan.hearings), slots(context, note=cli.note))
         where = f"{counted(len(plan.hearings), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"{', '.join(names)}: {where}; Ctrl-C stops")
         try:

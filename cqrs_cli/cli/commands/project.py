@@ -74,7 +74,8 @@ def project(
             "projections need SQLAlchemy", "install it: pip install 'cqrs-cli[projections]'"
         ) from None
     from cqrs_cli.cli.render.project import RateDisplay
-    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.projections.database import parse_database, shown
     from cqrs_cli.projections.load import PACKAGE, load_projection
     from cqrs_cli.projections.prepare import prepare_projection
@@ -91,7 +92,7 @@ def project(
         with cli.working("starting Spark"):
             session = project_session(settings, "project", name, spark, [PACKAGE])
             context = stack.enter_context(session)
-            tasks = min(len(prepared.live.sources), slots(context))
+            tasks = min(len(prepared.live.sources), slots(context, note=cli.note))
         if prepared.before:
             cli.note(f"took over from {', '.join(prepared.before)}")
         where = f"{counted(len(prepared.live.sources), 'partition')}, {counted(tasks, 'task')}"

@@ -54,7 +54,8 @@ def replay(
     --out writes one row for each: JSON Lines with the state as an object, or Parquet with a column for each of its
     fields, by its type; one that has no type of a column (a union, say) is a string of JSON.
     """
-    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
 
     if check:
@@ -73,7 +74,7 @@ def replay(
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "replay", aggregate, spark))
-        slots(context)  # else a cluster without workers would let the job wait for ever
+        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
         done = replay_events(context, wanted, target, _watcher(say, aggregate))
     cli.result(replay_document(aggregate, moment, done, target), replay_text(aggregate, done, target))
 

@@ -76,7 +76,8 @@ def run(
     end; --once prints one document.
     """
     from cqrs_cli.cli.render.progress import Display, run_text
-    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.run.driver import run_owners
     from cqrs_cli.jobs.run.others import left_to_decide, others_at_work
     from cqrs_cli.jobs.run.prepare import prepare
@@ -105,7 +106,7 @@ def run(
         with cli.working("starting Spark"):
             session = project_session(settings, "run", " ".join(known), spark)
             context = stack.enter_context(session)
-            tasks = min(len(plan.partitions()), slots(context))
+            tasks = min(len(plan.partitions()), slots(context, note=cli.note))
         for other, commands in others_at_work(plan).items():
             cli.note(f"taking over from run {other}, which has decided {counted(commands, 'command')}")
         owned = f"{counted(len(plan.partitions()), 'partition')}, {counted(tasks, 'task')}"

@@ -49,7 +49,8 @@ def verify(
     An id that was decided again within dedup_window is a violation, and so is a repetition of what was decided before
     it. Where the window was changed, give the shortest there ever was, and with --longest-window the longest.
     """
-    from cqrs_cli.jobs.engine.session import project_session, slots
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.verify.driver import plan_verify, verify_topics
 
     spark = spark_properties(conf or ())
@@ -66,7 +67,7 @@ def verify(
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "verify", aggregate, spark))
-        slots(context)  # else a cluster without workers would let the job wait for ever
+        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
         done = verify_topics(context, wanted, lambda part: say(f"proving {aggregate}: {part:.0%}"))
     _say_what_was_skipped(cli, done)
     cli.result(verify_document(aggregate, done), "\n".join(verify_lines(aggregate, done)))

@@ -4,7 +4,6 @@ import re
 import signal
 import socket
 import threading
-import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -43,10 +42,6 @@ DEFAULTS = {
 
 #: The JVM schedules and does little else: code that is compiled fast beats code that runs fast.
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-
-#: Seconds to wait for a cluster's executors, and seconds without another one after which they count as complete.
-EXECUTORS_WITHIN = 60.0
-_COMPLETE_AFTER = 1.0
 
 LOG_PROPERTY = "spark.cqrs.log"  # our own: the path of this session's log
 
@@ -119,25 +114,6 @@ def gave_up(context: "SparkContext", error: Exception) -> CqrsError:
     return CqrsError(
         f"Spark gave up: {message.splitlines()[0][:300]}", f"see {context.getConf().get(LOG_PROPERTY)}"
     )
-
-
-def slots(context: "SparkContext", within: float = EXECUTORS_WITHIN) -> int:
-    """The number of tasks that run at once. Waits for the executors; raises `UnavailableError` if none registers."""
-    per_task = int(context.getConf().get("spark.task.cpus", "1"))
-    deadline = time.monotonic() + within
-    complete_after = 0.0 if str(context.master).startswith("local") else _COMPLETE_AFTER
-    found, since = 0, time.monotonic()
-    while not found or time.monotonic() - since < complete_after:
-        cores = _cores(context)
-        if cores != found:
-            found, since = cores, time.monotonic()
-        if not found and time.monotonic() > deadline:
-            raise UnavailableError(
-                f"{context.master} gave no executor within {within:.0f} s",
-                "start workers, or free cores: its web UI shows who holds them",
-            )
-        time.sleep(0 if found and not complete_after else 0.05)
-    return max(1, found // per_task)
 
 
 def dataframes(context: "SparkContext") -> "SparkSession":
@@ -242,9 +218,3 @@ def _reach(master: str) -> None:
                 f"no Spark master at {master} ({error.strerror or error})",
                 "start it, or use --master 'local[*]'",
             ) from error
-
-
-def _cores(context: "SparkContext") -> int:
-    """The cores of all executors that have registered; a local master's are the driver's."""
-    executors = context._jsc.sc().statusStore().executorList(True)
-    return sum(int(executors.apply(i).totalCores()) for i in range(executors.size()))

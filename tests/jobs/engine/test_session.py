@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cqrs_cli.errors import CqrsError, UnavailableError, UsageError
-from cqrs_cli.jobs.engine.session import FIXED, LOG_PROPERTY, gave_up, session, ship, slots
+from cqrs_cli.jobs.engine.session import FIXED, LOG_PROPERTY, gave_up, session, ship
+from cqrs_cli.jobs.engine.slots import slots
 from tests.support.waiting import eventually
 
 if TYPE_CHECKING:

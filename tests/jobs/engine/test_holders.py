@@ -1,0 +1,99 @@
+"""Who holds a standalone master's cores: from the JSON of its web UI, here of one that only answers."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.jobs.engine import slots as counting
+from cqrs_cli.jobs.engine.holders import explain_state, who_holds
+from cqrs_cli.jobs.engine.slots import slots
+
+RUN = {"id": "app-1", "name": "cqrs run bank_account", "cores": 4, "user": "ada", "state": "RUNNING"}
+OWN = {"id": "app-2", "name": "cqrs replay bank_account", "cores": 0, "user": "ada", "state": "WAITING"}
+HELD = {"cores": 4, "coresused": 4, "activeapps": [OWN, RUN], "status": "ALIVE"}
+TOLD = "all of its 4 cores are held: cqrs run bank_account (app-1, user ada) holds 4"
+
+
+@contextmanager
+def web_ui(told: bytes) -> Iterator[int]:
+    """A web UI that answers `/json/`; its port."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path == "/json/" else 404)
+            self.end_headers()
+            self.wfile.write(told)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Answer) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_the_holder_is_named() -> None:
+    assert explain_state(HELD, "app-2") == TOLD
+    other = {**OWN, "id": "app-3"}
+    assert explain_state({**HELD, "activeapps": [OWN, RUN, other]}, "app-2") == f"{TOLD}; 1 more wait"
+
+
+def test_other_reasons_are_told() -> None:
+    assert explain_state({"cores": 0, "activeapps": [OWN]}, "app-2") == "it has no workers"
+    free = explain_state({**HELD, "coresused": 2, "activeapps": [OWN, {**RUN, "cores": 2}]}, "app-2")
+    assert free.startswith("2 of its 4 cores are free: has a worker memory for spark.executor.memory?")
+
+
+def test_the_web_ui_is_asked() -> None:
+    with web_ui(json.dumps(HELD).encode()) as port:
+        assert who_holds("spark://127.0.0.1:7077", str(port), "app-2") == TOLD
+        assert who_holds("spark://127.0.0.1:7077,127.0.0.1:7078", str(port), "app-2") == TOLD
+    assert who_holds("local[2]", "8080", "app-2") == ""
+    assert who_holds("k8s://https://127.0.0.1:443", "8080", "app-2") == ""
+
+
+@pytest.mark.parametrize("told", [b"", b"<html>", b"[]", b'{"cores": 4}'])
+def test_a_web_ui_may_be_another(told: bytes) -> None:
+    with web_ui(told) as port:
+        assert "--conf spark.master.ui.port=N" in who_holds("spark://127.0.0.1:7077", str(port), "app-2")
+
+
+def waiting(port: int, cores: Iterator[int], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A context whose executors come as `cores` says."""
+    monkeypatch.setattr(counting, "_cores", lambda context: next(cores))
+    conf = {"spark.master.ui.port": str(port)}
+    return SimpleNamespace(master="spark://127.0.0.1:7077", applicationId="app-2", getConf=lambda: conf)
+
+
+def none_until(told: list[str]) -> Iterator[int]:
+    """No cores until something is told."""
+    while True:
+        yield 2 if told else 0
+
+
+def test_waiting_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(counting, "SAID_AFTER", 0.0)
+    with web_ui(json.dumps(HELD).encode()) as port:
+        assert slots(waiting(port, none_until(told), monkeypatch), note=told.append) == 2
+    assert told == [f"waiting for cores of spark://127.0.0.1:7077: {TOLD}"]
+
+
+def test_the_end_of_waiting_names_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        web_ui(json.dumps(HELD).encode()) as port,
+        pytest.raises(UnavailableError, match="gave no executor within 0 s: all of its 4 cores are held"),
+    ):
+        slots(waiting(port, none_until([]), monkeypatch), within=0.0)
