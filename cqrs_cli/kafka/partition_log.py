@@ -62,6 +62,13 @@ class PartitionLog:
         """The first committed record from `start` and below `end`."""
         return readers.first_record(self.connection, self.topics.name(kind), self.partition, start, end)
 
+    def first_hidden(self, kind: Kind) -> Record | None:
+        """The first record behind the last stable offset, committed or not."""
+        end, high = self.bounds(kind)[1], self.bounds(kind, "read_uncommitted")[1]
+        topic = self.topics.name(kind)
+        hidden = readers.read(self.connection, topic, self.partition, end, high, "read_uncommitted")
+        return next((records[0] for records in hidden), None)
+
     def last_record(self, kind: Kind, start: int, end: int) -> Record | None:
         """The last committed record from `start` and below `end`."""
         return readers.last_record(self.connection, self.topics.name(kind), self.partition, start, end)

@@ -4,7 +4,7 @@ A `Supervisor` has one partition. It warms the shard, then lets one `Owner` afte
 
 | step | what happens | function |
 |---|---|---|
-| 0 warm | fold most of the log while the owner before still serves | `warm_up.warm` |
+| 0 warm | fold most of the log while the owner before still serves | `recover.warm` |
 | 1 fence | fence the owner before; its open transaction is settled | `owner.Owner.fence` |
 | 2 claim | judge the committed claim, and replace it | `owner.Owner.claim`, `claim.judge`, `claim.succeed` |
 | 3 position | judge from the log where to go on | `owner.Owner.position`, `log_state`, `position.position` |
@@ -31,10 +31,11 @@ A `Supervisor` has one partition. It warms the shard, then lets one `Owner` afte
 | … while a replica of the logs is not in sync | the same, but `Timing.unsettled` |
 | `ContradictionError` in step 5 | ends the run |
 | `MissingError`: a partition does not exist | begins again; ends the run once it lasts `Timing.missing` |
-| `StalledError`: an open transaction hides the end of a log | ends the run, and names the transaction |
+| `OffsetPending`, or `StalledError` of a transaction of its own that Kafka left open | settles it, and begins again |
+| `StalledError`: another open transaction hides the end of a log | ends the run, and names the transaction |
 | an ACL is missing | ends the run, and names the ACL |
 | `KafkaException`, `UnavailableError`, also fenced or no answer | begins again |
-| `CorruptError`: the shard is damaged | sets it aside and begins with a new one |
+| `CorruptError`: the shard is damaged, or ahead of the log | sets it aside and begins with a new one |
 | `CorruptError`: the new shard is damaged, too | ends the run |
 | a call never returns, or a stopped process holds the shard | ends the whole task, which the driver submits again |
 | `decide` does not end | the task blames the command in the claim, and ends; the driver submits it again |

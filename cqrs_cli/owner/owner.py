@@ -6,19 +6,22 @@ An owner is never repaired: any error ends it, its clients are dropped, and the 
 from collections.abc import Callable
 from typing import NamedTuple
 
+from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.owner.claim import Accepted, Claim, parse_claim, succeed, suspect
 from cqrs_cli.owner.log_state import check_gap, check_last_decided, read_log_state
 from cqrs_cli.owner.loop import Loop
 from cqrs_cli.owner.plan import Partition, Plan
 from cqrs_cli.owner.position import position
-from cqrs_cli.owner.recover import fold_events, fold_outcomes
+from cqrs_cli.owner.recover import check_not_ahead, fold_events, fold_outcomes
 from cqrs_cli.owner.session import OwnerSession
+from cqrs_cli.owner.signals import OffsetPending
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.owner.trials.attempts import Attempts
@@ -78,7 +81,12 @@ class Owner:
         """2: judge the committed claim, waiting for pending commits, and replace it with mine."""
         session = self.session
         session.measures.enter("claim")
-        found = session.log.committed_by(session.consumer)
+        try:
+            found = session.log.committed_by(session.consumer)
+        except KafkaException as error:
+            if kafka_error(error).code() == KafkaError._TIMED_OUT:
+                raise OffsetPending(str(error)) from error
+            raise
         before = parse_claim(found.metadata)
         session.judge(before)
         session.offset = found.offset
@@ -128,6 +136,7 @@ class Owner:
         """4: bring the shard up to the log and make it mine."""
         session, token, measures = self.session, self.session.mine.token, self.session.measures
         measures.enter("recover")
+        check_not_ahead(self.store, session.log, start.offset)
         self.store.take_ownership(token, self.store.token())
         failpoints.reached("recover.taken")
         # It reads the positions, before the log's end is asked for.

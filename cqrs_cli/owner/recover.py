@@ -12,10 +12,13 @@ from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
-from cqrs_cli.errors import ContradictionError
+from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.owner.claim import Accepted
+from cqrs_cli.owner.claim import Accepted, may_warm, parse_claim
 from cqrs_cli.owner.state_cache import StateCache
+from cqrs_cli.owner.telemetry.measures import Measures
+from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.store import NotOwnerError, Store
 
 
 def fold_events(
@@ -172,3 +175,41 @@ def remember(into: dict[tuple[str, str], DedupEntry], outcome: OutcomeEnvelope, 
     into[outcome.subject, outcome.causationid] = DedupEntry(
         timestamp, verdict.offset, verdict.status, verdict.version, verdict.events, verdict.fingerprint
     )
+
+
+def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
+    """Refuse a shard that holds decisions behind the `position`: Kafka lost the commit that it was told of.
+
+    Raises `CorruptError`: it is set aside, and made from the log.
+    """
+    if (held := store.positions().commands) > position:
+        raise CorruptError(
+            f"the shard of {log.place('commands')} knows decisions up to {held}, the log up to {position}",
+            REBUILD,
+        )
+
+
+def warm(
+    log: PartitionLog, aggregate: Aggregate, store: Store, window: int, cache_bytes: int, measures: Measures
+) -> None:
+    """Step 0: fold most of the log while the owner before still serves, unfenced; a living owner's shard is left alone.
+
+    Raises `CorruptError` and nothing else.
+    """
+    try:
+        token = store.token()  # before the claim: an owner claims first, then takes the shard
+        claim = parse_claim(log.committed().metadata)
+        if not may_warm(token, claim):
+            return
+        cache = StateCache(aggregate, store, token, cache_bytes)
+        outcomes = log.bounds("outcomes")
+        events = log.bounds("events")  # at least those of the outcomes
+        last = log.last_record("outcomes", *outcomes)
+        accepted = claim.accepted if claim else None
+        cache.watch_folding(measures, events[1], outcomes[1])
+        fold_events(log, aggregate, cache, events, accepted)
+        fold_outcomes(log, cache, outcomes, last, window, accepted=accepted)
+    except CorruptError:
+        raise
+    except (CqrsError, NotOwnerError):
+        pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again

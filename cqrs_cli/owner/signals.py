@@ -1,6 +1,14 @@
-"""Endings of an owner that are not errors of the broker."""
+"""Endings of an owner: those that are not errors of the broker, and all after which another owner may begin."""
 
+from confluent_kafka import KafkaException
+
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.context import Undecided
+from cqrs_cli.errors import ContradictionError, UnavailableError
+from cqrs_cli.kafka.readers import MissingError
+from cqrs_cli.kafka.write_errors import ReadShortError
 from cqrs_cli.owner.claim import Claim, Judgement
+from cqrs_cli.state.store import NotOwnerError
 
 
 class Superseded(Exception):
@@ -29,3 +37,23 @@ class BatchTooLarge(Exception):
         self.size = size
         self.late = late
         self.undecidable = undecidable
+
+
+class OffsetPending(Exception):
+    """The group's offset stays pending behind a fence, which should have settled it."""
+
+
+#: Errors after which the supervisor decides whether to begin again.
+JUDGED = (
+    *PROCESS_ERRORS,
+    Undecided,
+    BatchTooLarge,
+    ContradictionError,
+    KafkaException,
+    UnavailableError,
+    MissingError,
+    ClaimLost,
+    NotOwnerError,
+    OffsetPending,
+    ReadShortError,
+)

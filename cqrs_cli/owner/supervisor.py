@@ -12,39 +12,23 @@ from contextlib import closing
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import Undecided
 from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.kafka.clients import is_denied
 from cqrs_cli.kafka.readers import MissingError, StalledError
-from cqrs_cli.kafka.write_errors import ReadShortError
 from cqrs_cli.owner import explain
 from cqrs_cli.owner.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.owner.owner import Owner
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
-from cqrs_cli.owner.recover import will_last
-from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
+from cqrs_cli.owner.recover import warm, will_last
+from cqrs_cli.owner.settle import settled
+from cqrs_cli.owner.signals import JUDGED, BatchTooLarge, OffsetPending, Superseded
 from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.owner.timing import Lasting
 from cqrs_cli.owner.trials.attempts import Attempts
-from cqrs_cli.owner.warm_up import warm
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.shard import open_shard
-from cqrs_cli.state.store import NotOwnerError, Store
-
-#: Errors after which the supervisor decides whether to begin again.
-_JUDGED = (
-    *PROCESS_ERRORS,
-    Undecided,
-    BatchTooLarge,
-    ContradictionError,
-    KafkaException,
-    UnavailableError,
-    MissingError,
-    ClaimLost,
-    NotOwnerError,
-    ReadShortError,
-)
+from cqrs_cli.state.store import Store
 
 
 class Supervisor:
@@ -166,7 +150,7 @@ class Supervisor:
                 state = owner.recover(start)
                 owner.loop(state, start.offset, self.stopping.is_set)
                 return True
-            except _JUDGED as caught:
+            except JUDGED as caught:
                 error = caught
             finally:
                 self.mine, self.batch_limit = owner.session.present_claim(), owner.session.batch_limit
@@ -199,8 +183,11 @@ class Supervisor:
             case MissingError():
                 if self.missing.lasts(self.timing.missing):
                     raise error
+            case OffsetPending():
+                self._settle(pending=True)
             case StalledError():
-                raise error
+                if not self._settle(pending=False):
+                    raise error
             case KafkaException() if is_denied(error):
                 raise explain.explain_denial(self.log) from error
         self.report(error)
@@ -226,6 +213,13 @@ class Supervisor:
             return False
         self.attempts.refuse(error.offset, str(error))
         return True
+
+    def _settle(self, pending: bool) -> bool:
+        timeout, topic_id = (
+            self.timing.transaction_timeout,
+            self.plan.topics[self.partition.aggregate].ids["commands"],
+        )
+        return settled(self.log, topic_id, int(timeout * 1000), pending, self.notes.append)
 
     def _judge_again(self) -> None:
         """6: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""

@@ -41,6 +41,38 @@ def test_consecutive_offsets_are_fine(end: int, transactions: list[list[int]]) -
         end += 1
 
 
+@given(
+    st.integers(0, 10**6),
+    st.lists(st.tuples(st.lists(st.integers(1, 9), min_size=1), st.booleans()), min_size=1),
+)
+def test_own_markers_may_be_missing(end: int, transactions: list[tuple[list[int], bool]]) -> None:
+    ends = LogEnds()
+    ends.expect({"t": end})
+    for portions, marked in transactions:
+        ends.begin()
+        for count in portions:
+            end += count
+            report(ends, count, end - 1)
+        ends.check()
+        ends.commit()
+        end += marked
+
+
+@pytest.mark.parametrize("offsets", [(10, 9), (9, 11), (8, 10), (9, 9)])
+def test_more_than_a_marker_is_found(offsets: tuple[int, int]) -> None:
+    """After a commit whose marker is at 9; two portions of one record each."""
+    ends = LogEnds()
+    ends.expect({"t": 8})
+    ends.begin()
+    report(ends, 1, 8)
+    ends.commit()
+    ends.begin()
+    for offset in offsets:
+        report(ends, 1, offset)
+    with pytest.raises((ReadShortError, TopicMadeAgainError)):
+        ends.check()
+
+
 @given(st.integers(0, 100), st.integers(1, 300), st.integers(-300, 300).filter(bool))
 def test_any_other_offset_is_found(end: int, count: int, away: int) -> None:
     ends = LogEnds()

@@ -57,8 +57,25 @@ RULES = [
     Mutation(
         "a log may hold more than was read of it",
         "cqrs_cli/kafka/log_ends.py",
-        (("if wanted is not None and end != wanted:", "if wanted is not None and end < wanted:"),),
+        (
+            (
+                "        elif end > wanted:\n            self._misplaced = ReadShortError(topic, wanted, end)\n",
+                "",
+            ),
+        ),
         "tests/scenarios/takeovers/test_races.py::test_brokers_that_lag_cause_no_second_decision",
+    ),
+    Mutation(
+        "half a transaction is aborted though the other half is visible",
+        "cqrs_cli/owner/settle.py",
+        (("    return max(*decided, (traces.committed or 0) - 1, -1) >= min(hidden)", "    return False"),),
+        "tests/owner/test_settle.py::test_visible_part_commits_the_rest",
+    ),
+    Mutation(
+        "a shard ahead of the log is believed",
+        "cqrs_cli/owner/owner.py",
+        (("        check_not_ahead(self.store, session.log, start.offset)\n", ""),),
+        "tests/owner/test_owner.py::test_shard_ahead_of_the_log_is_dropped",
     ),
     Mutation(
         "event ids are random",
@@ -287,7 +304,7 @@ DETAILS = [
     Mutation(
         "where records come to lie is not looked at",
         "cqrs_cli/kafka/log_ends.py",
-        (("if wanted is not None and end != wanted:", "if wanted is not None and end > wanted:"),),
+        (("            self._misplaced = TopicMadeAgainError(topic)\n", "            return\n"),),
         "tests/scenarios/losses/test_topics_lost.py::test_logs_remade_meanwhile_stop_it[50-events]",
     ),
     Mutation(

@@ -1,6 +1,7 @@
 """The owner protocol on a real broker: owners come, go and are lost, and each command is decided once."""
 
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
@@ -8,12 +9,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.jobs.run.retire import retire
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.claim import TERMINAL
 from cqrs_cli.owner.owner import Claimed, Owner, Start
+from cqrs_cli.state.shard import open_shard
+from cqrs_cli.state.store import WriteBatch
 from tests.support.commands import increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Running, owned, quietly, running
@@ -53,6 +57,23 @@ def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
         eventually(decided(counters, 3))
         counters.send(*increments(3, first=3))
         eventually(decided(counters, 6))
+    counters.check()
+
+
+@pytest.mark.pins("state-is-events")
+def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
+    """Kafka said that a batch was committed, and has lost it (KAFKA-20734)."""
+    counters.send(*increments(3))
+    quietly(counters.plan())
+    plan = counters.plan()
+    (partition,) = plan.partitions()
+    opened = open_shard(plan.shard(partition), plan.identity(partition, counters.aggregate))
+    with closing(opened.store) as shard:
+        before = shard.positions()
+        lost = {"a": StoredState(9, 8, 0, b'{"value":9}')}
+        shard.apply(WriteBatch(shard.token(), before, before._replace(commands=9), lost, {}))
+    counters.send(*increments(3, first=3))
+    quietly(counters.plan())
     counters.check()
 
 

@@ -1,10 +1,13 @@
 """Requests to the broker that no client sends: what misbehaving programs, and operators' tools, leave behind."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from confluent_kafka import TopicPartition
+
+from cqrs_cli.core.context import OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka.admin import client as admin_client
 from cqrs_cli.kafka.connection.connection import Connection
@@ -58,6 +61,48 @@ class Raw:
         batch = DefaultRecordBatchBuilder(2, 0, True, producer.id, producer.epoch, 0, 1 << 20)
         batch.append(0, int(time.time() * 1000), b"k", value, [])
         return self._produce(topic, partition, batch, id)
+
+    def produce_outputs(
+        self, topic: str, partition: int, outputs: Sequence[OutputRecord], producer: Producer, id: str
+    ) -> int:
+        """`produce` an owner's records."""
+        from kafka.record.default_records import DefaultRecordBatchBuilder
+
+        batch = DefaultRecordBatchBuilder(2, 0, True, producer.id, producer.epoch, 0, 1 << 20)
+        for number, (value, key, timestamp) in enumerate(outputs):
+            batch.append(number, timestamp, key, value, HEADERS)
+        return self._produce(topic, partition, batch, id)
+
+    def commit_pending(self, group: str, place: TopicPartition, producer: Producer, id: str) -> None:
+        """Commit an offset in a transaction that its coordinator is told nothing of: it stays pending."""
+        from kafka.protocol.producer import TxnOffsetCommitRequest
+
+        topic = TxnOffsetCommitRequest.TxnOffsetCommitRequestTopic
+        row = topic.TxnOffsetCommitRequestPartition(
+            partition_index=place.partition,
+            committed_offset=place.offset,
+            committed_leader_epoch=-1,
+            committed_metadata=place.metadata,
+        )
+        answer = self.ask(
+            TxnOffsetCommitRequest(
+                transactional_id=id,
+                group_id=group,
+                producer_id=producer.id,
+                producer_epoch=producer.epoch,
+                generation_id=-1,
+                member_id="",
+                group_instance_id=None,
+                topics=[topic(name=place.topic, partitions=[row])],
+                max_version=3,
+            )
+        )
+        assert answer.topics[0].partitions[0].error_code == 0
+
+    def writer(self, id: str) -> Producer:
+        """The producer that a transactional id has now."""
+        known = self._client.describe_transactions([id])[id]
+        return Producer(known.producer_id, known.producer_epoch)
 
     def append(self, topic: str, partition: int, key: bytes, value: bytes, header: bytes) -> int:
         """Write one record with a header of this name, which need not be text: the answer's error code."""

@@ -82,9 +82,9 @@ def connect(connection: Connection) -> Any:
             raise
 
 
-def answer(client: Any, request: Any) -> Any:
-    """Any broker's answer to a request that kafka-python's admin `client` has no method for."""
-    return client._manager.run(client._manager.send, request)
+def answer(client: Any, request: Any, node: int | None = None) -> Any:
+    """A broker's answer, any one's unless named, to a request that kafka-python's `client` has no method for."""
+    return client._manager.run(client._manager.send, request, node)
 
 
 @contextmanager

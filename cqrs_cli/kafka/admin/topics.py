@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, TypeVar
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka.admin import authorized, client, transactions
+from cqrs_cli.kafka.admin import authorized, client, hanging, transactions
 from cqrs_cli.kafka.admin.configs import topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.connection import Connection
@@ -99,6 +99,20 @@ class Admin:
     def all_open_transactions(self, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
         """The same for many (topic, partition)s at once."""
         return self._ask(transactions.find, self._client, list(partitions))
+
+    def fence_writer(self, transactional_id: str, timeout_ms: int) -> hanging.FencedProducer:
+        """Fence the producer of a transactional id, to end what it left hanging."""
+        return self._ask(hanging.fence, self._client, transactional_id, timeout_ms)
+
+    def open_producers(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], set[int]]:
+        """The ids of the producers with an open transaction on each (topic, partition)."""
+        return self._ask(hanging.open_producers, self._client, places)
+
+    def end_hanging(
+        self, producer: hanging.FencedProducer, places: Collection[tuple[str, int]], group: str, commit: bool
+    ) -> None:
+        """Commit or abort what the producer left hanging on the (topic, partition)s and of the group's offsets."""
+        self._ask(hanging.end_hanging, self._client, producer, places, group, commit)
 
     def missing_acls(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
         """The `needs` that we are not authorized for; asking changes nothing."""

@@ -15,9 +15,11 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support import ROOT
 from tests.support.commands import increments
+from tests.support.hanging import Part, decide_hanging
 from tests.support.harness import TopicHarness
-from tests.support.owners import owned, quietly
+from tests.support.owners import owned, quietly, running
 from tests.support.raw import Producer, Raw, raw
+from tests.support.sampling import sampled
 
 pytestmark = pytest.mark.kafka
 
@@ -37,6 +39,7 @@ def impatience() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
         patch.setattr(readers.last_record, "__defaults__", (0.5,))
+        patch.setattr(PartitionLog.committed_by, "__defaults__", (0.5,))
         yield
 
 
@@ -107,3 +110,38 @@ def test_a_hanging_transaction_blocks_until_aborted(
     quietly(counters.plan())
     counters.check()
     assert "none hanging" in doctor(counters, tmp_path, capfd)[1]
+
+
+#: The parts of a transaction that are visible, and those that are left open.
+HALVES: dict[str, tuple[list[Part], list[Part]]] = {
+    "nothing visible": ([], ["events", "outcomes", "position"]),
+    "no position": ([], ["events", "outcomes"]),
+    "outcomes alone": ([], ["outcomes"]),
+    "position alone": ([], ["position"]),
+    "position visible": (["position"], ["events", "outcomes"]),
+    "outcomes missing": (["events", "position"], ["outcomes"]),
+    "events missing": (["outcomes", "position"], ["events"]),
+    "position missing": (["events", "outcomes"], ["position"]),
+    "outcomes visible": (["outcomes"], ["events", "position"]),
+    "events visible": (["events"], ["outcomes", "position"]),
+}
+
+
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize(
+    "half", sampled(HALVES, "nothing visible", "position visible", "events missing", "position missing")
+)
+def test_half_a_transaction_is_settled(counters: TopicHarness, broker: Raw, half: str) -> None:
+    """By the next owner: all of it counts if a part was visible, and nothing of it otherwise."""
+    visible, hidden = HALVES[half]
+    counters.send(*increments(5))
+    quietly(counters.plan())
+    decide_hanging(counters, broker, increments(3, first=5), visible, hidden)
+    with impatience(), running(counters.plan()) as owner:
+        assert owner.error() is None
+        (note,) = owner.notes()
+    assert "KAFKA-20734" in note and ("it is committed" in note) is bool(visible)
+    counters.send(*increments(2, first=8))
+    quietly(counters.plan())
+    assert [outcome.data.version for outcome in counters.outcomes()] == list(range(1, 11))
+    counters.check()

@@ -11,10 +11,10 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.recover import warm
 from cqrs_cli.owner.session import OwnerSession
 from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.owner.timing import Timing
-from cqrs_cli.owner.warm_up import warm
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
 from tests.support.commands import increments

@@ -1,0 +1,119 @@
+"""Ends a hanging transaction: one that is open on a partition, though its coordinator counts it as complete.
+
+Kafka 4.2 to 4.4 leave out the marker of a partition that has no leader just then, as after a crash of all its replicas
+(KAFKA-20734, measured on 4.4.0). A fence does not end it. The producer's next marker on the partition does, whatever
+that says: records of an aborted transaction become visible, or those of a committed one vanish.
+"""
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka.admin.client import REQUEST_TIMEOUT_MS, answer
+
+#: Kafka's error codes after which a coordinator is asked again: it starts, has moved, or ends a transaction.
+_AGAIN = {14, 15, 16, 51}
+
+#: The last version of these requests that clients of librdkafka 2.16 speak, too: the epoch stays after the end.
+_MOST = 3
+
+
+class FencedProducer(NamedTuple):
+    """A producer that has just fenced all others of its transactional id, and the node that coordinates it."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    coordinator: int
+
+
+def fence(client: Any, transactional_id: str, timeout_ms: int) -> FencedProducer:
+    """Fence the transactional id's producer with kafka-python's admin `client`; raises `UnavailableError`.
+
+    `timeout_ms`: after which the broker aborts the next transaction.
+    """
+    from kafka.protocol.producer import InitProducerIdRequest
+
+    request = InitProducerIdRequest(
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        max_version=_MOST,
+    )
+    node = _coordinator(client, transactional_id)
+    found = _asked(client, request, node, lambda answered: [answered.error_code])
+    return FencedProducer(transactional_id, found.producer_id, found.producer_epoch, node)
+
+
+def open_producers(client: Any, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], set[int]]:
+    """The ids of the producers that have a transaction open on each (topic, partition)."""
+    from kafka import TopicPartition
+
+    states = client.describe_producers([TopicPartition(*place) for place in places])
+    return {
+        (place.topic, place.partition): {
+            producer.producer_id
+            for producer in state.active_producers
+            if producer.current_transaction_start_offset >= 0
+        }
+        for place, state in states.items()
+    }
+
+
+def end_hanging(
+    client: Any, producer: FencedProducer, places: Collection[tuple[str, int]], group: str, commit: bool
+) -> None:
+    """Have a marker written on the (topic, partition)s and for the group's offsets: whatever of the producer is open
+    there is committed or aborted. Raises `UnavailableError`, also if somebody has fenced the producer since.
+    """
+    from kafka.protocol.producer import AddOffsetsToTxnRequest, AddPartitionsToTxnRequest, EndTxnRequest
+
+    name, producer_id, epoch, node = producer
+    topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+    partitions = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id=name,
+        v3_and_below_producer_id=producer_id,
+        v3_and_below_producer_epoch=epoch,
+        v3_and_below_topics=[topic(name=name, partitions=[number]) for name, number in places],
+        max_version=_MOST,
+    )
+    _asked(client, partitions, node, _partition_codes)
+    whose = {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
+    for request in (
+        AddOffsetsToTxnRequest(**whose, group_id=group, max_version=_MOST),
+        EndTxnRequest(**whose, committed=commit, max_version=_MOST),
+    ):
+        _asked(client, request, node, lambda answered: [answered.error_code])
+
+
+def _partition_codes(answered: Any) -> list[int]:
+    return [
+        result.partition_error_code
+        for topic in answered.results_by_topic_v3_and_below
+        for result in topic.results_by_partition
+    ]
+
+
+def _coordinator(client: Any, transactional_id: str) -> int:
+    from kafka.protocol.metadata import CoordinatorType
+
+    return int(
+        client._manager.run(client._find_coordinator_id, transactional_id, CoordinatorType.TRANSACTION)
+    )
+
+
+def _asked(client: Any, request: Any, node: int, codes: Callable[[Any], list[int]]) -> Any:
+    """The coordinator's answer without an error in it."""
+    deadline = time.monotonic() + REQUEST_TIMEOUT_MS / 1000
+    while True:
+        answered = answer(client, request, node)
+        wrong = [code for code in codes(answered) if code]
+        if not wrong:
+            return answered
+        if wrong[0] not in _AGAIN or time.monotonic() > deadline:
+            raise UnavailableError(
+                f"a hanging transaction could not be ended: error {wrong[0]}", "see cqrs doctor"
+            )
+        time.sleep(0.05)
