@@ -1,7 +1,7 @@
 """The data source `cqrs` for PySpark: its batches. PySpark's process for planning makes it, its workers read."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 # Its classes are PySpark's: this module is loaded by those who have a session.
 from pyspark.sql.datasource import (  # noqa: TID253
@@ -12,7 +12,7 @@ from pyspark.sql.datasource import (  # noqa: TID253
 )
 from pyspark.sql.types import StructType  # noqa: TID253
 
-from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.spark.columns import message_class, source_schema
 from cqrs_cli.spark.log import LogWatch, offsets_of
 from cqrs_cli.spark.log_partition import LogPartition, read_part
@@ -42,17 +42,45 @@ class CqrsDataSource(DataSource):
             return BatchReader(options, plan_read(options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """PySpark 4.3 hides an error that is raised here behind one of its own: it is raised by the first call."""
+        try:
+            return self._stream_reader(schema)
+        except CqrsError as error:
+            return RefusedStream(error)
+
+    def _stream_reader(self, schema: StructType) -> DataSourceStreamReader:
+        try:
+            from cqrs_cli.spark.stream import StreamReader
+        except ImportError:
+            raise ConfigurationError(
+                "this PySpark does not tell a source where its stream stands", "install PySpark 4.2 or newer"
+            ) from None
+        options = parse_options(self.options, streaming=True)
+        _check_schema(schema, options)
+        return StreamReader(options, plan_read(options))
+
+
+class RefusedStream(DataSourceStreamReader):
+    """A stream that was asked for wrongly: it tells so, whatever it is asked."""
+
+    def __init__(self, error: CqrsError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, object]:
+        return self._refuse()
+
+    def latestOffset(self, start: dict[str, object], limit: object) -> dict[str, object]:
+        return self._refuse()
+
+    def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:
+        return self._refuse()
+
+    def read(self, partition: InputPartition) -> "Iterator[pyarrow.RecordBatch]":
+        return self._refuse()
+
+    def _refuse(self) -> NoReturn:
         with told_in_one_line():
-            try:
-                from cqrs_cli.spark.stream import StreamReader
-            except ImportError:
-                raise ConfigurationError(
-                    "this PySpark does not tell a source where its stream stands",
-                    "install PySpark 4.2 or newer",
-                ) from None
-            options = parse_options(self.options, streaming=True)
-            _check_schema(schema, options)
-            return StreamReader(options, plan_read(options))
+            raise self._error
 
 
 class BatchReader(DataSourceReader):

@@ -44,10 +44,17 @@ def placed(number: int) -> bytes:
 def append(
     connection: Connection, topic: str, values: Iterable[bytes], partition: int = 0, time: int = DAWN
 ) -> None:
-    """Write records without a transaction, and wait until they are there."""
+    """Write records of one time without a transaction, and wait until they are there."""
+    append_timed(connection, topic, [(time, value) for value in values], partition)
+
+
+def append_timed(
+    connection: Connection, topic: str, records: Iterable[tuple[int, bytes]], partition: int = 0
+) -> None:
+    """Write records, each with its time in ms."""
     producer = clients.producer(connection)
     headers: Any = HEADERS
-    for value in values:
+    for time, value in records:
         producer.produce(topic, value, b"k", partition, headers=headers, timestamp=time)
     assert producer.flush(30) == 0
 

@@ -1,0 +1,87 @@
+"""Rate of the data source: how fast Spark reads events as rows, and one type's fields as columns, on two cores."""
+
+import argparse
+import os
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.arena import Arena, arena, cpu_seconds
+from benchmarks.project import write_deposits
+from benchmarks.report import report
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+#: What is read: all events, and those of one type. Each row is made and thrown away.
+READS: dict[str, dict[str, str]] = {"events": {}, "events of one type": {"type": "Deposited"}}
+
+
+def main() -> None:
+    """Read the options, measure, report."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--events", type=int, default=2_000_000)
+    options.add_argument("--partitions", type=int, default=4)
+    options.add_argument("--runs", type=int, default=3)
+    given = options.parse_args()
+    with arena() as here:
+        write_deposits(here, here.topics("bank_account", given.partitions), given.events, given.partitions)
+        rows = measure(here, given.events, given.runs)
+    report("joins", rows)
+
+
+def measure(here: Arena, events: int, runs: int) -> list[dict[str, object]]:
+    """Each read several times, on one session, after one that warms it up."""
+    from cqrs_cli.jobs.engine.session import dataframes, session
+    from cqrs_cli.spark import register
+
+    rows: list[dict[str, object]] = []
+    with session("local[2]", {}, here.root / "spark.log", "joins") as context:
+        spark = dataframes(context)
+        register(spark)
+        for what, asked in READS.items():
+            read(spark, here, asked).count()
+            for _ in range(runs):
+                began, used, broker = time.monotonic(), cpu(here), here.broker_cpu()
+                read(spark, here, asked).write.format("noop").mode("overwrite").save()
+                seconds = time.monotonic() - began
+                rows.append(
+                    {
+                        "what": what,
+                        "events_per_s": events / seconds,
+                        "cpu_us_per_event": (cpu(here) - used) / events * 1e6,
+                        "broker_us_per_event": (here.broker_cpu() - broker) / events * 1e6,
+                        "load": os.getloadavg()[0],
+                    }
+                )
+    return rows
+
+
+def read(spark: "SparkSession", here: Arena, asked: dict[str, str]) -> "DataFrame":
+    """The events of the accounts."""
+    reader = spark.read.format("cqrs").option("project", str(here.root)).option("aggregate", "bank_account")
+    return reader.options(**asked).load()
+
+
+def cpu(here: Arena) -> float:
+    """CPU seconds of Spark so far: its JVM and the Python workers that live."""
+    used = 0.0
+    for pid in below(os.getpid()):
+        with suppress(OSError):  # it has just ended
+            used += cpu_seconds(pid) if pid != here.broker_pid else 0.0
+    return used
+
+
+def below(pid: int) -> list[int]:
+    """All processes that descend from one."""
+    found = []
+    with suppress(OSError):
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            for child in map(int, task.read_text().split()):
+                found += [child, *below(child)]
+    return found
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""docs/joins.md is true: its code runs in its order, and its tables are those of the code."""
+
+import enum
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.spark.columns import ENVELOPE
+from cqrs_cli.spark.field_types import field_columns
+from cqrs_cli.spark.options import OPTIONS
+from cqrs_cli.spark.ranges import OFFSETS_PER_TASK
+from tests.spark.feeding import append, event
+from tests.support import ROOT
+from tests.support.eventlog import create
+from tests.support.project import Project
+
+PAGE = (ROOT / "docs/joins.md").read_text(encoding="utf-8")
+CODE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Address:
+    city: str
+    zip: str = ""
+
+
+_NAMES = {one.__name__: one for one in (Address, Any, Colour, Decimal, UUID, date, datetime, timedelta)}
+
+
+def rows(header: str) -> list[list[str]]:
+    """The cells of the table whose first header is this."""
+    table = PAGE.partition(f"| {header} |")[2].partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in table]
+
+
+ANNOTATIONS = [
+    (annotation.replace("\\|", "|"), column.partition("`, ")[0].strip("`"))
+    for cell, column in rows("annotation")
+    for annotation in re.findall(r"`([^`]+)`", cell)
+]
+
+
+@pytest.mark.parametrize(("annotation", "column"), ANNOTATIONS)
+def test_types_have_the_columns_told(annotation: str, column: str) -> None:
+    kind = eval(annotation, {**_NAMES, "Literal": Literal})  # noqa: S307 - the page's own text
+    (found,) = field_columns(msgspec.defstruct("Happened", [("held", kind)], frozen=True))
+    assert found.type.simpleString() == column
+
+
+def test_columns_are_those_of_the_code() -> None:
+    told = {topic.strip("`"): re.findall(r"`(\w+)`", cell) for topic, cell in rows("topic")}
+    names = {kind: [name for name in told[kind] if name != "data"] for kind in told}
+    assert names == {kind: list(columns) for kind, columns in ENVELOPE.items()}
+
+
+def test_options_are_those_of_the_code() -> None:
+    assert [name.strip("`") for name, *_ in rows("option")] == list(OPTIONS)
+    assert f"{OFFSETS_PER_TASK:,} offsets" in PAGE
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_code_runs_in_its_order(
+    connection: Connection, project: Project, prefix: str, tmp_path: Path
+) -> None:
+    """As one program in a project, with orders of which two are paid, one of them in time."""
+    for name in ("order", "payment"):
+        create(connection, Topics(name, prefix), partitions=2)
+    day = 86_400_000
+    start = 1_800_000_000_000
+    for number in range(3):
+        placed = event(number, "Placed", {"customer": f"ann-{number}"}, time=start)
+        append(connection, f"{prefix}order.events", [placed], number % 2, start)
+    append(connection, f"{prefix}order.events", [event(1, "LineAdded", {"sku": "tea", "quantity": 3})])
+    for number, days in ((0, 2), (1, 4)):
+        paid = event(number, "Paid", {"reference": f"tr-{number}"}, aggregate="payment")
+        append(connection, f"{prefix}payment.events", [paid], 0, start + days * day)
+    program = tmp_path / "program.py"
+    program.write_text("\n".join(CODE))
+    done = subprocess.run(
+        [sys.executable, str(program)],
+        cwd=project.folder,
+        env=project.environment | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    said = re.sub(r" +", " ", done.stdout)
+    assert "|order.Placed| 3|" in said and "|order.LineAdded| 1|" in said
+    assert re.findall(r"\|(o-\d)\|(ann-\d)\|.*\|(tr-\d)\|", said) == [("o-0", "ann-0", "tr-0")]
+    assert "0 tea 3" in said
+    assert (project.folder / "paid_orders.checkpoint").is_dir()

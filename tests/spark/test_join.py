@@ -1,0 +1,81 @@
+"""The join of the documentation: its rows are right, and its state stays as small as its three days."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.spark.feeding import append_timed, event, options
+from tests.support.eventlog import create
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+DAY = 86_400_000
+START = 1_800_000_000_000
+
+#: Orders come every two hours, for forty days; each fourth is not paid, each fifth after four days, the others in one.
+ORDERS = 12 * 40
+
+
+def paid_after(number: int) -> int | None:
+    return None if number % 4 == 0 else 4 * DAY if number % 5 == 0 else DAY
+
+
+def placed_at(number: int) -> int:
+    return START + number * DAY // 12
+
+
+@pytest.fixture
+def given(connection: Connection, prefix: str) -> dict[str, Any]:
+    """The options of reads of the orders and payments."""
+    create(connection, Topics("order", prefix), partitions=1)
+    create(connection, Topics("payment", prefix), partitions=1)
+    orders = [
+        (placed_at(number), event(number, "Placed", {"customer": "ann"}, time=placed_at(number)))
+        for number in range(ORDERS)
+    ]
+    payments = [
+        (time, event(number, "Paid", {"reference": "tr"}, aggregate="payment", time=time))
+        for number in range(ORDERS)
+        if (time := placed_at(number) + (paid_after(number) or 0)) > placed_at(number)
+    ]
+    append_timed(connection, f"{prefix}order.events", orders)
+    append_timed(connection, f"{prefix}payment.events", sorted(payments))
+    return options(connection, prefix, maxRecordsPerBatch=40)
+
+
+def stream(
+    session: "SparkSession", given: dict[str, Any], aggregate: str, type: str, key: str, at: str
+) -> "DataFrame":
+    reader = session.readStream.format("cqrs").options(**{**given, "aggregate": aggregate, "type": type})
+    return reader.load().selectExpr(f"subject AS {key}", f"timestamp AS {at}").withWatermark(at, "1 hour")
+
+
+def test_join_keeps_three_days_in_mind(
+    session: "SparkSession", given: dict[str, Any], tmp_path: Path
+) -> None:
+    from pyspark.sql import functions as F
+
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    orders = stream(session, given, "order", "Placed", "order_id", "placed_at")
+    payments = stream(session, given, "payment", "Paid", "payment_id", "paid_at")
+    in_time = F.expr("payment_id = order_id AND paid_at BETWEEN placed_at AND placed_at + INTERVAL 3 DAYS")
+    writer = orders.join(payments, in_time).writeStream.format("json")
+    places = {"checkpointLocation": str(tmp_path / "checkpoint"), "path": str(tmp_path / "rows")}
+    query = writer.options(**places).trigger(availableNow=True).start()
+    query.awaitTermination()
+    paid = sorted(row.order_id for row in session.read.json(str(tmp_path / "rows")).collect())
+    assert paid == sorted(f"o-{number}" for number in range(ORDERS) if paid_after(number) == DAY)
+    operators = [json.loads(one.json)["stateOperators"][0] for one in query.recentProgress]
+    assert sum(one["numRowsDroppedByWatermark"] for one in operators) == 0
+    rows = [one["numRowsTotal"] for one in operators]
+    assert max(rows) < 250  # of 840: a watermark's three days, and two batches of 40 from each topic
+    assert rows[-1] < max(rows) and "rocksdbCommitCheckpointLatency" in str(operators[-1]["customMetrics"])
