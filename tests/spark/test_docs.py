@@ -75,6 +75,7 @@ def test_options_are_those_of_the_code() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.spark
+@pytest.mark.slow
 def test_code_runs_in_its_order(
     connection: Connection, project: Project, prefix: str, tmp_path: Path
 ) -> None:
@@ -100,8 +101,8 @@ def test_code_runs_in_its_order(
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    said = re.sub(r" +", " ", done.stdout)
-    assert "|order.Placed| 3|" in said and "|order.LineAdded| 1|" in said
+    said = done.stdout.replace(" ", "")
+    assert "|order.Placed|3|" in said and "|order.LineAdded|1|" in said
     assert re.findall(r"\|(o-\d)\|(ann-\d)\|.*\|(tr-\d)\|", said) == [("o-0", "ann-0", "tr-0")]
-    assert "0 tea 3" in said
+    assert "0tea3" in said
     assert (project.folder / "paid_orders.checkpoint").is_dir()

@@ -189,10 +189,10 @@ def test_killed_stream_loses_and_repeats_nothing(
     for partition in range(2):
         numbers = range(partition, 600, 2)
         append(connection, orders.events, map(placed, numbers), partition)
-    given = options(connection, orders.prefix, maxRecordsPerBatch=20)
+    given = options(connection, orders.prefix, maxRecordsPerBatch=60)
     arguments = [f"{name}={value}" for name, value in given.items()]
     commits = tmp_path / "checkpoint/commits"
-    for wanted in (2, 5):
+    for wanted in (1, 3):
         driver = subprocess.Popen(
             [sys.executable, "-c", PROGRAM, str(tmp_path), *arguments], cwd=ROOT, start_new_session=True
         )
