@@ -1,5 +1,7 @@
 """The status of each partition: how far it is decided, its owner, and its shard on this machine. Needs no Spark."""
 
+import time
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
@@ -13,14 +15,20 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.offsets import committed, committed_now
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.claim import Claim, parse_claim
+from cqrs_cli.owner.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.owner.explain import hidden_commands
-from cqrs_cli.owner.plan import shard_folder
+from cqrs_cli.owner.plan import Partition, shard_folder
 from cqrs_cli.owner.trials.slow import SlowCommand, slow_command
 from cqrs_cli.state.shard import Identity, open_readonly
+
+#: An owner that has not committed for this long, by its clock and ours, decides nothing now.
+_LATELY_MS = 10_000
+
+#: Seconds between two looks at the claims, to see how fast commands are decided.
+_SPEED_SECONDS = 0.5
 
 
 class ShardStatus(NamedTuple):
@@ -51,6 +59,55 @@ class PartitionStatus(NamedTuple):
     def lag(self) -> int:
         """The number of commands that are not decided yet; an upper bound, as offsets have holes."""
         return max(0, self.end - max(self.start, self.position or 0))
+
+
+class ClaimLook(NamedTuple):
+    """The claims at a moment (monotonic seconds)."""
+
+    at: float
+    claims: dict[Partition, Claim | None]
+
+
+def look_at_claims(
+    connection: Connection, topics: Mapping[str, Topics], partitions: Iterable[Partition]
+) -> ClaimLook:
+    """The claims of these partitions now; `topics` by aggregate."""
+    wanted = sorted(partitions)
+    claims: dict[Partition, Claim | None] = {}
+    for name in {partition.aggregate for partition in wanted}:
+        numbers = [partition.number for partition in wanted if partition.aggregate == name]
+        for number, one in committed_now(connection, topics[name], numbers).items():
+            claims[Partition(name, number)] = parse_claim(one.metadata)
+    return ClaimLook(time.monotonic(), claims)
+
+
+def commit_speeds(before: ClaimLook, after: ClaimLook) -> dict[Partition, float]:
+    """Commands a second that were decided between two looks; 0 where another run has taken over meanwhile."""
+    seconds = max(after.at - before.at, 1e-3)
+    speeds = dict.fromkeys(after.claims, 0.0)
+    for partition, claim in after.claims.items():
+        earlier = before.claims.get(partition)
+        if claim is not None and earlier is not None and claim.run == earlier.run:
+            speeds[partition] = max(0, claim.counts.commands - earlier.counts.commands) / seconds
+    return speeds
+
+
+def present_speeds(
+    connection: Connection, topics: Mapping[str, Topics], found: Mapping[Partition, Claim | None]
+) -> dict[Partition, float]:
+    """Commands a second that are decided now. It takes half a second if an owner has committed lately, else no time."""
+    now = time.time() * 1000
+    busy = [
+        partition
+        for partition, claim in found.items()
+        if claim is not None and claim.attempt != TERMINAL and now - claim.counts.last < _LATELY_MS
+    ]
+    speeds = dict.fromkeys(found, 0.0)
+    if busy:
+        before = look_at_claims(connection, topics, busy)
+        time.sleep(_SPEED_SECONDS)
+        speeds |= commit_speeds(before, look_at_claims(connection, topics, busy))
+    return speeds
 
 
 def partition_statuses(

@@ -1,7 +1,11 @@
 """`cqrs status`: how far each partition is, and who owns it."""
 
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 
@@ -10,14 +14,26 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames
 from cqrs_cli.cli.render.status import status_document, status_table
-from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.errors import ConfigurationError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
-    pass
+    from cqrs_cli.core.aggregate.aggregate import Aggregate
+    from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.owner.claim import Claim
+    from cqrs_cli.owner.plan import Partition
+    from cqrs_cli.owner.status import ClaimLook, PartitionStatus
+
+#: Seconds from one look to the next with `--watch`.
+INTERVAL = 1.0
 
 
 @command(
-    app, examples=["cqrs status", "cqrs status bank_account", "cqrs status bank_account --digest -o json"]
+    app,
+    examples=[
+        "cqrs status",
+        "cqrs status bank_account --watch",
+        "cqrs status bank_account --digest -o json",
+    ],
 )
 def status(
     cli: Cli,
@@ -25,29 +41,130 @@ def status(
     with_digest: Annotated[
         bool, typer.Option("--digest", help="Sum up the states on this machine, as replay does.")
     ] = False,
+    watching: Annotated[
+        bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")
+    ] = False,
 ) -> None:
     """Show lag, owner, speed and state of every partition.
 
-    The owner is the run that committed last; its speed is the average since its first commit. State is what this
-    machine holds of the partition: nothing, where another machine owns it. Aggregates without topics are left out, and
-    named as missing in JSON; without any that has them it ends with 3. A client's transaction that is left open hides
-    the commands after it: it is named with how to end it. So is a command on which workers die, and one that its owner
-    on this machine has been deciding for seconds.
+    The owner is the run that committed last; its speed is that of now, and takes half a second to see. State is what
+    this machine holds of the partition: nothing, where another machine owns it. Aggregates without topics are left out,
+    and named as missing in JSON; without any that has them it ends with 3. A client's transaction that is left open
+    hides the commands after it: it is named with how to end it. So is a command on which workers die, and one that its
+    owner on this machine has been deciding for seconds.
+
+    With --watch a terminal shows one table that changes; elsewhere each look is a table with its time, with -o json a
+    line. cqrs top shows more, live.
     """
+    from cqrs_cli.owner.status import present_speeds
+
+    if watching and with_digest:
+        raise UsageError("--digest reads all states: not every second", "leave out --digest or --watch")
+    names, connection = cli.chosen(aggregates), cli.connection()
+    seen = _look(cli, connection, names, bool(aggregates), with_digest)
+    for name, why in seen.missing.items():
+        cli.note(f"{name}: {cli.with_flags(str(why))}")
+    if watching:
+        _watch(cli, connection, names, seen)
+    topics = {name: cli.topics(name) for name in seen.statuses}
+    _show(cli, seen, with_digest, present_speeds(connection, topics, seen.claims()))
+
+
+class _Seen(NamedTuple):
+    """One look: the statuses by aggregate, and the aggregates that have no topics."""
+
+    at: float
+    statuses: Mapping[str, Sequence["PartitionStatus"]]
+    missing: Mapping[str, ConfigurationError]
+
+    def claims(self) -> "dict[Partition, Claim | None]":
+        from cqrs_cli.owner.plan import Partition
+
+        return {
+            Partition(name, part.partition): part.claim
+            for name, parts in self.statuses.items()
+            for part in parts
+        }
+
+    def look(self) -> "ClaimLook":
+        from cqrs_cli.owner.status import ClaimLook
+
+        return ClaimLook(self.at, self.claims())
+
+
+def _look(
+    cli: Cli,
+    connection: "Connection",
+    names: "Mapping[str, Aggregate]",
+    chosen: bool,
+    with_digest: bool = False,
+) -> _Seen:
+    """The statuses now; raises `ConfigurationError` for missing topics if they were asked for, or all are missing."""
     from cqrs_cli.owner.status import partition_statuses
 
-    names = cli.chosen(aggregates)
-    connection, seen = cli.connection(), {}
+    seen: dict[str, Sequence[PartitionStatus]] = {}
     missing: dict[str, ConfigurationError] = {}
+    at = time.monotonic()
     for name in names:
         try:
             seen[name] = partition_statuses(connection, cli.topics(name), cli.settings.state_dir, with_digest)
         except ConfigurationError as error:
-            if aggregates:
+            if chosen:
                 raise
             missing[name] = error
     if not seen:
         raise next(iter(missing.values()))
-    for name, why in missing.items():
-        cli.note(f"{name}: {cli.with_flags(str(why))}")
-    cli.result(status_document(seen, list(missing), with_digest), partial(status_table, seen, with_digest))
+    return _Seen(at, seen, missing)
+
+
+def _show(cli: Cli, seen: _Seen, with_digest: bool, speeds: "Mapping[Partition, float]") -> None:
+    document = status_document(seen.statuses, list(seen.missing), with_digest, speeds)
+    cli.result(document, partial(status_table, seen.statuses, with_digest, speeds))
+
+
+def _watch(cli: Cli, connection: "Connection", names: "Mapping[str, Aggregate]", before: _Seen) -> NoReturn:
+    """Look every second, for ever. Without a broker it says so, and looks again."""
+    from cqrs_cli.owner.status import commit_speeds
+
+    live = _Live(cli)
+    try:
+        while True:
+            time.sleep(max(0.0, before.at + INTERVAL - time.monotonic()))
+            try:
+                seen = _look(cli, connection, names, chosen=False)
+            except UnavailableError as error:
+                cli.note(str(error))
+                before = before._replace(at=time.monotonic())
+                continue
+            live.show(seen, commit_speeds(before.look(), seen.look()))
+            before = seen
+    finally:
+        live.close()
+
+
+class _Live:
+    """Shows one look after the other: in the place of the one before on a terminal, below it elsewhere."""
+
+    def __init__(self, cli: Cli) -> None:
+        self._cli = cli
+        self._live = None
+        if cli.output == "text" and sys.stdout.isatty():
+            from rich.live import Live
+
+            self._live = Live(console=cli.stdout, auto_refresh=False)
+            self._live.start()
+
+    def show(self, seen: _Seen, speeds: "Mapping[Partition, float]") -> None:
+        cli = self._cli
+        if self._live is not None:
+            self._live.update(status_table(seen.statuses, False, speeds), refresh=True)
+            return
+        if cli.output == "text":
+            cli.line(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}".encode())
+        _show(cli, seen, False, speeds)
+        cli.flush()
+
+    def close(self) -> None:
+        """Leave the last table where it is, and the cursor below it."""
+        if self._live is not None:
+            self._live.stop()

@@ -8,20 +8,32 @@ if TYPE_CHECKING:
 
     from cqrs_cli.kafka.admin.transactions import OpenTransaction
     from cqrs_cli.owner.claim import Claim
+    from cqrs_cli.owner.plan import Partition
     from cqrs_cli.owner.status import PartitionStatus
 
 
 def status_document(
-    seen: Mapping[str, Sequence["PartitionStatus"]], missing: Sequence[str], with_digest: bool
+    seen: Mapping[str, Sequence["PartitionStatus"]],
+    missing: Sequence[str],
+    with_digest: bool,
+    speeds: Mapping["Partition", float],
 ) -> dict[str, Any]:
-    written: dict[str, Any] = {"lag": sum(part.lag for parts in seen.values() for part in parts)}
+    """`speeds`: commands a second that are decided now."""
+    every = [part for parts in seen.values() for part in parts]
+    written: dict[str, Any] = {
+        "lag": sum(part.lag for part in every),
+        "commands": sum(map(_decided, every)),
+        "per_second": round(sum(speeds.values()), 1),
+    }
     if with_digest:
-        written["digest"] = _digest([part for parts in seen.values() for part in parts])
+        written["digest"] = _digest(every)
     written["aggregates"] = {
         name: {
             "lag": sum(part.lag for part in parts),
+            "commands": sum(map(_decided, parts)),
+            "per_second": round(sum(speeds.get((name, part.partition), 0.0) for part in parts), 1),
             **({"digest": _digest(parts)} if with_digest else {}),
-            "partitions": [_partition(part) for part in parts],
+            "partitions": [_partition(part, speeds.get((name, part.partition), 0.0)) for part in parts],
         }
         for name, parts in seen.items()
     }
@@ -41,7 +53,11 @@ def _digest(parts: Sequence["PartitionStatus"]) -> str | None:
     return digest.as_hex(total)
 
 
-def _partition(part: "PartitionStatus") -> dict[str, Any]:
+def _decided(part: "PartitionStatus") -> int:
+    return 0 if part.claim is None else part.claim.counts.commands
+
+
+def _partition(part: "PartitionStatus", speed: float) -> dict[str, Any]:
     shard = part.shard
     return {
         "partition": part.partition,
@@ -49,7 +65,7 @@ def _partition(part: "PartitionStatus") -> dict[str, Any]:
         "end": part.end,
         "position": part.position,
         "lag": part.lag,
-        "owner": None if part.claim is None else _owner(part.claim),
+        "owner": None if part.claim is None else _owner(part.claim, speed),
         "trial": None if part.claim is None or part.claim.trial is None else str(part.claim.trial),
         "deciding": None
         if part.slow is None
@@ -77,7 +93,7 @@ def _transaction(found: "OpenTransaction", way_out: str) -> dict[str, Any]:
     }
 
 
-def _owner(claim: "Claim") -> dict[str, Any]:
+def _owner(claim: "Claim", speed: float) -> dict[str, Any]:
     from cqrs_cli.core.messages.reasons import STATUSES
     from cqrs_cli.core.messages.timestamps import rfc3339
     from cqrs_cli.owner.claim import TERMINAL
@@ -90,17 +106,13 @@ def _owner(claim: "Claim") -> dict[str, Any]:
         "commands": counts.commands,
         **{name: getattr(counts, name) for name in (*STATUSES, "events")},
         "last": rfc3339(counts.last) if counts.last else None,
-        "per_second": _speed(claim),
+        "per_second": round(speed, 1),
     }
 
 
-def _speed(claim: "Claim") -> float:
-    """Commands per second between the first and the last commit."""
-    took = claim.counts.last - claim.counts.first
-    return round(1000 * claim.counts.commands / took, 1) if took > 0 else 0.0
-
-
-def status_table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: bool) -> "RenderableType":
+def status_table(
+    seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: bool, speeds: Mapping["Partition", float]
+) -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -120,7 +132,10 @@ def status_table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: b
         table.add_column(header, justify="left" if header in ("partition", "owner", "since") else "right")
     for name, parts in seen.items():
         for part in parts:
-            table.add_row(f"{name} {part.partition}", *_cells(part))
+            table.add_row(f"{name} {part.partition}", *_cells(part, speeds.get((name, part.partition), 0.0)))
+    every = [part for parts in seen.values() for part in parts]
+    if len(every) > 1:
+        table.add_row("total", *_totals(every, sum(speeds.values())), style="bold")
     lines: list[RenderableType] = [table]
     lines += [
         Text(f"{part.hidden_by.hiding()}; {part.way_out}")
@@ -148,16 +163,23 @@ def status_table(seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: b
     return Group(*lines)
 
 
-def _cells(part: "PartitionStatus") -> tuple[str, ...]:
+def _totals(every: Sequence["PartitionStatus"], speed: float) -> tuple[str, ...]:
+    shards = [part.shard for part in every if part.shard is not None]
+    aggregates, size = sum(shard.aggregates for shard in shards), sum(shard.bytes for shard in shards)
+    state = f"{aggregates:,}, {size / 1e6:,.1f} MB" if shards else "none here"
+    lag, decided = sum(part.lag for part in every), sum(map(_decided, every))
+    return "", "", f"{lag:,}", "", "", f"{decided:,}", f"{speed:,.0f}", state
+
+
+def _cells(part: "PartitionStatus", speed: float) -> tuple[str, ...]:
     decided = "none" if part.position is None else f"{part.position:,}"
     state = (
         "none here" if part.shard is None else f"{part.shard.aggregates:,}, {part.shard.bytes / 1e6:,.1f} MB"
     )
     if part.claim is None:
         return f"{part.end:,}", decided, f"{part.lag:,}", "none", "", "", "", state
-    owner = _owner(part.claim)
+    owner = _owner(part.claim, speed)
     run = f"{owner['run']}{' (stopped)' if owner['stopped'] else ''}"
-    speed = f"{owner['per_second']:,.0f}"
     return (
         f"{part.end:,}",
         decided,
@@ -165,6 +187,6 @@ def _cells(part: "PartitionStatus") -> tuple[str, ...]:
         run,
         owner["since"],
         f"{owner['commands']:,}",
-        speed,
+        f"{speed:,.0f}",
         state,
     )

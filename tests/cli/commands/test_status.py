@@ -2,18 +2,25 @@
 
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from msgspec.structs import replace
 
+from cqrs_cli.cli.commands import status as command
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner import status as owner_status
 from cqrs_cli.owner.claim import Claim, Counts
+from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.status import ClaimLook, commit_speeds
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Identity, open_shard
 from cqrs_cli.state.store import WriteBatch
@@ -44,10 +51,106 @@ def test_status_shows_claim_and_shard(
     assert (first["owner"]["run"], first["owner"]["commands"], first["owner"]["per_second"]) == (
         "run-1",
         5,
-        2.5,
+        0.0,
     )
+    assert (status["commands"], status["per_second"]) == (5, 0.0)
     assert first["state"]["aggregates"] == 1
     assert (second["owner"], second["state"], status["digest"]) == (None, None, None)
+
+
+def test_speed_is_that_of_now() -> None:
+    """Not the average since an old burst; and nothing of another run's."""
+
+    def look(at: float, *claims: tuple[str, int]) -> ClaimLook:
+        return ClaimLook(
+            at,
+            {
+                Partition("bank_account", number): Claim(
+                    5, run, 0, 0, 1, "id", 3, Counts(accepted=decided, first=1000, last=2000)
+                )
+                for number, (run, decided) in enumerate(claims)
+            },
+        )
+
+    before = look(10.0, ("a", 1_000_000), ("a", 500), ("a", 7))
+    after = look(12.0, ("a", 1_000_000), ("a", 530), ("b", 9_000))
+    assert list(commit_speeds(before, after).values()) == [0.0, 15.0, 0.0]
+
+
+def test_busy_owners_are_looked_at_twice(
+    connection: Connection, decided: Cqrs, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics = Topics("bank_account", prefix)
+    now = time.time_ns() // 1_000_000
+    counts = Counts(accepted=1000, first=1000, last=now)
+    claim = Claim(5, "run-1", 0, 0, 1, "topic-id", 2, counts)
+    claimed(connection, topics, claim)
+    later = replace(claim, counts=counts.add({"accepted": 50}, now, now))
+    monkeypatch.setattr(owner_status.time, "sleep", lambda _: claimed(connection, topics, later))
+    document = decided("status", "bank_account", "-o", "json").document
+    first, second = document["aggregates"]["bank_account"]["partitions"]
+    assert first["owner"]["per_second"] > 0 and second["owner"] is None
+    assert document["per_second"] == first["owner"]["per_second"]
+
+
+def test_table_ends_with_totals(decided: Cqrs) -> None:
+    total = decided("status", "bank_account").out.rstrip().splitlines()[-1]
+    assert total.split() == ["total", "7", "0", "0", "none", "here"]
+
+
+class Ended(KeyboardInterrupt):
+    """Ctrl-C, in a test."""
+
+
+def test_watch_looks_until_interrupted(
+    connection: Connection, decided: Cqrs, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look is a line, with the speed since the one before; a broker that is away ends nothing."""
+    topics = Topics("bank_account", prefix)
+    looks = iter(range(4))
+    statuses = owner_status.partition_statuses
+
+    def sleep(_: float) -> None:
+        number = next(looks)
+        if number == 3:
+            raise Ended
+        claimed(
+            connection,
+            topics,
+            Claim(5, "run-1", 0, 0, 1, "topic-id", 2, Counts(accepted=100 * number, last=1)),
+        )
+        if number == 1:
+            monkeypatch.setattr(owner_status, "partition_statuses", away)
+        else:
+            monkeypatch.setattr(owner_status, "partition_statuses", statuses)
+
+    def away(*_: object) -> None:
+        raise UnavailableError("no answer from Kafka")
+
+    monkeypatch.setattr(command.time, "sleep", sleep)
+    said = decided("status", "bank_account", "--watch", "-o", "json")
+    assert said.status == 130
+    first, second = said.lines
+    assert (first["commands"], first["per_second"]) == (0, 0.0)
+    assert second["commands"] == 200 and second["per_second"] > 0
+
+
+def test_watched_tables_have_times(decided: Cqrs, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = iter(range(2))
+
+    def sleep(_: float) -> None:
+        if next(looks) == 1:
+            raise Ended
+
+    monkeypatch.setattr(command.time, "sleep", sleep)
+    said = decided("status", "bank_account", "-w")
+    assert said.status == 130
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\npartition ", said.out)
+
+
+def test_watch_sums_up_no_states(cqrs: Cqrs) -> None:
+    said = cqrs("status", "--watch", "--digest")
+    assert said.status == 2 and "leave out --digest or --watch" in said.err
 
 
 def test_shards_of_earlier_topics_are_hidden(
