@@ -31,9 +31,9 @@ def status_document(
         name: {
             "lag": sum(part.lag for part in parts),
             "commands": sum(map(_decided, parts)),
-            "per_second": round(sum(speeds.get((name, part.partition), 0.0) for part in parts), 1),
+            "per_second": round(sum(_speed(speeds, name, part) for part in parts), 1),
             **({"digest": _digest(parts)} if with_digest else {}),
-            "partitions": [_partition(part, speeds.get((name, part.partition), 0.0)) for part in parts],
+            "partitions": [_partition(part, _speed(speeds, name, part)) for part in parts],
         }
         for name, parts in seen.items()
     }
@@ -51,6 +51,12 @@ def _digest(parts: Sequence["PartitionStatus"]) -> str | None:
             return None
         total = digest.add(total, part.shard.digest)
     return digest.as_hex(total)
+
+
+def _speed(speeds: Mapping["Partition", float], name: str, part: "PartitionStatus") -> float:
+    from cqrs_cli.owner.plan import Partition
+
+    return speeds.get(Partition(name, part.partition), 0.0)
 
 
 def _decided(part: "PartitionStatus") -> int:
@@ -132,7 +138,7 @@ def status_table(
         table.add_column(header, justify="left" if header in ("partition", "owner", "since") else "right")
     for name, parts in seen.items():
         for part in parts:
-            table.add_row(f"{name} {part.partition}", *_cells(part, speeds.get((name, part.partition), 0.0)))
+            table.add_row(f"{name} {part.partition}", *_cells(part, _speed(speeds, name, part)))
     every = [part for parts in seen.values() for part in parts]
     if len(every) > 1:
         table.add_row("total", *_totals(every, sum(speeds.values())), style="bold")

@@ -10,7 +10,6 @@ import pytest
 from confluent_kafka import TopicPartition
 from msgspec.structs import replace
 
-from cqrs_cli.cli.commands import status as command
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import clients
@@ -86,7 +85,7 @@ def test_busy_owners_are_looked_at_twice(
     claim = Claim(5, "run-1", 0, 0, 1, "topic-id", 2, counts)
     claimed(connection, topics, claim)
     later = replace(claim, counts=counts.add({"accepted": 50}, now, now))
-    monkeypatch.setattr(owner_status.time, "sleep", lambda _: claimed(connection, topics, later))
+    monkeypatch.setattr(time, "sleep", lambda _: claimed(connection, topics, later))
     document = decided("status", "bank_account", "-o", "json").document
     first, second = document["aggregates"]["bank_account"]["partitions"]
     assert first["owner"]["per_second"] > 0 and second["owner"] is None
@@ -127,7 +126,7 @@ def test_watch_looks_until_interrupted(
     def away(*_: object) -> None:
         raise UnavailableError("no answer from Kafka")
 
-    monkeypatch.setattr(command.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     said = decided("status", "bank_account", "--watch", "-o", "json")
     assert said.status == 130
     first, second = said.lines
@@ -142,7 +141,7 @@ def test_watched_tables_have_times(decided: Cqrs, monkeypatch: pytest.MonkeyPatc
         if next(looks) == 1:
             raise Ended
 
-    monkeypatch.setattr(command.time, "sleep", sleep)
+    monkeypatch.setattr(time, "sleep", sleep)
     said = decided("status", "bank_account", "-w")
     assert said.status == 130
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\npartition ", said.out)
