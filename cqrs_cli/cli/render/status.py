@@ -1,6 +1,6 @@
 """The partitions that `cqrs status` found: as JSON, and as a table for people."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -121,7 +121,6 @@ def status_table(
 ) -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
-    from rich.text import Text
 
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     for header in (
@@ -142,31 +141,25 @@ def status_table(
     every = [part for parts in seen.values() for part in parts]
     if len(every) > 1:
         table.add_row("total", *_totals(every, sum(speeds.values())), style="bold")
-    lines: list[RenderableType] = [table]
-    lines += [
-        Text(f"{part.hidden_by.hiding()}; {part.way_out}")
-        for parts in seen.values()
-        for part in parts
-        if part.hidden_by
-    ]
-    lines += [
-        f"{name} {part.partition}: {part.claim.trial}"
-        for name, parts in seen.items()
-        for part in parts
-        if part.claim is not None and part.claim.trial is not None
-    ]
-    lines += [
-        f"{name} {part.partition}: {part.slow}"
-        for name, parts in seen.items()
-        for part in parts
-        if part.slow is not None
-    ]
+    lines: list[RenderableType] = [table, *_remarks(seen)]
     if with_digest:
         lines += [
             f"digest of {name}: {_digest(parts) or 'not all of it is on this machine'}"
             for name, parts in seen.items()
         ]
     return Group(*lines)
+
+
+def _remarks(seen: Mapping[str, Sequence["PartitionStatus"]]) -> Iterator["RenderableType"]:
+    """Whatever keeps partitions from deciding: hidden commands, commands on trial, and slow ones."""
+    from rich.text import Text
+
+    places = [(f"{name} {part.partition}", part) for name, parts in seen.items() for part in parts]
+    yield from (Text(f"{part.hidden_by.hiding()}; {part.way_out}") for _, part in places if part.hidden_by)
+    for place, part in places:
+        if part.claim is not None and part.claim.trial is not None:
+            yield f"{place}: {part.claim.trial}"
+    yield from (f"{place}: {part.slow}" for place, part in places if part.slow is not None)
 
 
 def _totals(every: Sequence["PartitionStatus"], speed: float) -> tuple[str, ...]:
