@@ -7,15 +7,19 @@ log behind it is hidden then, or the group's offset stays pending, from every ow
 from collections.abc import Callable
 from typing import NamedTuple
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.clients import consumer, kafka_error
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.owner.claim import UNKNOWN_TOPIC, Claim, parse_claim
+
+#: Seconds that a commit may stay pending behind a fence.
+_PATIENCE = 2.0
 
 
 class CommandTraces(NamedTuple):
@@ -50,7 +54,7 @@ def settled(
 ) -> bool:
     """True if the writer had left a transaction hanging: it is settled now, and `note` was told.
 
-    The writer is fenced first: nobody may have a transaction open then. `pending`: the group's offset is known to stay
+    The writer is fenced first: nobody may have a transaction open then. `pending`: the group's offset seems to stay
     pending. Nothing is done where a stranger's transaction is open, too, for a claim of another topic than `topic_id`,
     or while Kafka does not answer.
     """
@@ -70,7 +74,7 @@ def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) ->
         opened = set[int]().union(*admin.open_producers(places).values())
         found = log.committed()
         claim = parse_claim(found.metadata)
-        if opened - {writer.producer_id} or not (opened or pending):
+        if opened - {writer.producer_id} or not (opened or (pending and _is_pending(log))):
             return None
         if claim is not None and claim.topic_id not in (UNKNOWN_TOPIC, topic_id):
             return None
@@ -80,6 +84,18 @@ def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) ->
     return (
         "it is committed: a part of it was visible" if commit else "it is aborted: nobody has seen any of it"
     )
+
+
+def _is_pending(log: PartitionLog) -> bool:
+    """True if the group's offset waits for the end of a transaction, and not for a slow broker."""
+    waiting = consumer(log.connection, group=log.topics.group)
+    try:
+        log.committed_by(waiting, _PATIENCE)
+    except KafkaException as error:
+        return kafka_error(error).code() == KafkaError._TIMED_OUT
+    finally:
+        waiting.close()
+    return False
 
 
 def _traces(log: PartitionLog, committed: int | None, claim: Claim | None) -> CommandTraces:
