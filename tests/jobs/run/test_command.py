@@ -1,9 +1,12 @@
 """`cqrs run` as a service: it loses workers, is taken over and is stopped, and leaves nothing behind."""
 
+import json
 import os
 import re
 import signal
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -117,6 +120,44 @@ def test_terminal_shows_progress_until_interrupted(project: Project) -> None:
         child.close(force=True)
     assert attempts(project, "counter") == {TERMINAL}
     eventually(lambda: not living(everybody))
+
+
+def test_service_streams_and_gets_ready(project: Project) -> None:
+    """Over HTTP and as JSON Lines, until SIGTERM."""
+    project.cqrs("init", "counter")
+    project.send(increments(20))
+    with project.running("run", "counter", *LOCAL, "--metrics-address", "0", "-o", "json") as run:
+        assert run.stdout is not None
+        notes = iter(run.stdout.readline, "")
+        url = next(found[0] for line in notes if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
+        eventually(lambda: get(f"{url}/readyz")[0] == 200, within=90)
+        assert get(f"{url}/healthz")[0] == 200
+        decided(project, 20, ["counter"])
+        measured = 'cqrs_command_latency_seconds_count{aggregate="counter",partition="%d"}'
+        eventually(lambda: sum(sample(url, measured % number) for number in range(4)) == 20)
+        run.send_signal(signal.SIGTERM)
+        out, err = run.communicate(timeout=60)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert (run.returncode, err) == (128 + signal.SIGTERM, "")
+    assert {line["kind"] for line in lines} == {"note", "progress", "end"}
+    assert (lines[-1]["how"], lines[-1]["accepted"]) == ("stopped", 20)
+    last = [line for line in lines if line["kind"] == "progress"][-1]
+    assert (last["commands"], last["waiting"]) == (20, {})
+
+
+def get(url: str) -> tuple[int, str]:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        with refused:
+            return refused.code, refused.read().decode()
+
+
+def sample(url: str, name: str) -> float:
+    """A sample of the metrics, 0 while it is not there."""
+    found = [line for line in get(f"{url}/metrics")[1].splitlines() if line.startswith(f"{name} ")]
+    return float(found[0].rpartition(" ")[2]) if found else 0.0
 
 
 @pytest.mark.parametrize(
