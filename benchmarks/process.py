@@ -35,9 +35,18 @@ def main() -> None:
             name = f"counting_{run}"
             (here.root / f"processes/{name}.py").write_text(_PROCESS)
             here.cqrs("init")
+            before = here.broker_cpu()
             done = here.cqrs("process", name, "--once", "--from", "beginning")
             assert done["commands"] == given.events, done
-            rows.append({"what": "process", "events_per_s": done["events"] / done["seconds"]})
+            each = 1e6 / given.events
+            rows.append(
+                {
+                    "what": "process",
+                    "events_per_s": done["events"] / done["seconds"],
+                    "cpu_us_per_event": done["cpu_seconds"] * each,
+                    "broker_cpu_us_per_event": (here.broker_cpu() - before) * each,
+                }
+            )
     report("process", rows)
 
 

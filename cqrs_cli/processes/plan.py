@@ -12,6 +12,7 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.owner.claim import Claim
 from cqrs_cli.owner.timing import Timing
+from cqrs_cli.system.limits import BASE_BYTES, Needs, owner_needs
 
 
 class Hearing(NamedTuple):
@@ -59,6 +60,11 @@ class ProcessPlan:
     skips: Mapping[Hearing, int] = field(default_factory=dict)
     losses: Mapping[Hearing, int] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
+    brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
+
+    def needs(self, hearings: int) -> Needs:
+        """The needs of a task with this number of partitions."""
+        return Needs(owner_needs(hearings, self.brokers).descriptors, BASE_BYTES)
 
     def share(self, task: int, tasks: int) -> list[Hearing]:
         """The partitions that one of `tasks` tasks owns."""
@@ -85,6 +91,7 @@ class ProcessResult:
     ended: float = 0.0
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()
+    cpu: float = 0.0  # seconds of its whole task, in the result of the task's first owner
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +105,7 @@ class ProcessProgress:
     events: int = 0  # reacted to, known at the end
     commands: int = 0  # sent, known at the end
     seconds: float = 0.0  # that the owners worked, known at the end
+    cpu: float = 0.0  # seconds that the tasks took, known at the end
 
     @property
     def position(self) -> int:

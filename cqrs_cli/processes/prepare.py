@@ -43,7 +43,7 @@ def prepare_processes(
     Raises `ConfigurationError` for missing ACLs and topics, `UsageError` for a place (`PROCESS:AGG:P@OFFSET`) that is
     not in the run or did not stop it, `UnavailableError` without a broker.
     """
-    hearings, events, commands, size = _described(settings, connection, loaded)
+    hearings, events, commands, size, brokers = _described(settings, connection, loaded)
     plan = ProcessPlan(
         connection,
         settings.topic_prefix,
@@ -59,6 +59,7 @@ def prepare_processes(
         beginning=beginning,
         skips=dict(_places("--skip", skip, hearings)),
         losses=dict(_places("--accept-loss", accept_loss, hearings)),
+        brokers=brokers,
     )
     states = source_states(plan)
     for hearing, offset in plan.skips.items():
@@ -77,8 +78,8 @@ def prepare_processes(
 
 def _described(
     settings: "Settings", connection: Connection, loaded: Mapping[str, LoadedProcess]
-) -> tuple[list[Hearing], dict[str, EventsTopic], dict[str, CommandsTopic], int]:
-    """The partitions that are heard; the topics of events and commands; the most bytes of a request."""
+) -> tuple[list[Hearing], dict[str, EventsTopic], dict[str, CommandsTopic], int, int]:
+    """The partitions that are heard; the topics of events and commands; the most bytes of a request; the brokers."""
     prefix = settings.topic_prefix
     sources = {
         process: {name: Topics(name, prefix).events for name in sorted(one.sources)}
@@ -99,6 +100,7 @@ def _described(
             if (mistake := topics.mistake(found.get(topics.positions))) is not None:
                 raise mistake
         taken |= _others(admin, settings, named)
+        brokers = admin.broker_count()
     hearings = [
         Hearing(process, EventPartition(name, topic, number))
         for process, by in sources.items()
@@ -114,6 +116,7 @@ def _described(
             for topic, info in taken.items()
         },
         min([_REQUEST_BYTES, *limits]),
+        brokers,
     )
 
 

@@ -13,7 +13,7 @@ from tests.mutations.table import Mutation
 from tests.support import ROOT
 
 #: What tests need of the repository.
-_PARTS = ("cqrs_cli", "aggregates", "tests", "pyproject.toml")
+_PARTS = ("cqrs_cli", "aggregates", "processes", "tests", "pyproject.toml")
 
 
 class Run(NamedTuple):

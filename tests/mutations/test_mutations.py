@@ -6,6 +6,7 @@ import pytest
 
 from tests.mutations.harness import broken, copy, run
 from tests.mutations.proving import PROVING
+from tests.mutations.reacting import REACTING
 from tests.mutations.table import DETAILS, RULES, Mutation
 
 #: Where tests are that need no broker, though others around them may.
@@ -17,6 +18,8 @@ _PURE = (
     "tests/owner/trials/",
     "tests/jobs/run/test_hanging.py",
     "tests/kafka/test_blame.py",
+    "tests/processes/test_compose.py",
+    "tests/processes/test_position.py",
 )
 
 
@@ -41,7 +44,9 @@ def broker(request: pytest.FixtureRequest) -> str | None:
 
 
 @pytest.mark.pins("one-outcome")
-@pytest.mark.parametrize("mutation", [*cases(RULES), *cases([*DETAILS, *PROVING], pytest.mark.faults)])
+@pytest.mark.parametrize(
+    "mutation", [*cases(RULES), *cases([*DETAILS, *PROVING, *REACTING], pytest.mark.faults)]
+)
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The rules are broken one by one; a test notices each break."""
     root = copy(tmp_path)
@@ -51,7 +56,9 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
     assert done.failed, f"nobody has noticed: {mutation.name}"
 
 
-@pytest.mark.parametrize("mutation", [*RULES, *DETAILS, *PROVING], ids=lambda mutation: mutation.name)
+@pytest.mark.parametrize(
+    "mutation", [*RULES, *DETAILS, *PROVING, *REACTING], ids=lambda mutation: mutation.name
+)
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
     assert broken(mutation)
 
@@ -59,7 +66,7 @@ def test_each_detail_is_still_there(mutation: Mutation) -> None:
 @pytest.mark.kafka
 @pytest.mark.faults
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS, *PROVING]]
+    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS, *PROVING, *REACTING]]
     done = run(copy(tmp_path), tests, broker(request))
     assert done.passed, done.output
 

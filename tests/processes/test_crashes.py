@@ -8,18 +8,20 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
+#: Two partitions are claimed, orders' and payments', which are the first two commits.
 POINTS = [
     "fence.after:1",
     "claim.before:1",
     "claim.after:1",
     "decide.before:2",
     "decide.after:2",
-    "produce.first:2",
-    "produce.after:3",
-    "offsets.after:3",
-    "flush.after:3",
-    "commit.sent:3",
-    "commit.after:3",
+    "produce.first:4",
+    "produce.after:4",
+    "offsets.after:4",
+    "flush.after:4",
+    "commit.sent:4",
+    "commit.after:4",
+    "commit.after:5",
 ]
 
 
@@ -34,7 +36,7 @@ def test_killed_owners_lose_nothing(stage: Stage, point: str) -> None:
 
 
 @pytest.mark.pins("reacted-once")
-@pytest.mark.parametrize("point", ["decide.after:2", "flush.after:2", "commit.after:2"])
+@pytest.mark.parametrize("point", ["decide.after:2", "flush.after:4", "commit.after:4"])
 def test_paused_owners_are_fenced(stage: Stage, point: str) -> None:
     """An owner that wakes up while a later one has done its work writes nothing, and ends with exit status 6."""
     stage.place(0, 40)

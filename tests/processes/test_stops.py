@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from aggregates.order import Shipped
-from cqrs_cli.errors import CqrsError, UsageError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.processes.stage import Stage, orders, placed
 from tests.processes.test_load import write
@@ -44,15 +44,23 @@ STOPS = {
     'yield cqrs.Send("payment", "p", Request(7))': "payment.Request: Expected `str`, got `int`",
     'yield from [cqrs.Send("payment", "p", Request("x"))] * 10_001': "more than 10,000 commands for one event",
     'yield from [cqrs.Send("payment", "p", Request("x" * 900_000))] * 10': "more than 8 MiB of commands",
-    'import random; yield cqrs.Send("payment", "p", Request(random.Random(1).randbytes(900_000).hex()))': (
-        "cannot send for order.Placed {place} ('o-0-5', version 1): a topic of commands refuses them: "
-    ),
 }
 
 
 @pytest.mark.pins("reacted-once")
 @pytest.mark.parametrize("then", STOPS)
 def test_process_stops_at_the_event(connection: Connection, prefix: str, tmp_path: Path, then: str) -> None:
+    check_stop(connection, prefix, tmp_path, then, STOPS[then])
+
+
+@pytest.mark.pins("reacted-once")
+def test_refused_commands_stop(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    large = "Request(random.Random(1).randbytes(900_000).hex())"
+    said = "cannot send for order.Placed {place} ('o-0-5', version 1): a topic of commands refuses them: "
+    check_stop(connection, prefix, tmp_path, f'import random; yield cqrs.Send("payment", "p", {large})', said)
+
+
+def check_stop(connection: Connection, prefix: str, tmp_path: Path, then: str, said: str) -> None:
     """Those before it are committed. Nothing of it is sent, however often it is tried, until it is skipped."""
     stage = stopping(connection, prefix, tmp_path, then)
     error = stage.error(beginning=True)
@@ -62,7 +70,7 @@ def test_process_stops_at_the_event(connection: Connection, prefix: str, tmp_pat
     place = f"{stage.events}:0@{position.offset}"
     assert type(error) is CqrsError
     assert error.message.startswith("process mine ")
-    assert STOPS[then].format(place=place) in error.message
+    assert said.format(place=place) in error.message
     before = orders(0, 5)
     del before["o-0-2"]
     assert stage.asked() == before
@@ -108,3 +116,10 @@ def test_only_what_stopped_is_skipped(stage: Stage) -> None:
 def test_other_places_are_refused(stage: Stage, place: str) -> None:
     with pytest.raises(UsageError, match=r"is not a place in a topic|is not heard in this run"):
         stage.plan(skip=[place])
+
+
+def test_missing_topics_are_named(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """Those of an aggregate that the code names, before anything begins."""
+    stage = stopping(connection, prefix, tmp_path, 'yield cqrs.Send("sensor", "s", Request("x"))')
+    with pytest.raises(ConfigurationError, match=r"sensor\.commands does not exist"):
+        stage.plan()

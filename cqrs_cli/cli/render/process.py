@@ -18,6 +18,7 @@ def processes_document(done: "ProcessProgress") -> dict[str, Any]:
         "events": done.events,
         "commands": done.commands,
         "seconds": round(done.seconds, 3),
+        "cpu_seconds": round(done.cpu, 3),
         "lag": done.lag,
         "positions": processes,
     }

@@ -70,6 +70,11 @@ def run_processes(
         done, results = run_long_job(
             context, submit, watcher, watch, note, endless=plan.targets is None, end=end
         )
+    except BaseException:
+        retire_processes(
+            plan
+        )  # also after a lost task, whose transaction would hide commands until its time is up
+        raise
     finally:
         watcher.close()
     return replace(
@@ -77,6 +82,7 @@ def run_processes(
         events=sum(result.events for result in results),
         commands=sum(result.commands for result in results),
         seconds=max(result.ended for result in results) - min(result.began for result in results),
+        cpu=sum(result.cpu for result in results),
     )
 
 

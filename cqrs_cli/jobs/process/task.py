@@ -5,14 +5,17 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from cqrs_cli import failpoints, registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.processes.compose import Composer
 from cqrs_cli.processes.load import LoadedProcess
 from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessResult
 from cqrs_cli.processes.supervisor import ProcessSupervisor
+from cqrs_cli.system.limits import make_room
 
 #: New objects since the last collection that may be cycles left by a process's code.
 _GARBAGE = 300_000
@@ -27,10 +30,27 @@ def react_share(
 ) -> Iterator[ProcessResult]:
     """Own these partitions until all of them have ended; yields how each did.
 
+    Before anything is claimed it makes room for all of them: where there is none, the run before this one goes on.
+
     An orphan, whose parent is gone, ends without a result: a driver that still waits must take the task for lost.
     """
     failpoints.arm()
-    parent, stopping = os.getppid(), threading.Event()
+    try:
+        make_room(plan.needs(len(hearings)), f"a task that hears {len(hearings)} partitions")
+    except ConfigurationError as error:
+        yield ProcessResult(hearings[0], error=error)
+    else:
+        yield from _react(plan, hearings, load, load_aggregate, attempt)
+
+
+def _react(
+    plan: ProcessPlan,
+    hearings: list[Hearing],
+    load: Callable[[str], LoadedProcess],
+    load_aggregate: Callable[[str], Aggregate],
+    attempt: int,
+) -> Iterator[ProcessResult]:
+    parent, stopping, began = os.getppid(), threading.Event(), time.process_time()
     loaded: Mapping[str, LoadedProcess] = {name: load(name) for name in {one.process for one in hearings}}
     cached = lru_cache(maxsize=None)(load_aggregate)
     supervisors = [
@@ -53,7 +73,9 @@ def react_share(
         _watch(plan, supervisors, threads, stopping, parent)
     finally:
         gc.enable()
-    yield from (one.ending for one in supervisors if one.ending is not None)
+    first, *others = [one.ending for one in supervisors if one.ending is not None]
+    yield replace(first, cpu=time.process_time() - began)
+    yield from others
 
 
 def _watch(

@@ -1,0 +1,148 @@
+"""The mutations of processes: the rules that make each event be reacted to once."""
+
+from tests.mutations.table import Mutation
+
+_BROKER = "tests/processes/test_broker.py"
+_CRASHES = "tests/processes/test_crashes.py"
+
+REACTING = [
+    Mutation(
+        "a new process does not commit its start",
+        "cqrs_cli/processes/owner.py",
+        (
+            (
+                "        self.commit([], resumed.offset, ProcessPosition(resumed.offset, self.mine, *resumed[1:]))\n",
+                "        self.position = ProcessPosition(resumed.offset, self.mine, *resumed[1:])\n",
+            ),
+        ),
+        f"{_BROKER}::test_start_is_kept_before_polling",
+    ),
+    Mutation(
+        "two owners of a partition do not fence each other",
+        "cqrs_cli/processes/writer.py",
+        (
+            (
+                "topics.transactional_id(source.topic, source.partition)",
+                'topics.transactional_id(source.topic, source.partition) + f"{time.time_ns()}"',
+            ),
+        ),
+        f"{_CRASHES}::test_paused_owners_are_fenced[decide.after:2]",
+    ),
+    Mutation(
+        "the position is not in the transaction of the commands",
+        "cqrs_cli/processes/owner.py",
+        (
+            (
+                "        self.writer.commit(commands, position, self.reader)\n",
+                "        self.writer.commit(commands, before or position, self.reader)\n"
+                "        self.writer.commit([], position, self.reader)\n",
+            ),
+        ),
+        f"{_CRASHES}::test_killed_owners_lose_nothing[commit.after:5]",
+    ),
+    Mutation(
+        "the position is committed before the commands",
+        "cqrs_cli/processes/owner.py",
+        (
+            (
+                "        self.writer.commit(commands, position, self.reader)\n",
+                "        self.writer.commit([], position, self.reader)\n"
+                "        self.writer.commit(commands, position, self.reader)\n",
+            ),
+        ),
+        f"{_CRASHES}::test_killed_owners_lose_nothing[commit.after:5]",
+    ),
+    Mutation(
+        "the group's offset alone says where to go on",
+        "cqrs_cli/processes/owner.py",
+        (
+            (
+                "        recorded = positions.get(position_key(hearing.source))\n",
+                "        recorded = positions.get(position_key(hearing.source))\n"
+                "        positions = positions if committed_of(self.reader, hearing).offset is not None else {}\n",
+            ),
+        ),
+        "tests/processes/test_losses.py::test_lost_group_offsets_change_nothing",
+    ),
+    Mutation(
+        "aborted events are reacted to",
+        "cqrs_cli/processes/owner.py",
+        (("group=group, fetch_wait_max_ms=500", 'group=group, isolation="read_uncommitted"'),),
+        f"{_BROKER}::test_beginning_must_be_asked_for",
+    ),
+    Mutation(
+        "an idle owner does not look at the claim",
+        "cqrs_cli/processes/loop.py",
+        (("                owner.check_claim()\n", ""),),
+        f"{_BROKER}::test_later_runs_take_over",
+    ),
+    Mutation(
+        "a run waits for what a dead owner left open before it begins",
+        "cqrs_cli/processes/positions.py",
+        (
+            (
+                'recorded_positions(plan.connection, topics, "read_committed")',
+                "recorded_positions(plan.connection, topics)",
+            ),
+        ),
+        f"{_CRASHES}::test_killed_owners_lose_nothing[flush.after:4]",
+    ),
+    Mutation(
+        "commands go to any partition",
+        "cqrs_cli/processes/compose.py",
+        (("target(self._partitioner, key, place.partitions)", "hash(key) % place.partitions"),),
+        f"{_BROKER}::test_commands_say_where_they_come_from",
+    ),
+    Mutation(
+        "an id does not have the event's time",
+        "cqrs_cli/processes/compose.py",
+        (("{recorded.id}@{time}", "{recorded.id}"),),
+        "tests/processes/test_compose.py::test_ids_are_of_the_event",
+    ),
+    Mutation(
+        "a topic that was made again is gone on with",
+        "cqrs_cli/processes/position.py",
+        (("    if found.claim.topic_id != state.topic_id:", "    if False:"),),
+        "tests/processes/test_position.py::test_contradictions_stop",
+    ),
+    Mutation(
+        "a moved offset of the group is gone on with",
+        "cqrs_cli/processes/position.py",
+        (("    if group is not None and group != found.offset:", "    if False:"),),
+        "tests/processes/test_position.py::test_contradictions_stop",
+    ),
+    Mutation(
+        "positions that are lost make a new process",
+        "cqrs_cli/processes/position.py",
+        (("        if group is None:\n", "        if True:\n"),),
+        "tests/processes/test_position.py::test_contradictions_stop",
+    ),
+    Mutation(
+        "an accepted loss is accepted again",
+        "cqrs_cli/processes/position.py",
+        (("return found.accepted == accept and", "return False and"),),
+        "tests/processes/test_position.py::test_accepted_losses_count_once",
+    ),
+    Mutation(
+        "an event that stopped nobody is skipped",
+        "cqrs_cli/processes/position.py",
+        (
+            (
+                "    if skip is not None and skip == found.stopped == found.offset:",
+                "    if skip == found.offset:",
+            ),
+        ),
+        "tests/processes/test_position.py::test_skips_are_for_the_event_that_stopped",
+    ),
+    Mutation(
+        "the event that stops a process is not recorded",
+        "cqrs_cli/processes/loop.py",
+        (
+            (
+                "        if stopped is not None:\n            position =",
+                "        if False:\n            position =",
+            ),
+        ),
+        "tests/processes/test_stops.py::test_process_stops_at_the_event",
+    ),
+]

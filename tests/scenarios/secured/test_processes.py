@@ -1,0 +1,43 @@
+"""A process with exactly the ACLs of docs/processes.md, and with each of them taken away."""
+
+import re
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.process.task import react_here
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.process_topics import process_needs
+from cqrs_cli.settings.settings import load_settings
+from tests.processes.stage import Stage, errors, orders
+from tests.scenarios.secured.acls import grant, take_away
+from tests.scenarios.secured.broker import Secured
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
+
+
+def test_documented_acls_are_enough(secured: Secured, prefix: str) -> None:
+    stage, user = Stage(secured.administrator, prefix), f"{prefix}reactor"
+    stage.place(0, 5)
+    secured.add_users(user)
+    events, commands = (
+        [stage.topic(kind, name) for name in ("order", "payment")] for kind in ("events", "commands")
+    )
+    needs = process_needs(stage.topics, events, commands)
+    grant(secured, user, needs)
+    settings = load_settings({"command_config": secured.login(user)}, secured.folder)
+    stage.connection = Connection(secured.address("SASL"), settings.client_properties())
+    with Admin(stage.connection) as admin:
+        eventually(lambda: admin.missing_acls(needs) == [])
+        assert errors(react_here(stage.plan(beginning=True))) == []
+        for need in needs:
+            take_away(secured, user, need)
+            eventually(lambda: admin.missing_acls(needs))
+            with pytest.raises(ConfigurationError, match=re.escape(str(need))):
+                stage.plan()
+            grant(secured, user, [need])
+            eventually(lambda: admin.missing_acls(needs) == [])
+    stage.connection = secured.administrator
+    assert stage.asked() == orders(0, 5)
