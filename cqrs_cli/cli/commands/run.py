@@ -14,7 +14,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import Conf, Master, metrics_at, spark_properties
 from cqrs_cli.cli.output import counted
-from cqrs_cli.errors import TakenOverError
+from cqrs_cli.errors import TakenOverError, UsageError
 
 
 @command(
@@ -22,6 +22,7 @@ from cqrs_cli.errors import TakenOverError
     examples=[
         "cqrs run",
         "cqrs run bank_account --once",
+        "cqrs run --reload",
         "cqrs run --metrics-address 0.0.0.0:9500",
         "cqrs run --master spark://127.0.0.1:7077 --conf spark.executor.memory=2g",
         "cqrs run bank_account --accept-loss bank_account:3@250",
@@ -64,7 +65,10 @@ def run(
             "--fail", metavar="AGG:P@OFFSET", help="Give this command a failed outcome; repeatable."
         ),
     ] = None,
-) -> None:
+    reload: Annotated[
+        bool, typer.Option("--reload", help="For development: start again when the code changes.")
+    ] = False,
+) -> int | None:
     """Decide commands, exactly once, until stopped.
 
     Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6,
@@ -74,7 +78,12 @@ def run(
 
     With -o json it streams JSON Lines: progress, once a second while something changes, notes as they come, and the
     end; --once prints one document.
+
+    With --reload it watches the aggregates' Python files. It does not go on with code that cannot be loaded, that does
+    not read events of before, or whose evolve changed under the same revision: it says why, and keeps the run as it is.
     """
+    if reload:
+        return _reload(cli, aggregates, once)
     from cqrs_cli.cli.render.progress import Display, run_text
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
@@ -100,7 +109,7 @@ def run(
             if left is None:
                 done = Snapshot(time.monotonic())
                 cli.result(done.summary(), run_text(done))
-                return
+                return None
             plan = left
         display = stack.enter_context(Display(cli, address))
         with cli.working("starting Spark"):
@@ -125,3 +134,18 @@ def run(
         cli.event("end", {"how": "ended", **done.summary()})
     else:
         cli.result(done.summary(), run_text(done))
+    return None
+
+
+def _reload(cli: Cli, aggregates: list[str] | None, once: bool) -> int:
+    """Run in a process of its own, with the same command line, and start that again when the code changes."""
+    from cqrs_cli.cli.reload.loop import Reloader
+
+    if once or cli.output == "json":
+        raise UsageError(
+            f"--reload is not for {'--once' if once else '-o json'}", "leave one out: it is for development"
+        )
+    settings = cli.settings
+    cli.chosen(aggregates)  # says what is wrong before anything starts
+    command = [sys.executable, "-m", "cqrs_cli", *(one for one in sys.argv[1:] if one != "--reload")]
+    return Reloader(command, aggregates, settings.aggregates, settings.root, cli.note).run()

@@ -1,0 +1,54 @@
+"""The files of a project whose change means other code."""
+
+import concurrent.futures
+import multiprocessing
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from cqrs_cli.core.aggregate.compatibility import contract
+from cqrs_cli.errors import CqrsError
+
+#: Path → the digest of its content.
+Sources = Mapping[Path, bytes]
+
+
+def read_sources(root: Path, package: str) -> Sources:
+    """The Python files of the project's package of aggregates and its settings, with what is in them."""
+    files = [*(root / package.replace(".", "/")).rglob("*.py"), root / "cqrs.toml"]
+    found = {}
+    for file in files:
+        try:
+            found[file] = file.read_bytes()
+        except OSError:  # gone meanwhile, or being replaced
+            continue
+    return found
+
+
+def changed_names(before: Sources, today: Sources, root: Path) -> list[str]:
+    """The files that differ, by their paths in the project."""
+    paths = {path for path in before.keys() | today.keys() if before.get(path) != today.get(path)}
+    return sorted(str(path.relative_to(root)) for path in paths)
+
+
+def load_contracts(names: Sequence[str] | None, package: str, root: Path) -> dict[str, dict[str, Any]]:
+    """The contracts of these aggregates (None: all) as the files have them now, loaded by a process of their own.
+
+    Raises `CqrsError` for code that cannot be loaded.
+    """
+    fresh = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(1, mp_context=fresh) as pool:
+        found = pool.submit(_load, names, package, root).result()
+    if isinstance(found, CqrsError):
+        raise found
+    return found
+
+
+def _load(names: Sequence[str] | None, package: str, root: Path) -> "dict[str, dict[str, Any]] | CqrsError":
+    from cqrs_cli import registry
+
+    try:
+        chosen = names or registry.names(package, root)
+        return {name: contract(registry.load(name, package, root)) for name in chosen}
+    except CqrsError as error:
+        return error

@@ -1,0 +1,121 @@
+"""`cqrs run --reload`, with a program in the place of the run that only says that it was started and stopped."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.reload.loop import Reloader
+from cqrs_cli.errors import TakenOverError
+from tests.cli.conftest import Cqrs
+from tests.support import AGGREGATES
+from tests.support.waiting import eventually
+
+#: Notes its start; ends at SIGTERM, or at once with the status in a file `end`.
+CHILD = """
+import pathlib, signal, sys, time
+log = pathlib.Path({log!r})
+def say(word):
+    with log.open("a") as file:
+        file.write(word + "\\n")
+def stop(*_):
+    say("stopped")
+    sys.exit(143)
+signal.signal(signal.SIGTERM, stop)
+say("started")
+end = log.with_name("end")
+while not end.exists():
+    time.sleep(0.02)
+sys.exit(int(end.read_text()))
+"""
+
+
+class Reloading:
+    """A reloader in a thread: what it noted, and what became of its child."""
+
+    def __init__(self, folder: Path) -> None:
+        self.source = folder / "aggregates" / "counter.py"
+        self.source.parent.mkdir()
+        self.source.with_name("__init__.py").touch()
+        self.text = (AGGREGATES / "counter.py").read_text()
+        self.source.write_text(self.text)
+        self.log, self.end = folder / "log", folder / "end"
+        self.notes: list[str] = []
+        self.error: BaseException | None = None
+        command = [sys.executable, "-c", CHILD.format(log=str(self.log))]
+        self.reloader = Reloader(command, None, "aggregates", folder, self.notes.append)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.reloader.run()
+        except BaseException as error:
+            self.error = error
+
+    def wait_for(self, *words: str) -> None:
+        eventually(lambda: self.log.exists() and self.log.read_text().split() == list(words))
+
+    def noted(self, text: str) -> None:
+        eventually(lambda: any(text in note for note in self.notes))
+
+    def change(self, old: str, new: str) -> None:
+        assert old in self.text
+        self.source.write_text(self.text.replace(old, new))
+
+
+@pytest.fixture
+def reloading(tmp_path: Path) -> Iterator[Reloading]:
+    made = Reloading(tmp_path)
+    made.wait_for("started")
+    yield made
+    if made.thread.is_alive():
+        made.end.write_text(str(TakenOverError.exit_code))
+        made.thread.join(30)
+    assert not made.thread.is_alive()
+
+
+def test_changed_code_starts_again(reloading: Reloading) -> None:
+    reloading.change("class Increment", "# another line\nclass Increment")
+    reloading.noted("changed: aggregates/counter.py; starting again")
+    reloading.wait_for("started", "stopped", "started")
+
+
+def test_broken_code_leaves_the_run(reloading: Reloading) -> None:
+    reloading.source.write_text("def")
+    reloading.noted("changed: aggregates/counter.py; not reloaded, the run goes on with the code before")
+    reloading.noted("SyntaxError")
+    reloading.wait_for("started")
+    reloading.source.write_text(reloading.text)
+    reloading.noted("the files are again as the run has them")
+    reloading.wait_for("started")
+
+
+def test_another_meaning_needs_a_revision(reloading: Reloading) -> None:
+    reloading.change("counter.value + by", "counter.value + 2 * by")
+    reloading.noted("not reloaded")
+    reloading.noted("raise it: Decider(…, revision=2)")
+    reloading.wait_for("started")
+
+
+def test_a_run_that_ended_waits(reloading: Reloading) -> None:
+    reloading.end.write_text("3")
+    reloading.noted("the run ended with 3; it starts again when a file changes")
+    reloading.end.unlink()
+    reloading.change("class Increment", "# corrected\nclass Increment")
+    reloading.wait_for("started", "started")
+
+
+def test_a_newer_run_ends_both(reloading: Reloading) -> None:
+    reloading.end.write_text("6")
+    eventually(lambda: reloading.error is not None)
+    assert isinstance(reloading.error, TakenOverError)
+
+
+@pytest.mark.parametrize("flag", ["--once", "-o json"])
+def test_a_reload_has_limits(cqrs: Cqrs, flag: str) -> None:
+    said = cqrs("run", "--reload", *flag.split())
+    assert said.status == 2
+    assert "--reload" in said.err

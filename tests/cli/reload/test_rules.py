@@ -1,0 +1,74 @@
+"""With which changes a run may go on."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+import cqrs_cli as cqrs
+from cqrs_cli.cli.reload.rules import objections
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.compatibility import contract
+
+
+class Count(cqrs.Command):
+    by: int = 1
+
+
+class Counted(cqrs.Event):
+    by: int
+
+
+class Tally(cqrs.State):
+    total: int = 0
+
+
+def decide(command: Count, tally: Tally) -> list[Counted]:
+    return [Counted(command.by)]
+
+
+def decide_twice(command: Count, tally: Tally) -> list[Counted]:
+    return [Counted(command.by), Counted(command.by)]
+
+
+def evolve(tally: Tally, event: Counted) -> Tally:
+    return cqrs.replace(tally, total=tally.total + event.by)
+
+
+DECIDER = cqrs.Decider(decide, evolve, initial=Tally())
+BEFORE = contract(Aggregate.of("tally", DECIDER))
+
+
+def said(**changed: Any) -> list[str]:
+    decider = dataclasses.replace(DECIDER, **changed)
+    return objections({"tally": BEFORE}, {"tally": contract(Aggregate.of("tally", decider))})
+
+
+def test_another_decide_is_fine() -> None:
+    assert said() == []
+    assert said(decide=decide_twice) == []
+
+
+def test_another_evolve_needs_a_revision() -> None:
+    otherwise = {**BEFORE, "fold": "another digest"}
+    (why,) = objections({"tally": BEFORE}, {"tally": otherwise})
+    assert why.startswith("tally: evolve changed, and its shards hold states of before; raise it: ")
+    assert why.endswith("Decider(…, revision=2)")
+    assert objections({"tally": BEFORE}, {"tally": {**otherwise, "revision": 2}}) == []
+
+
+def without(part: str) -> dict[str, Any]:
+    return {**BEFORE, part: {}}
+
+
+@pytest.mark.parametrize(
+    ("today", "why"),
+    [(without("events"), ["event Counted is gone"]), (without("commands"), [])],
+)
+def test_events_stay_and_commands_may_go(today: dict[str, Any], why: list[str]) -> None:
+    found = objections({"tally": BEFORE}, {"tally": today})
+    assert [one.partition("; ")[0] for one in found] == [f"tally: {one}" for one in why]
+
+
+def test_new_aggregates_are_fine() -> None:
+    assert objections({}, {"tally": BEFORE}) == objections({"tally": BEFORE}, {}) == []
