@@ -11,7 +11,7 @@ MINUTES := 10
 BY_FILE := --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-pure faults mutants soak check bench clean setup java
+.PHONY: help demo test test-slow test-pure faults mutants soak check bench pictures clean setup java
 
 help: ## Say what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ check: $(READY) ## Lint, formatting, types
 bench: java $(READY) ## Run the README's commands under Figures, one after the other; long
 	@grep -o 'python -m benchmarks[^`]*' README.md | while read -r python arguments; do \
 	    echo "$$python $$arguments" >&2; $(BIN)/python $$arguments </dev/null || exit; done
+
+pictures: java $(READY) ## Draw the README's pictures again, from what the commands print: minutes
+	@$(BIN)/python docs/generate_pictures.py
 
 setup: $(READY) ## Only make .venv
 

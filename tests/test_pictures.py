@@ -1,0 +1,66 @@
+"""The README's pictures of the command line: they are there, and drawn from what a terminal shows."""
+
+import re
+import runpy
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.support import ROOT
+
+GENERATOR: dict[str, Any] = runpy.run_path(str(ROOT / "docs/generate_pictures.py"))
+PICTURES = sorted(GENERATOR["PICTURES"])
+_TEXT = "{http://www.w3.org/2000/svg}text"
+
+
+def texts(name: str) -> str:
+    drawn = (GENERATOR["TARGET"] / f"{name}.svg").read_text(encoding="utf-8")
+    found = [text.text or "" for text in ElementTree.fromstring(drawn).iter(_TEXT)]
+    return " ".join(found).replace("\xa0", " ")
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("demo", ["VERSION_CONFLICT", "The accounts, as their events tell them"]),
+        ("run", ["commands", "lag"]),
+        ("top", ["decided/s", "bank_account 3", "refused in the last minute", "q quit"]),
+        ("trace", ["order-9", "Deposited", "accepted"]),
+    ],
+)
+def test_pictures_show_their_command(name: str, shown: list[str]) -> None:
+    drawn = texts(name)
+    assert GENERATOR["PICTURES"][name] in drawn
+    assert [one for one in shown if one not in drawn] == []
+
+
+def test_pictures_load_nothing() -> None:
+    """A reader's browser asks nobody for fonts."""
+    for name in PICTURES:
+        drawn = (GENERATOR["TARGET"] / f"{name}.svg").read_text(encoding="utf-8")
+        assert re.findall(r"url\((?!#)", drawn) == []
+        assert "<script" not in drawn
+
+
+def test_the_readme_shows_all_pictures() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"docs/pictures/(\w+)\.svg", readme)) == PICTURES
+    assert sorted(path.stem for path in GENERATOR["TARGET"].glob("*")) == PICTURES
+
+
+@pytest.mark.parametrize(
+    ("written", "left"),
+    [
+        ("a\r\nb", ["a", "b"]),
+        ("working …\r\x1b[2Kdone\r\n", ["done"]),
+        ("one\r\ntwo\x1b[1A\r\x1b[2KONE", ["ONE", "two"]),
+        ("\x1b[?25l\x1b[?1049h\x1b[Hold\x1b[Hnew", ["new"]),
+        ("left over\rright\x1b[K", ["right"]),
+        ("\x1b[31mred\x1b[0m", ["\x1b[31mred\x1b[0m"]),
+    ],
+)
+def test_the_screen_keeps_what_is_left(written: str, left: list[str]) -> None:
+    screen = GENERATOR["Screen"]()
+    screen.write(written)
+    assert screen.lines() == left
