@@ -1,5 +1,7 @@
 """Topics as DataFrames of Spark's, for joins, windows and SQL: `register(spark)`, then `format("cqrs")`."""
 
+from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,3 +13,30 @@ def register(spark: "SparkSession") -> None:
     from cqrs_cli.spark.source import CqrsDataSource
 
     spark.dataSource.register(CqrsDataSource)
+
+
+def views(
+    spark: "SparkSession", project: str | Path = ".", only: Collection[str] | None = None, **options: str
+) -> list[str]:
+    """Make a temporary view of each topic of a project's aggregates (`order_events`), and of each type of event with
+    its fields as columns (`order_Placed`); their names. A query of one reads what is committed when it is planned.
+
+    `only` some of them: each takes Spark a moment. `options` are those of every read. Raises `UsageError` for a name in
+    `only` that is none.
+    """
+    from cqrs_cli import registry
+    from cqrs_cli.errors import UsageError
+    from cqrs_cli.settings.settings import load_settings
+    from cqrs_cli.spark.view_names import view_reads
+
+    settings = load_settings({}, Path(project).expanduser())
+    known = registry.names(settings.aggregates, settings.root)
+    reads = view_reads(registry.load(name, settings.aggregates, settings.root) for name in known)
+    wanted = list(reads if only is None else only)
+    if unknown := [name for name in wanted if name not in reads]:
+        raise UsageError(f"there is no view {unknown[0]!r}", f"there are {', '.join(reads)}")
+    register(spark)
+    for name in wanted:
+        reader = spark.read.format("cqrs").options(project=str(settings.root), **options, **reads[name])
+        reader.load().createOrReplaceTempView(f"`{name}`")
+    return wanted
