@@ -104,5 +104,5 @@ def test_code_runs_in_its_order(
     said = done.stdout.replace(" ", "")
     assert "|order.Placed|3|" in said and "|order.LineAdded|1|" in said
     assert re.findall(r"\|(o-\d)\|(ann-\d)\|.*\|(tr-\d)\|", said) == [("o-0", "ann-0", "tr-0")]
-    assert "0tea3" in said
+    assert "|tea|3|" in said and "0tea3" in said
     assert (project.folder / "paid_orders.checkpoint").is_dir()
