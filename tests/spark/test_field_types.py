@@ -86,7 +86,7 @@ MAPPED: list[tuple[Any, str, Any, Any]] = [
     (list[int], "array<bigint>", [2, 1], [2, 1]),
     (list[Colour], "array<string>", [Colour.BLUE], ["blue"]),
     (tuple[int, ...], "array<bigint>", (1, 2), [1, 2]),
-    (frozenset[str], "array<string>", frozenset("ba"), ["a", "b"]),
+    (frozenset[str], "array<string>", frozenset("hgfedcba"), list("abcdefgh")),
     (tuple[int, str], "string", (1, "a"), '[1,"a"]'),
     (dict[str, int], "map<string,bigint>", {"a": 1}, [("a", 1)]),
     (dict[str, Colour], "map<string,string>", {"a": Colour.RED}, [("a", "red")]),
