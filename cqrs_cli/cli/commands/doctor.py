@@ -43,7 +43,8 @@ def doctor(
     The code must be able to read the events: it looks at the oldest and the newest of each partition.
 
     Where the cluster has an authorizer, a missing permission is a failure, too: one that send or run needs, or with
-    --for one that those commands need; read stands for show, tail, replay, verify and status.
+    --for one that those commands need; read stands for show, tail, trace, replay, export, verify, status, top and
+    send --dry-run.
 
     Ends with 0 when nothing failed, else with the exit code of the first failure: 4 for Java or the broker, 3 for
     settings, topics or folders, 5 for events.

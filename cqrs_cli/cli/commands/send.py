@@ -12,7 +12,6 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import complete_aggregate, deadline, duration
-from cqrs_cli.cli.render.queries.dry_run import dry_run
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,6 +99,7 @@ def send(
     before it. Nothing is sent, and the exit status is that of --wait. What is decided later may differ: other commands
     may come before it.
     """
+    from cqrs_cli.cli.render.queries.dry_run import dry_run
     from cqrs_cli.client.compose import compose
 
     patience = duration("--timeout", timeout).total_seconds() if wait else None
@@ -169,6 +169,7 @@ def _send_one_and_wait(cli: Cli, composed: "Composed", patience: float) -> None:
 
 def _dry_run_file(cli: Cli, file: str) -> None:
     """Decide the lines of a file here; all are read before the first is decided."""
+    from cqrs_cli.cli.render.queries.dry_run import dry_run
     from cqrs_cli.client.send import read_lines
 
     with _opened(file) as lines:

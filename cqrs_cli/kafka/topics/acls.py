@@ -6,7 +6,8 @@ from typing import Literal, NamedTuple
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.topics import KINDS, Topics
 
-#: send: `send`, also with --wait. run: `run`. read: `show`, `tail`, `replay`, `verify`, `status`. init: `init`.
+#: send: `send`, also with --wait. run: `run`. init: `init`.
+#: read: `show`, `tail`, `trace`, `replay`, `export`, `verify`, `status`, `top`, `send --dry-run`.
 Role = Literal["send", "run", "read", "init"]
 
 
