@@ -15,11 +15,11 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from aggregates.order import Placed
-from cqrs_cli import failpoints
+from cqrs_cli import failpoints, registry
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.process.task import react_here
+from cqrs_cli.jobs.process.task import react_share
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.positions import ensure_positions
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -197,6 +197,19 @@ def _serve(plan: ProcessPlan, fault: str) -> None:
     os.environ[failpoints.VARIABLE] = fault
     failures = [result.error for result in react_here(plan) if result.error]
     os._exit(failures[0].exit_code if failures else 0)
+
+
+def react_here(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
+    """Own every partition of the plan in this process, as one Spark task does."""
+    return list(
+        react_share(
+            plan,
+            plan.hearings,
+            lambda name: load_process(name, plan.root, plan.package),
+            lambda name: registry.load(name, plan.package, plan.root),
+            attempt,
+        )
+    )
 
 
 def placed(number: int, partition: int = 0, event: Event | None = None) -> Record:

@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
-from cqrs_cli.jobs.process.task import react_here
-from tests.processes.stage import Stage, errors, orders, records
+from tests.processes.stage import Stage, errors, orders, react_here, records
 
 pytestmark = pytest.mark.kafka
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 
-from cqrs_cli import failpoints, registry
+from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.processes.compose import Composer
@@ -101,18 +101,3 @@ def _watch(
             gc.collect(1)
     if orphaned:
         os._exit(os.EX_SOFTWARE)
-
-
-def react_here(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
-    """Own every partition of the plan in this process."""
-    from cqrs_cli.processes.load import load_process
-
-    return list(
-        react_share(
-            plan,
-            plan.hearings,
-            lambda name: load_process(name, plan.root, plan.package),
-            lambda name: registry.load(name, plan.package, plan.root),
-            attempt,
-        )
-    )
