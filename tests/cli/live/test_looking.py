@@ -7,13 +7,16 @@ import pytest
 from cqrs_cli.cli.live.looking import Looker, look_or_tell
 from cqrs_cli.cli.live.model import Look
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.trials.slow import tell_slow
 from tests.cli.live.terminal import terminal
 from tests.support import AGGREGATES
 from tests.support.commands import Sent, command
 from tests.support.harness import TopicHarness
 from tests.support.owners import running
+from tests.support.stretch import begin, settled
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -69,6 +72,30 @@ def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> Non
         assert part.latency is not None
         assert 0 <= part.latency < 60_000
         assert looker.look().partitions[where].reasons == {}
+    looker.close()
+
+
+def test_notes_name_what_hides_commands(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "YOUNG_MS", 0)
+    looker, where = looker_of(single_bank), ("bank_account", 0)
+    client = begin(single_bank.connection, single_bank.topics.commands, [b"?"])
+    assert looker.look().partitions[where].notes == ()  # most transactions end before the next look
+    (note,) = looker.look().partitions[where].notes
+    assert "nobody sees the records from offset 0 on" in note
+    assert "end the program that opened it, or kafka-transactions.sh" in note
+    client.abort_transaction(10)
+    settled(single_bank.connection, single_bank.topics.commands)
+    assert looker.look().partitions[where].notes == ()
+    looker.close()
+
+
+def test_notes_name_a_slow_command(single_bank: TopicHarness) -> None:
+    shard = single_bank.shard_path()
+    shard.mkdir(parents=True)
+    tell_slow(shard, 7, 6.0)
+    looker = looker_of(single_bank)
+    (note,) = looker.look().partitions["bank_account", 0].notes
+    assert note.startswith("command 7 is being decided for ")
     looker.close()
 
 
