@@ -44,5 +44,5 @@ class Histogram:
             start = bisect_left(records, now - int(bounds[bucket] * 1000), 0, end, key=_timestamp)
             counts[bucket] += end - start
             end = start
-        counts[max(oldest, newest)] += end
+        counts[oldest] += end
         self.total += max(0, now * len(records) - sum(map(_timestamp, records))) / 1000

@@ -34,6 +34,10 @@ def test_no_age_is_lost_or_negative(times: list[int]) -> None:
     assert found.total == max(0, sum(NOW - time for time in times)) / 1000
 
 
+def test_clock_ahead_of_ours_takes_no_time() -> None:
+    assert ages([NOW + 50]).total == 0
+
+
 def test_bound_belongs_to_its_bucket() -> None:
     histogram = Histogram(BATCH_BOUNDS)
     for size in (1, 2, 3, 5000, 5001):
