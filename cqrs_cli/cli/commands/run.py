@@ -84,6 +84,7 @@ def run(
     """
     if reload:
         return _reload(cli, aggregates, once)
+    from cqrs_cli.cli.reload.files import check_judged
     from cqrs_cli.cli.render.progress import Display, run_text
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
@@ -120,6 +121,7 @@ def run(
             cli.note(f"taking over from run {other}, which has decided {counted(commands, 'command')}")
         owned = f"{counted(len(plan.partitions()), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"deciding for {', '.join(plan.topics)}: {owned}; Ctrl-C stops")
+        check_judged(settings.root, settings.aggregates)
         try:
             done = run_owners(context, plan, tasks, display.show, display.note)
         except (KeyboardInterrupt, TakenOverError) as end:

@@ -1,7 +1,9 @@
 """The files of a project whose change means other code."""
 
 import concurrent.futures
+import hashlib
 import multiprocessing
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,11 @@ from typing import Any
 from cqrs_cli.core.aggregate.compatibility import contract
 from cqrs_cli.errors import CqrsError
 
-#: Path → the digest of its content.
+#: Path → content.
 Sources = Mapping[Path, bytes]
+
+#: Tells a run which code was judged: the digest of its files.
+JUDGED_CODE = "CQRS_RELOAD_JUDGED"
 
 
 def read_sources(root: Path, package: str) -> Sources:
@@ -23,6 +28,26 @@ def read_sources(root: Path, package: str) -> Sources:
         except OSError:  # gone meanwhile, or being replaced
             continue
     return found
+
+
+def sources_digest(sources: Sources) -> str:
+    """A text that is another one for other files."""
+    whole = hashlib.sha256()
+    for path, content in sorted(sources.items()):
+        whole.update(f"{path} {len(content)} ".encode(errors="surrogateescape") + content)
+    return whole.hexdigest()
+
+
+def check_judged(root: Path, package: str) -> None:
+    """In a run that --reload started, once it has its code: raise `CqrsError` if the files changed meanwhile.
+
+    It may then have other code than the one that was judged.
+    """
+    judged = os.environ.get(JUDGED_CODE)
+    if judged is not None and judged != sources_digest(read_sources(root, package)):
+        raise CqrsError(
+            "the code changed while the run started", "it was not judged yet, so nothing is decided"
+        )
 
 
 def changed_names(before: Sources, today: Sources, root: Path) -> list[str]:

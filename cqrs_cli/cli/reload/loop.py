@@ -1,12 +1,20 @@
 """The loop of `cqrs run --reload`: a run as a child process, watched files, and a restart where the rules allow it."""
 
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from cqrs_cli.cli.reload.files import Sources, changed_names, load_contracts, read_sources
+from cqrs_cli.cli.reload.files import (
+    JUDGED_CODE,
+    Sources,
+    changed_names,
+    load_contracts,
+    read_sources,
+    sources_digest,
+)
 from cqrs_cli.cli.reload.rules import Contracts, objections
 from cqrs_cli.errors import CqrsError, TakenOverError
 
@@ -46,7 +54,8 @@ class Reloader:
 
     def _start(self) -> None:
         # In a group of its own: of a Ctrl-C on the terminal it is told once, by us.
-        self._child = subprocess.Popen(self._command, process_group=0)
+        environment = {**os.environ, JUDGED_CODE: sources_digest(self._sources)}
+        self._child = subprocess.Popen(self._command, env=environment, process_group=0)
 
     def _stop(self) -> None:
         """End the run as Ctrl-C does, and wait for its end. A second Ctrl-C is handed on."""

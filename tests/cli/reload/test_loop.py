@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.cli.reload.files import JUDGED_CODE, check_judged
 from cqrs_cli.cli.reload.loop import Reloader
-from cqrs_cli.errors import TakenOverError
+from cqrs_cli.errors import CqrsError, TakenOverError
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES
 from tests.support.waiting import eventually
 
 #: Notes its start; ends at SIGTERM, or at once with the status in a file `end`.
 CHILD = """
-import pathlib, signal, sys, time
+import os, pathlib, signal, sys, time
 log = pathlib.Path({log!r})
 def say(word):
     with log.open("a") as file:
@@ -25,6 +26,7 @@ def stop(*_):
     sys.exit(143)
 signal.signal(signal.SIGTERM, stop)
 say("started")
+log.with_name("judged").write_text(os.environ["CQRS_RELOAD_JUDGED"])
 end = log.with_name("end")
 while not end.exists():
     time.sleep(0.02)
@@ -81,6 +83,19 @@ def test_changed_code_starts_again(reloading: Reloading) -> None:
     reloading.change("class Increment", "# another line\nclass Increment")
     reloading.noted("changed: aggregates/counter.py; starting again")
     reloading.wait_for("started", "stopped", "started")
+
+
+def test_a_run_knows_its_judged_code(reloading: Reloading, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that changes while the run starts may be in its code, though nobody has judged it."""
+    folder = reloading.log.parent
+    judged = folder / "judged"
+    monkeypatch.setenv(JUDGED_CODE, eventually(lambda: judged.read_text() if judged.exists() else ""))
+    check_judged(folder, "aggregates")
+    reloading.source.write_text("def")
+    with pytest.raises(CqrsError, match="the code changed while the run started"):
+        check_judged(folder, "aggregates")
+    monkeypatch.delenv(JUDGED_CODE)
+    check_judged(folder, "aggregates")
 
 
 def test_broken_code_leaves_the_run(reloading: Reloading) -> None:
