@@ -6,6 +6,7 @@ is decided by them, and a driver that hears nothing goes on.
 
 import hmac
 import socket
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
@@ -105,16 +106,20 @@ class ReportSender:
     """Sends reports to a driver. Nothing happens where that is not possible."""
 
     def __init__(self, to: Address) -> None:
-        self._to = to
+        self._key = to.key
+        self._at: tuple[str, int] | None = None
+        with suppress(
+            OSError
+        ):  # looked up once: a name server that is slow must not hold up the task each time
+            self._at = socket.gethostbyname(to.host), to.port
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
 
     def send(self, report: OwnerReport) -> None:
         """Hand a datagram to the kernel, without waiting."""
-        try:
-            self._socket.sendto(sign_report(report, self._to.key), (self._to.host, self._to.port))
-        except OSError:
-            pass  # the next one has the same sums
+        if self._at is not None:
+            with suppress(OSError):  # the next one has the same sums
+                self._socket.sendto(sign_report(report, self._key), self._at)
 
     def close(self) -> None:
         """Give the socket back."""

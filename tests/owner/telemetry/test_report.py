@@ -1,8 +1,19 @@
 """Reports: what is sent is what is read, and only by whom it is for."""
 
+import socket
+
+import pytest
+
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.owner.telemetry.measures import Folding, Measures
-from cqrs_cli.owner.telemetry.report import Address, OwnerReport, compose_report, read_report, sign_report
+from cqrs_cli.owner.telemetry.report import (
+    Address,
+    OwnerReport,
+    ReportSender,
+    compose_report,
+    read_report,
+    sign_report,
+)
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 
@@ -43,6 +54,31 @@ def test_foreign_datagrams_are_dropped() -> None:
 def test_long_notes_fit_a_datagram() -> None:
     notes = ["n" * 100_000] * 100
     assert len(sign_report(compose_report(("c", 0), (0, 0, 1), Measures(), 0, notes), KEY)) < 65_000
+
+
+def test_host_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def look_up(host: str) -> str:
+        asked.append(host)
+        return "127.0.0.1"
+
+    monkeypatch.setattr(socket, "gethostbyname", look_up)
+    sender = ReportSender(Address("driver-1", 9, KEY))
+    for _ in range(3):
+        sender.send(report())
+    sender.close()
+    assert asked == ["driver-1"]
+
+
+def test_unknown_host_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_: str) -> str:
+        raise socket.gaierror("unknown")
+
+    monkeypatch.setattr(socket, "gethostbyname", unknown)
+    sender = ReportSender(Address("nowhere", 9, KEY))
+    sender.send(report())
+    sender.close()
 
 
 def test_key_stays_out_of_logs() -> None:
