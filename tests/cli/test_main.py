@@ -144,7 +144,7 @@ open("status", "w").write(str(status))
         ),
         (
             ["status", "nope"],
-            "error: no aggregate 'nope'; known: bank_account, counter, order, reservation, sensor\n",
+            "error: no aggregate 'nope'; known: bank_account, counter, order, payment, reservation, sensor\n",
         ),
     ],
 )
