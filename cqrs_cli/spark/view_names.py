@@ -1,12 +1,9 @@
 """The views of a project's topics: their names, and the reads behind them. Pure."""
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.spark.options import SOURCE_KINDS
-
-_WORD = re.compile(r"[\w-]+")
 
 
 def view_reads(aggregates: Iterable[Aggregate]) -> dict[str, dict[str, str]]:
@@ -24,14 +21,3 @@ def view_reads(aggregates: Iterable[Aggregate]) -> dict[str, dict[str, str]]:
             name = f"{name}_event" if name.lower() in {one.lower() for one in topics} else name
             reads[name] = {"aggregate": aggregate.name, "type": cls.__name__}
     return reads
-
-
-def named_in(query: str, reads: Mapping[str, dict[str, str]]) -> list[str]:
-    """The views that a query may mean: the words in it, in any case."""
-    words = {word.lower() for word in _WORD.findall(query)}
-    return [name for name in reads if name.lower() in words]
-
-
-def may_name(query: str, aggregate: str) -> bool:
-    """Tell whether a view of an aggregate may be meant by a query."""
-    return any(word.lower().startswith(f"{aggregate.lower()}_") for word in _WORD.findall(query))
