@@ -116,7 +116,9 @@ def column_of(annotation: Any) -> tuple[str, Callable[[Any], Any]]:
     return column.type.simpleString(), through
 
 
-@pytest.mark.parametrize(("annotation", "spelled", "value", "held"), MAPPED, ids=lambda one: str(one)[:30])
+@pytest.mark.parametrize(
+    ("annotation", "spelled", "value", "held"), MAPPED, ids=[spelled for _, spelled, *_ in MAPPED]
+)
 def test_fields_become_columns(annotation: Any, spelled: str, value: Any, held: Any) -> None:
     if UNSET is value:
         cls = msgspec.defstruct("Happened", [("held", annotation, UNSET)], frozen=True)
