@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cqrs_cli.cli.hints import with_flags
 from cqrs_cli.cli.output import Printer
-from cqrs_cli.errors import CqrsError, UnavailableError, UsageError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -93,6 +93,21 @@ class Cli(Printer):
             place = self.settings.root / self.settings.aggregates.replace(".", "/")
             raise UsageError(f"there are no aggregates in {place}", "make a project with one: cqrs new DIR")
         return {name: self.aggregate(name) for name in names}
+
+    def usable(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
+        """As `chosen`; if no name is given, without those whose code cannot be used, each of which gets a note.
+
+        Raises the error of the first one if all are like that.
+        """
+        found, broken = dict[str, "Aggregate"](), list[ConfigurationError]()
+        for name in () if names else self.aggregate_names():
+            try:
+                found[name] = self.aggregate(name)
+            except ConfigurationError as error:
+                broken.append(error)
+        for reason in broken if found else ():
+            self.note(f"left out: {reason.message}", "warning")
+        return found or self.chosen(names)
 
     def failure(self, error: CqrsError, cause: BaseException | None = None) -> None:
         """As `Printer.failure`. A command in the hint gets the flags that choose this call's cluster."""

@@ -45,7 +45,7 @@ def describe(
     from cqrs_cli.cli.render import describe as render
     from cqrs_cli.core.aggregate import json_schema
 
-    chosen = cli.chosen([aggregate] if aggregate else None)
+    chosen = cli.usable([aggregate] if aggregate else None)
     if asyncapi:
         if command is not None:
             raise UsageError("--asyncapi is of whole aggregates", "leave the command out")

@@ -11,6 +11,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames
 from cqrs_cli.cli.render.init import topics_document, topics_table
+from cqrs_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.admin.topics import Made
@@ -29,14 +30,15 @@ def init(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
     ] = False,
-) -> None:
+) -> int | None:
     """Create the topics of aggregates. Those that exist are checked and left as they are.
 
-    Without names also the topic of each process's positions. Ends with 3 when a topic is set up wrongly.
+    Without names also the topic of each process's positions. Ends with 3 when a topic is set up wrongly; also when an
+    aggregate's code cannot be used, which is left out.
     """
     if partitions is not None:
         cli.flags["partitions"] = partitions
-    topics = [cli.topics(name) for name in cli.chosen(aggregates)]
+    topics = [cli.topics(name) for name in cli.usable(aggregates)]
     processes = [] if aggregates else _processes(cli)
     connection = _connection(cli, dry_run)
     plan = _plan(cli, insist=partitions is not None)
@@ -47,6 +49,7 @@ def init(
         with cli.working("looking at the topics"):
             made = _ensure(connection, topics, processes, plan, dry_run)
     cli.result(topics_document(made, dry_run), partial(topics_table, made, dry_run))
+    return None if aggregates or len(topics) == len(cli.aggregate_names()) else ConfigurationError.exit_code
 
 
 def _connection(cli: Cli, dry_run: bool) -> "Connection | None":

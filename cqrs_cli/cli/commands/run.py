@@ -90,7 +90,7 @@ def run(
     from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.run.driver import run_owners
     from cqrs_cli.jobs.run.others import left_to_decide, others_at_work
-    from cqrs_cli.jobs.run.prepare import prepare
+    from cqrs_cli.jobs.run.prepare import prepare, without_topics
     from cqrs_cli.jobs.run.progress import Snapshot
 
     cli.timestamped, cli.streaming = not sys.stderr.isatty(), cli.output == "json" and not once
@@ -100,11 +100,14 @@ def run(
     cli.flags.update(master=master, state_dir=state_dir)
     address = metrics_at(metrics_address, metrics_port)
     settings = cli.settings
-    known = cli.chosen(aggregates)
-    with ExitStack() as stack:
-        plan = prepare(
-            settings, cli.connection(), known, once=once, accept_loss=accept_loss or (), fail=fail or ()
+    known, connection = cli.usable(aggregates), cli.connection()
+    for name in () if aggregates else without_topics(settings, connection, known):
+        del known[name]
+        cli.note(
+            cli.with_flags(f"left out, as it has no topics: {name}; create them: cqrs init {name}"), "warning"
         )
+    with ExitStack() as stack:
+        plan = prepare(settings, connection, known, once=once, accept_loss=accept_loss or (), fail=fail or ())
         if once and not (accept_loss or fail):
             left = left_to_decide(plan, cli.note)
             if left is None:

@@ -60,7 +60,7 @@ def status(
 
     if watching and with_digest:
         raise UsageError("--digest reads all states: not every second", "leave out --digest or --watch")
-    names, connection = cli.chosen(aggregates), cli.connection()
+    names, connection = cli.usable(aggregates), cli.connection()
     seen = _look(cli, connection, names, bool(aggregates), with_digest)
     for name, why in seen.missing.items():
         cli.note(f"{name}: {cli.with_flags(str(why))}")

@@ -42,7 +42,7 @@ def top(
 
     topics = {name: cli.topics(name) for name in aggregates or known}
     if not topics:
-        cli.chosen(None)  # says how to begin
+        cli.usable(None)  # says how to begin
     looker = Looker(cli.connection(), topics, cli.settings.state_dir)
     show_live(cli.stdout, lambda: look_or_tell(looker), looker.close, interval)
     for name, why_not in looker.missing.items():

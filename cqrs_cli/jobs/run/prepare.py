@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.errors import UsageError
+from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.run.retire import WORKERS
-from cqrs_cli.kafka.admin.topics import Admin, check_topics
+from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import bounds
@@ -69,6 +69,20 @@ def prepare(
         brokers=brokers,
         timing=Timing(decide_timeout=settings.decide_timeout.total_seconds()),
     )
+
+
+def without_topics(settings: "Settings", connection: Connection, aggregates: Iterable[str]) -> list[str]:
+    """The aggregates that have none of their topics yet, as a new file; empty if that is so of all of them.
+
+    Raises `UnavailableError` without a broker. Where the user may not look, `prepare` says what is not allowed.
+    """
+    names = list(aggregates)
+    try:
+        with Admin(connection) as admin:
+            found = [name for name in names if not find_topics(admin, Topics(name, settings.topic_prefix))]
+    except ConfigurationError:
+        return []
+    return found if len(found) < len(names) else []
 
 
 def _make_room(aggregates: int, brokers: int) -> None:

@@ -1,0 +1,59 @@
+"""One aggregate that cannot be used, or has no topics yet, keeps nobody from the others."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.jobs.run.prepare import without_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.settings.settings import load_settings
+from tests.cli.conftest import Cqrs
+from tests.support import AGGREGATES
+
+BROKEN = "left out: aggregates/broken.py:1: ZeroDivisionError: division by zero"
+
+
+@pytest.fixture
+def pieces(cqrs: Cqrs, tmp_path: Path) -> Cqrs:
+    """`cqrs` in a project of two aggregates that can be used and one that cannot."""
+    (tmp_path / "aggregates").unlink()
+    package = tmp_path / "aggregates"
+    package.mkdir()
+    shutil.copy(AGGREGATES / "counter.py", package / "counter.py")
+    shutil.copy(AGGREGATES / "counter.py", package / "fresh.py")
+    (package / "broken.py").write_text("1 / 0\n")
+    return cqrs
+
+
+def test_the_others_are_described(pieces: Cqrs) -> None:
+    said = pieces("describe")
+    assert said.status == 0 and "counter" in said.out and BROKEN in said.err
+
+
+def test_broken_one_is_named_alone(pieces: Cqrs) -> None:
+    said = pieces("describe", "broken")
+    assert said.status == 3 and "error: aggregates/broken.py:1: ZeroDivisionError" in said.err
+
+
+def test_project_of_broken_ones_fails(pieces: Cqrs, tmp_path: Path) -> None:
+    for name in ("counter", "fresh"):
+        (tmp_path / "aggregates" / f"{name}.py").unlink()
+    said = pieces("describe")
+    assert said.status == 3 and "error: aggregates/broken.py:1" in said.err
+
+
+@pytest.mark.kafka
+def test_others_get_topics_and_status(
+    pieces: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+) -> None:
+    cluster = ("-b", connection.bootstrap_server, "--topic-prefix", prefix)
+    assert pieces("init", "counter", *cluster).status == 0
+    settings = load_settings({"topic_prefix": prefix}, tmp_path)
+    assert without_topics(settings, connection, ["counter", "fresh"]) == ["fresh"]
+    assert without_topics(settings, connection, ["fresh"]) == []  # `prepare` says that there are none
+    said = pieces("status", *cluster)
+    assert said.status == 0 and "counter" in said.out and BROKEN in said.err
+    said = pieces("init", *cluster)
+    assert said.status == 3 and "fresh.commands" in said.out and BROKEN in said.err
+    assert without_topics(settings, connection, ["counter", "fresh"]) == []
