@@ -23,7 +23,7 @@ class Reports:
         self._socket.settimeout(0.2)
         self.address = Address(host, self._socket.getsockname()[1], os.urandom(32))
         self._latest: dict[Partition, OwnerReport] = {}
-        self._told: set[tuple[Partition, str]] = set()
+        self._told: set[tuple[str, str]] = set()
         self._closing = False
         self._thread = threading.Thread(target=self._listen, name="reports", daemon=True)
         self._thread.start()
@@ -50,9 +50,9 @@ class Reports:
         ]
 
     def is_news(self, partition: Partition, text: str) -> bool:
-        """True the first time that a partition says this."""
-        known = (partition, text) in self._told
-        self._told.add((partition, text))
+        """True the first time that a partition of the aggregate says this: what concerns one alone names it."""
+        known = (partition.aggregate, text) in self._told
+        self._told.add((partition.aggregate, text))
         return not known
 
     def _listen(self) -> None:

@@ -56,9 +56,10 @@ def test_each_note_is_told_once(reports: Reports) -> None:
     send(
         reports,
         OwnerReport("counter", 0, 0, 0, 2, "decide", notes=["one", "two"]),
-        OwnerReport("x", 0, 0, 0, 1, "open"),
+        OwnerReport("counter", 1, 0, 0, 1, "decide", notes=["two"]),
+        OwnerReport("x", 0, 0, 0, 1, "open", notes=["two"]),
     )
-    assert reports.fresh_notes() == ["two"]
+    assert reports.fresh_notes() == ["two", "two"]  # of each aggregate
     assert not reports.is_news(HERE, "two") and reports.is_news(HERE, "three")
 
 
