@@ -10,6 +10,10 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.topics.topics import Kind
 
 
+#: Violations that are listed for people.
+MOST_LINES = 10
+
+
 def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:
     """All counts and violations, as JSON."""
     printed: dict[str, Any] = {
@@ -50,9 +54,9 @@ def _compared(found: "ShardComparison") -> dict[str, Any]:
 def verify_lines(aggregate: str, done: "Verified") -> list[str]:
     """All counts and violations, in lines for people."""
     commands = done.total("commands")
-    said = [str(found) for found in done.violations]
+    said = [str(found) for found in done.violations[:MOST_LINES]]
     if (more := done.violation_count - len(said)) > 0:
-        said.append(f"and {more:,} more")
+        said.append(f"and {more:,} more: see -o json")
     seen = [
         counted(done.total(name), noun)
         for name, noun in (

@@ -79,6 +79,17 @@ def test_stale_shard_is_found(decided: TopicHarness) -> None:
     assert f"in the shard it is at version {saved.version - 1} " in violation
 
 
+def test_states_by_other_code_are_counted(decided: TopicHarness) -> None:
+    """The first is shown, the others are one violation."""
+    found = list(decided.shard().items())[:4]
+    with shard(decided) as store:
+        other = {name: replace(saved, state=b'{"other":1}') for name, saved in found}
+        store.apply(WriteBatch(store.token(), store.positions(), store.positions(), other))
+    violations = decided.violations("state")
+    assert len(found) == 4 and len(violations) == 2
+    assert any("leaves 3 more aggregates with another state of the same version" in one for one in violations)
+
+
 def test_surplus_aggregate_is_found(decided: TopicHarness) -> None:
     with shard(decided) as store:
         more = {"zoe": StoredState(1, 0, 0, b"{}")}
