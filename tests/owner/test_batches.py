@@ -12,7 +12,7 @@ import pytest
 
 from cqrs_cli.core.handle import handle
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.kafka import clients, writer
+from cqrs_cli.kafka import clients, transactional
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.write_errors import BatchLateError
@@ -55,7 +55,7 @@ def test_overfull_batch_is_halved_until_fitting(
     def producer(connection: Connection, **settings: Any) -> Any:
         return clients.producer(connection, **{**settings, "queue_buffering_max_messages": 600})
 
-    monkeypatch.setattr(writer, "producer", producer)
+    monkeypatch.setattr(transactional, "producer", producer)
     quietly(single_bank.plan(timing=replace(IMPATIENT, produce_timeout=-1.0)))
     assert min(sizes) < 600 < max(sizes)
     assert len(sizes) < 100
