@@ -23,7 +23,7 @@ test: java $(READY) ## Nearly all tests, with real brokers and Spark: minutes
 	@$(BIN)/pytest -m "not slow and not faults" --numprocesses 4 $(BY_FILE) # mostly they wait
 
 test-slow: java $(READY) ## The rest: kills, clusters, a soak, logins, installs
-	@$(BIN)/pytest -m "slow and not faults" --numprocesses 2 $(BY_FILE) # mostly they start JVMs
+	@$(BIN)/pytest -m "slow and not faults" --numprocesses 3 $(BY_FILE) # mostly they start JVMs
 
 test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m $(PURE)

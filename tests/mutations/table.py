@@ -20,7 +20,7 @@ RULES = [
         (
             (
                 "            counts = session.counts.add(",
-                "            self.cache.stage(decisions, records[decided - 1].offset + 1, None, None)\n"
+                "            self.cache.stage(decisions, records[0].offset, None, None)\n"
                 "            self.cache.flush()\n            counts = session.counts.add(",
             ),
         ),
