@@ -83,6 +83,15 @@ def user_module(name: str, package: str, root: Path, kind: str = "aggregate") ->
     return _executed(partial(importlib.import_module, full), full, root, kind)
 
 
+def require_known(kind: str, name: str, known: list[str], package: str, root: Path) -> None:
+    """Raise `UsageError` for a name that is none of those `known` in the package of this kind of code."""
+    if name in known:
+        return
+    close = difflib.get_close_matches(name, known, 1)
+    said = f"known: {', '.join(known)}" if known else f"there is no folder {package!r} with any in {root}"
+    raise UsageError(f"no {kind} {name!r}", f"{f'did you mean {close[0]}? ' if close else ''}{said}")
+
+
 def source_archive(package: str, root: Path, target: Path) -> Path:
     """Write a zip of the package's Python files, for Spark's `addPyFile`; `load` takes its path as `root`.
 

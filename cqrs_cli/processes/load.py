@@ -14,7 +14,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.process import Process
 from cqrs_cli.core.react import heard_events
-from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.errors import ConfigurationError
 
 #: The package with the processes.
 PROCESSES = "processes"
@@ -47,13 +47,7 @@ def load_process(
 
     Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
     """
-    known = process_names(root)
-    if name not in known:
-        close = difflib.get_close_matches(name, known, 1)
-        said = (
-            f"known: {', '.join(known)}" if known else f"there is no folder {PROCESSES!r} with any in {root}"
-        )
-        raise UsageError(f"no process {name!r}", f"{f'did you mean {close[0]}? ' if close else ''}{said}")
+    registry.require_known("process", name, process_names(root), PROCESSES, root)
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"process {name!r} cannot be part of a topic's name",

@@ -1,7 +1,6 @@
 """Projections by name: the modules of the project's folder `projections`, each ending in a `projection`."""
 
 import collections.abc
-import difflib
 import re
 import typing
 from collections.abc import Callable, Sequence
@@ -14,7 +13,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.annotations import union_members
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.recorded import Recorded
-from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.projections.projection import Projection
 
 #: The package with the projections.
@@ -44,11 +43,7 @@ def load_projection(
 
     Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
     """
-    known = registry.names(PACKAGE, root)
-    if name not in known:
-        close = difflib.get_close_matches(name, known, 1)
-        said = f"known: {', '.join(known)}" if known else f"there is no folder {PACKAGE!r} with any in {root}"
-        raise UsageError(f"no projection {name!r}", f"{f'did you mean {close[0]}? ' if close else ''}{said}")
+    registry.require_known("projection", name, registry.names(PACKAGE, root), PACKAGE, root)
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
             f"projection {name!r} cannot be part of a table's name",
