@@ -1,4 +1,4 @@
-"""What a process does with one event: the commands that its `react` gives, checked."""
+"""The reaction of a process to one event: the commands that its `react` gives, checked."""
 
 import inspect
 import typing

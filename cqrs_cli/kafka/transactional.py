@@ -23,7 +23,7 @@ FLUSH_PATIENCE = 0.5
 
 
 class TransactionalWriter:
-    """What the writers of a partition share: the fence, and the end of a transaction."""
+    """The part that the writers of a partition share: the fence, and the end of a transaction."""
 
     def __init__(
         self, connection: Connection, transactional_id: str, home: str, request_bytes: int, timeout: float

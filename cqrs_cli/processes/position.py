@@ -1,4 +1,4 @@
-"""Where an owner goes on, judged from the position record and the log: pure functions."""
+"""The start of an owner, judged from the position record and the log: pure functions."""
 
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ def position_key(source: EventPartition) -> bytes:
 
 
 class SourceState(NamedTuple):
-    """What stands about one partition of events, for one process."""
+    """The facts about one partition of events, for one process."""
 
     process: str
     source: EventPartition

@@ -95,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._watch
 
     def _positions(self, offset: StreamOffset) -> dict[int, int]:
-        """Where a stream stands; raises `UsageError` for a checkpoint of another topic."""
+        """The place of a stream; raises `UsageError` for a checkpoint of another topic."""
         if offset["topic"] != self._plan.topic:
             raise UsageError(
                 f"the checkpoint is of {offset['topic']}, not of {self._plan.topic}",

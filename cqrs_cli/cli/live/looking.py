@@ -163,7 +163,7 @@ class Looker:
     def _notes(
         self, of_one: _Clients, where: Where, claim: Claim | None, position: int, end: int
     ) -> tuple[str, ...]:
-        """What an operator should look at: a command on trial, a slow one, a transaction that hides commands."""
+        """The things an operator should look at: a command on trial, a slow one, a transaction that hides commands."""
         number, topics = where[1], of_one.topics
         notes = []
         if claim is not None and claim.trial is not None:

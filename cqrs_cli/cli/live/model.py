@@ -114,7 +114,7 @@ SORTS = {"n": "name", "l": "lag", "d": "decided", "s": "sent", "r": "refused", "
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the keys have chosen."""
+    """The choices made by the keys."""
 
     sort: str = "name"
     paused: bool = False

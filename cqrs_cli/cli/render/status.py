@@ -151,7 +151,7 @@ def status_table(
 
 
 def _remarks(seen: Mapping[str, Sequence["PartitionStatus"]]) -> Iterator["RenderableType"]:
-    """Whatever keeps partitions from deciding: hidden commands, commands on trial, and slow ones."""
+    """Everything that keeps partitions from deciding: hidden commands, commands on trial, and slow ones."""
     from rich.text import Text
 
     places = [(f"{name} {part.partition}", part) for name, parts in seen.items() for part in parts]

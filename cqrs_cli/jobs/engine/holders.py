@@ -1,4 +1,4 @@
-"""Who holds the cores of a standalone master, as its web UI tells it."""
+"""The holders of a standalone master's cores, as its web UI tells it."""
 
 import json
 import re

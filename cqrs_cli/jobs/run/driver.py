@@ -200,7 +200,7 @@ def _in_vain(error: Exception) -> CqrsError:
 
 
 def _host(context: "SparkContext") -> str:
-    """Where workers reach this process: loopback, if they are on this machine."""
+    """The address at which workers reach this process: loopback, if they are on this machine."""
     return context.getConf().get("spark.driver.host") or "127.0.0.1"
 
 

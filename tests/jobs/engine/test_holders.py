@@ -1,4 +1,4 @@
-"""Who holds a standalone master's cores: from the JSON of its web UI, here of one that only answers."""
+"""The holders of a standalone master's cores: from the JSON of its web UI, here of one that only answers."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""What belongs together, as `cqrs trace` found it: as JSON, and as a tree for people."""
+"""The records that belong together, as `cqrs trace` found them: as JSON, and as a tree for people."""
 
 from typing import TYPE_CHECKING, Any
 
