@@ -100,6 +100,14 @@ def check_state(folder: Path) -> Iterator[Check]:
         yield ok("state", f"{folder}: writable, local, {free >> 30} GiB free")
 
 
+def check_memory(settings: "Settings") -> Iterator[Check]:
+    """Name what states in memory may take."""
+    limit = settings.store_limit.human_readable(separator=" ")
+    yield ok(
+        "state", f"in memory, {limit} at most in each process of a run; rebuilt from the log at each start"
+    )
+
+
 def check_limits(settings: "Settings") -> Iterator[Check]:
     """Check that the owners of the partitions that the settings ask for fit into this machine's processes."""
     from cqrs_cli import registry

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError
@@ -43,6 +43,8 @@ class Plan:
     accept_loss: dict[Partition, int] = field(default_factory=dict)
     refused: dict[Partition, frozenset[int]] = field(default_factory=dict)
     cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
+    store: Literal["lmdb", "memory"] = "lmdb"
+    store_limit: int = 1 << 30  # bytes of the stores in memory, for each task
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
     reports: Address | None = None  # where the driver takes them

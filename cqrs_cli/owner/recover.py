@@ -18,6 +18,7 @@ from cqrs_cli.owner.claim import Accepted, may_warm, parse_claim
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.memory import StoreFullError
 from cqrs_cli.state.store import NotOwnerError, Store
 
 
@@ -194,7 +195,7 @@ def warm(
 ) -> None:
     """Step 0: fold most of the log while the owner before still serves, unfenced; a living owner's shard is left alone.
 
-    Raises `CorruptError` and nothing else.
+    Raises `CorruptError`, `StoreFullError` and nothing else: what does not fit into memory must not fence anybody.
     """
     try:
         token = store.token()  # before the claim: an owner claims first, then takes the shard
@@ -209,7 +210,7 @@ def warm(
         cache.watch_folding(measures, events[1], outcomes[1])
         fold_events(log, aggregate, cache, events, accepted)
         fold_outcomes(log, cache, outcomes, last, window, accepted=accepted)
-    except CorruptError:
+    except (CorruptError, StoreFullError):
         raise
     except (CqrsError, NotOwnerError):
         pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again

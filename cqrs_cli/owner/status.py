@@ -111,9 +111,12 @@ def present_speeds(
 
 
 def partition_statuses(
-    connection: Connection, topics: Topics, state_dir: Path, with_digest: bool = False
+    connection: Connection, topics: Topics, state_dir: Path, with_digest: bool = False, shards: bool = True
 ) -> list[PartitionStatus]:
-    """Every partition of an aggregate; raises `ConfigurationError` if its topics do not exist."""
+    """Every partition of an aggregate; raises `ConfigurationError` if its topics do not exist.
+
+    Without `shards` none is looked at: its owner keeps the state in memory, and what lies there is of long ago.
+    """
     numbers, name = range(readers.partitions(connection, topics.commands)), topics.commands
     client = clients.consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:
@@ -130,7 +133,7 @@ def partition_statuses(
     for number in numbers:
         claim = parse_claim(positions[number].metadata)
         path = shard_folder(state_dir, topics) / str(number)
-        shard = None if claim is None else _shard(path, claim.topic_id, with_digest)
+        shard = None if claim is None or not shards else _shard(path, claim.topic_id, with_digest)
         position, found = positions[number].offset, hidden.get(number)
         way_out = "" if found is None else found.way_out(connection.bootstrap_server)
         slow = slow_command(path)

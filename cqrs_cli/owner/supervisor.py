@@ -27,7 +27,8 @@ from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.owner.timing import Lasting
 from cqrs_cli.owner.trials.attempts import Attempts
 from cqrs_cli.state.errors import CorruptError
-from cqrs_cli.state.shard import open_shard
+from cqrs_cli.state.memory import MemoryBudget
+from cqrs_cli.state.opening import open_store
 from cqrs_cli.state.store import Store
 
 
@@ -35,9 +36,16 @@ class Supervisor:
     """One partition, through as many owners as errors make necessary."""
 
     def __init__(
-        self, plan: Plan, partition: Partition, aggregate: Aggregate, attempt: int, stopping: threading.Event
+        self,
+        plan: Plan,
+        partition: Partition,
+        aggregate: Aggregate,
+        attempt: int,
+        stopping: threading.Event,
+        budget: MemoryBudget | None = None,
     ) -> None:
         self.plan = plan
+        self.budget = budget or MemoryBudget(plan.store_limit)
         self.timing = plan.timing
         self.partition = partition
         self.aggregate = aggregate
@@ -109,9 +117,8 @@ class Supervisor:
         identity = self.plan.identity(self.partition, self.aggregate)
         while True:
             self.measures.enter("open")
-            opened = open_shard(
-                self.plan.shard(self.partition), identity, self.notes.append, self.timing.shard
-            )
+            path = None if self.plan.store == "memory" else self.plan.shard(self.partition)
+            opened = open_store(path, identity, self.budget, self.notes.append, self.timing.shard)
             with closing(opened.store) as store:
                 self.store = store
                 try:
@@ -215,11 +222,9 @@ class Supervisor:
         return True
 
     def _settle(self, pending: bool) -> bool:
-        timeout, topic_id = (
-            self.timing.transaction_timeout,
-            self.plan.topics[self.partition.aggregate].ids["commands"],
-        )
-        return settled(self.log, topic_id, int(timeout * 1000), pending, self.notes.append)
+        timeout = int(self.timing.transaction_timeout * 1000)
+        topic_id = self.plan.topics[self.partition.aggregate].ids["commands"]
+        return settled(self.log, topic_id, timeout, pending, self.notes.append)
 
     def _judge_again(self) -> None:
         """6: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""

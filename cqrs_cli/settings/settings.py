@@ -110,6 +110,13 @@ class Settings(BaseModel):
         Path(".cqrs/state"),
         description="Where shards rest, on a local disk; the default is in the project's root.",
     )
+    store: Literal["lmdb", "memory"] = Field(
+        "lmdb",
+        description="Owners keep states in `state_dir`, or in memory and rebuild them from the log at each start.",
+    )
+    store_limit: ByteSize = Field(
+        ByteSize(1 << 30), ge=1 << 20, description='The most that `store = "memory"` takes in each process.'
+    )
     state_cache: ByteSize = Field(
         ByteSize(256 * 1024 * 1024),
         ge=1024 * 1024,

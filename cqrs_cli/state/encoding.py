@@ -117,6 +117,11 @@ def state_entry(aggregate_id: str, saved: StoredState) -> tuple[bytes, bytes]:
     return key, head + saved.state
 
 
+def encode_state(saved: StoredState) -> bytes:
+    """An aggregate as the value of an ordinary key."""
+    return _pack_saved(saved.version, saved.offset, saved.eventindex) + saved.state
+
+
 def decode_state(value: bytes) -> StoredState:
     """The aggregate in the value of an ordinary key."""
     return _stored(*_unpack_saved(value), value[_after_saved:])
@@ -155,12 +160,16 @@ def decode_dedup(value: bytes) -> DedupEntry:
     return DedupEntry(timestamp, offset, REMEMBERED[status], version, events, fingerprint)
 
 
+def decode_whole_dedup(value: bytes, whole: bytes) -> DedupEntry:
+    """The decision in the value of a `whole` key, which may be a shortened one; raises `ContradictionError` if it
+    belongs to another key.
+    """
+    if len(whole) > MAX_KEY:
+        check_whole_key(value[_after_remembered:], whole)
+    return decode_dedup(value)
+
+
 def check_whole_key(found: bytes, key: bytes) -> None:
     """Refuse an entry under a shortened key that belongs to another one; raises `ContradictionError`."""
     if found != key:
         raise ContradictionError("two ids longer than 500 bytes share one digest", "use shorter ids")
-
-
-def whole_dedup_key(value: bytes) -> bytes:
-    """The whole key in a value under a shortened one."""
-    return value[_after_remembered:]

@@ -66,12 +66,7 @@ class LmdbView:
         found: DedupEntry | None = None
         for cursor, greatest in self._where:
             if key <= greatest and cursor.set_key(key):
-                remembered = self._decision(cursor.value(), whole)
+                remembered = encoding.decode_whole_dedup(cursor.value(), whole)
                 if found is None or remembered.timestamp > found.timestamp:
                     found = remembered
         return found
-
-    def _decision(self, value: bytes, whole: bytes) -> DedupEntry:
-        if len(whole) > encoding.MAX_KEY:
-            encoding.check_whole_key(encoding.whole_dedup_key(value), whole)
-        return encoding.decode_dedup(value)

@@ -1,24 +1,65 @@
-"""A partition in a dict: for tests, and to show what a store must do."""
+"""One partition in the memory of its owner: it ends with the process, and the next owner rebuilds it from the log.
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+States and decisions are bytes, as LMDB has them (`encoding.py`): less than half of what objects take, and nothing that
+the garbage collector looks at.
+"""
 
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from sys import getsizeof, maxsize
+from typing import Generic, TypeVar
+
+from cqrs_cli import failpoints
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.state import encoding
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
+
+#: Bytes that an entry takes in a dict besides its key and value: 30 in a full one, 60 after it has grown.
+_SLOT = 60
+
+_K = TypeVar("_K", str, bytes)
+
+
+class StoreFullError(ConfigurationError):
+    """The stores of a process outgrow the setting `store_limit`. Trying again helps once that is changed."""
+
+
+class MemoryBudget:
+    """The bytes that the stores of one process may take together; `used` is what they take now."""
+
+    def __init__(self, limit: int = maxsize) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self.used = 0
+
+    def take(self, more: int) -> None:
+        """Take more bytes, or give some back (negative); raises `StoreFullError`, with nothing taken."""
+        with self._lock:
+            if more > 0 and self.used + more > self._limit:
+                raise StoreFullError(
+                    f"the states and remembered ids of this process need more than store_limit, "
+                    f"{self._limit / (1 << 20):,.0f} MiB",
+                    'raise store_limit, or keep them on disk: store = "lmdb"; a shorter dedup_window needs less',
+                )
+            self.used += more
 
 
 class MemoryStore:
-    """Gone with the process. `window_ms` is the dedup window, and the length of a segment."""
+    """A `Store` in dicts. `window_ms` is the dedup window, and the length of a segment."""
 
     waiting = 0.0
 
-    def __init__(self, window_ms: int) -> None:
+    def __init__(self, window_ms: int, budget: MemoryBudget | None = None) -> None:
         self._window_ms = window_ms
+        self._budget = budget or MemoryBudget()
         self._token = ""
         self._code = ""
         self._positions = Positions()
-        self._states: dict[str, StoredState] = {}
-        self._segments: dict[int, dict[tuple[str, str], DedupEntry]] = {}
+        self._states: _Table[str] = _Table()
+        self._segments: dict[int, _Table[bytes]] = {}
+        self._looks = 0  # views and listings that are open: what they look at must not change
 
     def token(self) -> str:
         return self._token
@@ -37,48 +78,118 @@ class MemoryStore:
     def positions(self) -> Positions:
         return self._positions
 
-    def view(self) -> AbstractContextManager[StateView]:
-        return nullcontext(
-            _MemoryView(dict(self._states), [dict(segment) for segment in self._segments.values()])
-        )
+    @contextmanager
+    def view(self) -> Iterator[StateView]:
+        with self._looking():
+            yield _MemoryView(self._states.entries, [one.entries for one in self._segments.values()])
 
     def apply(self, change: WriteBatch) -> None:
+        """Make the change. Raises `StoreFullError`, too, with nothing changed."""
         check_clock(change)
-        young = by_segment(change, self._window_ms)
+        states = {name: encoding.encode_state(saved) for name, saved in change.states.items()}
+        ids = [dict(encoding.dedup_entries(young)) for young in by_segment(change, self._window_ms)]
+        failpoints.reached("apply.before")
         self._check_owner(change.token)
         if change.start != self._positions:
             raise NotOwnerError(f"positions are {self._positions}, not {change.start}")
         current = change.end.clock // self._window_ms
-        self._segments = {s: self._segments.get(s, {}) for s in (current, current - 1)}
-        for age, remembered in enumerate(young):
-            self._segments[current - age] |= remembered
-        self._states |= change.states
-        self._positions = change.end
+        kept: dict[int, _Table[bytes]] = {s: self._segments.get(s, _Table()) for s in (current, current - 1)}
+        looked_at = self._looks > 0
+        with (
+            ExitStack() as undo
+        ):  # a change that fails half-way, for want of memory, leaves nothing of itself
+            before = self.size
+            self._states.put(states, undo, looked_at)
+            for age, entries in enumerate(ids):
+                kept[current - age].put(entries, undo, looked_at)
+            more = self._states.bytes + sum(one.bytes for one in kept.values()) - before
+            self._budget.take(more)
+            undo.callback(self._budget.take, -more)
+            failpoints.reached("apply.inside")
+            undo.pop_all()
+        self._segments, self._positions = kept, change.end
+        failpoints.reached("apply.after")
 
     def items(self) -> Iterator[tuple[str, StoredState]]:
-        return iter(list(self._states.items()))
+        with self._looking():
+            for name, value in self._states.entries.items():
+                yield name, encoding.decode_state(value)
 
     def count(self) -> int:
-        return len(self._states)
+        return len(self._states.entries)
+
+    @property
+    def size(self) -> int:
+        """The bytes that it takes."""
+        return self._states.bytes + sum(one.bytes for one in self._segments.values())
 
     def close(self) -> None:
-        pass
+        self._budget.take(-self.size)
+        self._states, self._segments = _Table(), {}
+
+    def condemn(self) -> None:
+        """Let go of it: the next one is made from the log."""
+        self.close()
 
     def _check_owner(self, token: str) -> None:
         if token != self._token:
             raise NotOwnerError(f"the token is {self._token!r}, not {token!r}")
 
+    @contextmanager
+    def _looking(self) -> Iterator[None]:
+        self._looks += 1
+        try:
+            yield
+        finally:
+            self._looks -= 1
+
+
+class _Table(Generic[_K]):
+    """Entries, and the bytes they take."""
+
+    def __init__(self) -> None:
+        self.entries: dict[_K, bytes] = {}
+        self.bytes = 0
+
+    def put(self, new: Mapping[_K, bytes], undo: ExitStack, looked_at: bool) -> None:
+        """Add entries; `undo` takes them back. Where somebody looks at the dict, a copy of it is changed."""
+        old = {key: self.entries.get(key) for key in new}
+        undo.callback(self._restore, self.entries, old, self.bytes)
+        if looked_at:
+            self.entries = dict(self.entries)
+        self.bytes += sum(
+            getsizeof(value) + (_SLOT + getsizeof(key) if before is None else -getsizeof(before))
+            for (key, value), before in zip(new.items(), old.values(), strict=True)
+        )
+        self.entries.update(new)
+
+    def _restore(self, entries: dict[_K, bytes], old: Mapping[_K, bytes | None], size: int) -> None:
+        self.bytes = size
+        if self.entries is not entries:
+            self.entries = entries
+            return
+        for key, value in old.items():
+            if value is None:
+                entries.pop(key, None)
+            else:
+                entries[key] = value
+
 
 class _MemoryView:
-    def __init__(
-        self, states: dict[str, StoredState], segments: list[dict[tuple[str, str], DedupEntry]]
-    ) -> None:
-        self._states = states
-        self._segments = segments
+    """A `StateView` of dicts that do not change while it is in use."""
+
+    __slots__ = ("_segments", "_states")
+
+    def __init__(self, states: Mapping[str, bytes], segments: list[dict[bytes, bytes]]) -> None:
+        self._states, self._segments = states, segments
 
     def saved(self, aggregate_id: str) -> StoredState | None:
-        return self._states.get(aggregate_id)
+        value = self._states.get(aggregate_id)
+        return None if value is None else encoding.decode_state(value)
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
-        found = [s[subject, command_id] for s in self._segments if (subject, command_id) in s]
-        return max(found, key=lambda remembered: remembered.timestamp, default=None)
+        whole = encoding.dedup_key(subject, command_id)
+        key = whole if len(whole) <= encoding.MAX_KEY else encoding.shorten(whole)
+        values = [segment[key] for segment in self._segments if key in segment]
+        found = [encoding.decode_whole_dedup(value, whole) for value in values]
+        return max(found, key=lambda one: one.timestamp, default=None)

@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from cqrs_cli import failpoints
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.values import WINDOW, at, decision, look_up, recall, saved, write
 
@@ -36,6 +37,12 @@ ALIKE = [
     (LONG + "y", "a"),
     ("é" * 400, UUID),
 ]
+
+
+def out_of_memory(point: str) -> None:
+    """In place of `failpoints.reached`: the change fails half-way."""
+    if point == "apply.inside":
+        raise MemoryError
 
 
 class StoreContract:
@@ -167,6 +174,16 @@ class StoreContract:
         with pytest.raises(NotOwnerError):
             store.apply(WriteBatch("other", store.positions(), at(9 * WINDOW, 9)))
         assert recall(store, "a", "1") == decision()
+
+    def test_change_that_fails_leaves_nothing(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+        write(store, clock=WINDOW, states={"a": saved(1)}, remembered={("a", "1"): decision()})
+        before = store.positions()
+        monkeypatch.setattr(failpoints, "reached", out_of_memory)
+        with pytest.raises(MemoryError):
+            kept = {("a", "2"): decision(WINDOW), ("a", "1"): decision(WINDOW, offset=5)}
+            write(store, clock=3 * WINDOW, states={"a": saved(2), "b": saved(1)}, remembered=kept)
+        assert (dict(store.items()), store.count(), store.positions()) == ({"a": saved(1)}, 1, before)
+        assert (recall(store, "a", "1"), recall(store, "a", "2")) == (decision(), None)
 
     def test_only_owner_sets_code_digest(self, store: Store) -> None:
         store.take_ownership("me", expected="")

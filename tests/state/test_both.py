@@ -2,19 +2,25 @@
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from cqrs_cli import failpoints
+from cqrs_cli.core.stored import StateView
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
-from tests.state.contract import ALIKE
+from tests.state.contract import ALIKE, out_of_memory
 from tests.state.values import WINDOW, decision, saved
 
-names = st.sampled_from(["a", "b", "ab", "é" * 300, "é" * 300 + "b", "x" * 511, "x" * 512])
+NAMES = ["a", "b", "ab", "é" * 300, "é" * 300 + "b", "x" * 511, "x" * 512]
+names = st.sampled_from(NAMES)
 tokens = st.sampled_from(["", "one", "two"])
 # mostly within the generations that are kept, now and then far away
 moves = st.sampled_from([0, 0, 1, WINDOW // 3, WINDOW - 1, WINDOW, WINDOW + 1, 2 * WINDOW, 5 * WINDOW])
@@ -26,7 +32,8 @@ class BothStores(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp())
         self.lmdb = LmdbStore(self.folder, WINDOW, map_size=256 << 10)
-        self.memory = MemoryStore(WINDOW)
+        self.budget = MemoryBudget()
+        self.memory = MemoryStore(WINDOW, self.budget)
         self.offset = 0
 
     def teardown(self) -> None:
@@ -36,14 +43,44 @@ class BothStores(RuleBasedStateMachine):
     def both(self, change: WriteBatch) -> None:
         assert _tried(self.lmdb, change) == _tried(self.memory, change)
 
-    @rule(states=st.dictionaries(names, st.integers(0, 3000), max_size=4), ids=ids_with_ages, forward=moves)
-    def apply(self, states: dict[str, int], ids: dict[tuple[str, str], int], forward: int) -> None:
+    @rule(
+        states=st.dictionaries(names, st.integers(0, 3000), max_size=4),
+        ids=ids_with_ages,
+        forward=moves,
+        fails=st.booleans(),
+        looked_at=st.booleans(),
+    )
+    def apply(
+        self,
+        states: dict[str, int],
+        ids: dict[tuple[str, str], int],
+        forward: int,
+        fails: bool,
+        looked_at: bool,
+    ) -> None:
         start = self.memory.positions()
         self.offset += 1
         end = Positions(self.offset, self.offset, self.offset, start.clock + forward)
         written = {name: saved(self.offset, b"s" * size) for name, size in states.items()}
         kept = {pair: decision(end.clock - age, self.offset) for pair, age in ids.items()}
-        self.both(WriteBatch(self.memory.token(), start, end, written, kept))
+        change = WriteBatch(self.memory.token(), start, end, written, kept)
+        with ExitStack() as stack:
+            if fails:
+                stack.enter_context(pytest.MonkeyPatch.context()).setattr(
+                    failpoints, "reached", out_of_memory
+                )
+            if looked_at:
+                stack.enter_context(self.both_are_looked_at())
+            self.both(change)
+
+    @contextmanager
+    def both_are_looked_at(self) -> Iterator[None]:
+        """Views that are open meanwhile see nothing of a change."""
+        with self.lmdb.view() as one, self.memory.view() as other:
+            before = _seen(one)
+            assert _seen(other) == before
+            yield
+            assert _seen(one) == _seen(other) == before
 
     @rule(token=tokens, clock=st.integers(-5, 5), late=st.integers(0, 2 * WINDOW), commands=st.integers(0, 1))
     def apply_wrongly_perhaps(self, token: str, clock: int, late: int, commands: int) -> None:
@@ -63,6 +100,10 @@ class BothStores(RuleBasedStateMachine):
         self.lmdb = LmdbStore(self.folder, WINDOW, map_size=256 << 10)
 
     @invariant()
+    def memory_is_counted_exactly(self) -> None:
+        assert self.memory.size == self.budget.used
+
+    @invariant()
     def they_say_the_same(self) -> None:
         assert _everything(self.lmdb) == _everything(self.memory)
 
@@ -70,7 +111,7 @@ class BothStores(RuleBasedStateMachine):
 def _tried(store: Store, change: WriteBatch) -> type[Exception] | None:
     try:
         store.apply(change)
-    except (NotOwnerError, ValueError) as error:
+    except (NotOwnerError, ValueError, MemoryError) as error:
         return type(error)
     return None
 
@@ -81,6 +122,10 @@ def _taken(store: Store, token: str, expected: str) -> bool:
     except NotOwnerError:
         return False
     return True
+
+
+def _seen(view: StateView) -> tuple[object, ...]:
+    return [view.saved(name) for name in NAMES], [view.remembered(*pair) for pair in ALIKE]
 
 
 def _everything(store: Store) -> tuple[object, ...]:

@@ -1,12 +1,43 @@
 import pytest
 
-from cqrs_cli.state.memory import MemoryStore
-from cqrs_cli.state.store import Store
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.state.memory import MemoryBudget, MemoryStore
+from cqrs_cli.state.store import Positions, Store
 from tests.state.contract import StoreContract
-from tests.state.values import WINDOW
+from tests.state.values import WINDOW, decision, saved, write
 
 
 class TestMemoryStore(StoreContract):
     @pytest.fixture
     def store(self) -> Store:
         return MemoryStore(WINDOW)
+
+
+def test_full_store_refuses_the_change() -> None:
+    budget = MemoryBudget(10_000)
+    full, other = MemoryStore(WINDOW, budget), MemoryStore(WINDOW, budget)
+    write(full, states={"a": saved(1, b"x" * 6_000)})
+    with pytest.raises(ConfigurationError, match="need more than store_limit") as refused:
+        write(other, states={"b": saved(1, b"x" * 6_000)})
+    assert refused.value.hint and 'store = "lmdb"' in refused.value.hint
+    assert (other.count(), other.positions(), budget.used) == (0, Positions(), full.size)
+    write(full, states={"a": saved(2, b"x")})
+    write(other, states={"b": saved(1, b"x" * 6_000)})
+
+
+def test_forgotten_ids_make_room() -> None:
+    budget = MemoryBudget(10_000)
+    store = MemoryStore(WINDOW, budget)
+    for round in range(50):
+        ids = {("a", f"{round}-{number}"): decision(round * WINDOW) for number in range(15)}
+        write(store, clock=round * WINDOW, remembered=ids)
+    store.close()
+    assert budget.used == 0
+
+
+def test_size_is_that_of_the_objects() -> None:
+    store = MemoryStore(WINDOW)
+    write(store, states={"a": saved(1, b"x" * 100_000)})
+    grown = store.size
+    write(store, states={"a": saved(2, b"x" * 50_000)})
+    assert (round(grown, -3), round(store.size, -3)) == (100_000, 50_000)

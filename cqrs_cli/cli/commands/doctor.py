@@ -82,9 +82,14 @@ def _project(settings: "Settings") -> "Iterator[Check]":
 
     yield from examined("settings", lambda: machine.check_settings(settings))
     yield from examined("aggregates", lambda: machine.check_aggregates(settings))
-    yield from examined("state", lambda: machine.check_state(settings.state_dir))
+    in_memory = settings.store == "memory"
+    yield from examined(
+        "state",
+        lambda: machine.check_memory(settings) if in_memory else machine.check_state(settings.state_dir),
+    )
     yield from examined("limits", lambda: machine.check_limits(settings))
-    yield from examined("revision", lambda: _revisions(settings))
+    if not in_memory:  # which holds nothing of older code
+        yield from examined("revision", lambda: _revisions(settings))
 
 
 def _revisions(settings: "Settings") -> "Iterator[Check]":

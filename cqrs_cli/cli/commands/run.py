@@ -4,7 +4,7 @@ import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -40,6 +40,10 @@ def run(
     conf: Conf = None,
     state_dir: Annotated[
         Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
+    ] = None,
+    store: Annotated[
+        Literal["lmdb", "memory"] | None,
+        typer.Option("--store", metavar="lmdb|memory", help="Keep states on disk, or in memory alone."),
     ] = None,
     metrics_address: Annotated[
         str | None,
@@ -97,7 +101,7 @@ def run(
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
     spark = spark_properties(conf or ())
-    cli.flags.update(master=master, state_dir=state_dir)
+    cli.flags.update(master=master, state_dir=state_dir, store=store)
     address = metrics_at(metrics_address, metrics_port)
     settings = cli.settings
     known, connection = cli.usable(aggregates), cli.connection()

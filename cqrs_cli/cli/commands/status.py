@@ -48,10 +48,10 @@ def status(
     """Show lag, owner, speed and state of every partition.
 
     The owner is the run that committed last; its speed is that of now, and takes half a second to see. State is what
-    this machine holds of the partition: nothing, where another machine owns it. Aggregates without topics are left out,
-    and named as missing in JSON; without any that has them it ends with 3. A client's transaction that is left open
-    hides the commands after it: it is named with how to end it. So is a command on which workers die, and one that its
-    owner on this machine has been deciding for seconds.
+    this machine holds of the partition on disk: nothing, where another machine owns it, or states are in memory (the
+    setting store). Aggregates without topics are left out, and named as missing in JSON; without any that has them it
+    ends with 3. A client's transaction that is left open hides the commands after it: it is named with how to end it.
+    So is a command on which workers die, and one that its owner on this machine has been deciding for seconds.
 
     With --watch a terminal shows one table that changes; elsewhere each look is a table with its time, with -o json a
     line. cqrs top shows more, live.
@@ -107,7 +107,13 @@ def _look(
     at = time.monotonic()
     for name in names:
         try:
-            seen[name] = partition_statuses(connection, cli.topics(name), cli.settings.state_dir, with_digest)
+            seen[name] = partition_statuses(
+                connection,
+                cli.topics(name),
+                cli.settings.state_dir,
+                with_digest,
+                cli.settings.store == "lmdb",
+            )
         except ConfigurationError as error:
             if chosen:
                 raise
@@ -118,8 +124,9 @@ def _look(
 
 
 def _show(cli: Cli, seen: _Seen, with_digest: bool, speeds: "Mapping[Partition, float]") -> None:
-    document = status_document(seen.statuses, list(seen.missing), with_digest, speeds)
-    cli.result(document, partial(status_table, seen.statuses, with_digest, speeds))
+    store = cli.settings.store
+    document = status_document(seen.statuses, list(seen.missing), with_digest, speeds, store)
+    cli.result(document, partial(status_table, seen.statuses, with_digest, speeds, store))
 
 
 def _watch(cli: Cli, connection: "Connection", names: "Mapping[str, Aggregate]", before: _Seen) -> NoReturn:
@@ -157,7 +164,7 @@ class _Live:
     def show(self, seen: _Seen, speeds: "Mapping[Partition, float]") -> None:
         cli = self._cli
         if self._live is not None:
-            self._live.update(status_table(seen.statuses, False, speeds), refresh=True)
+            self._live.update(status_table(seen.statuses, False, speeds, cli.settings.store), refresh=True)
             return
         if cli.output == "text":
             cli.line(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}".encode())

@@ -76,9 +76,14 @@ def verify(
 
 
 def _existing_shards(cli: Cli, aggregate: str) -> Path:
-    """The folder of the shards that an owner on this machine keeps; raises `ConfigurationError` if it is missing."""
+    """The folder of the shards that an owner on this machine keeps; raises `ConfigurationError` if there is none."""
     from cqrs_cli.owner.plan import shard_folder
 
+    if cli.settings.store == "memory":
+        raise ConfigurationError(
+            'store = "memory": the states are in the memory of their owners, and no shard is on disk to compare',
+            "leave out --state: the topics are proved, and states are rebuilt from them at each start",
+        )
     folder = shard_folder(cli.settings.state_dir, cli.topics(aggregate))
     if not folder.is_dir():
         raise ConfigurationError(

@@ -17,13 +17,15 @@ def status_document(
     missing: Sequence[str],
     with_digest: bool,
     speeds: Mapping["Partition", float],
+    store: str = "lmdb",
 ) -> dict[str, Any]:
-    """`speeds`: commands a second that are decided now."""
+    """`speeds`: commands a second that are decided now. `store`: the setting."""
     every = [part for parts in seen.values() for part in parts]
     written: dict[str, Any] = {
         "lag": sum(part.lag for part in every),
         "commands": sum(map(_decided, every)),
         "per_second": round(sum(speeds.values()), 1),
+        "store": store,
     }
     if with_digest:
         written["digest"] = _digest(every)
@@ -117,7 +119,10 @@ def _owner(claim: "Claim", speed: float) -> dict[str, Any]:
 
 
 def status_table(
-    seen: Mapping[str, Sequence["PartitionStatus"]], with_digest: bool, speeds: Mapping["Partition", float]
+    seen: Mapping[str, Sequence["PartitionStatus"]],
+    with_digest: bool,
+    speeds: Mapping["Partition", float],
+    store: str = "lmdb",
 ) -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
@@ -135,19 +140,26 @@ def status_table(
         "state",
     ):
         table.add_column(header, justify="left" if header in ("partition", "owner", "since") else "right")
+    nowhere = "in memory" if store == "memory" else "none here"
     for name, parts in seen.items():
         for part in parts:
-            table.add_row(f"{name} {part.partition}", *_cells(part, _speed(speeds, name, part)))
+            table.add_row(f"{name} {part.partition}", *_cells(part, _speed(speeds, name, part), nowhere))
     every = [part for parts in seen.values() for part in parts]
     if len(every) > 1:
-        table.add_row("total", *_totals(every, sum(speeds.values())), style="bold")
+        table.add_row("total", *_totals(every, sum(speeds.values()), nowhere), style="bold")
     lines: list[RenderableType] = [table, *_remarks(seen)]
     if with_digest:
         lines += [
-            f"digest of {name}: {_digest(parts) or 'not all of it is on this machine'}"
+            f"digest of {name}: {_digest(parts) or _without_digest(name, store)}"
             for name, parts in seen.items()
         ]
     return Group(*lines)
+
+
+def _without_digest(name: str, store: str) -> str:
+    if store == "memory":
+        return f"the states are in the memory of their owners; from the events: cqrs replay {name}"
+    return "not all of it is on this machine"
 
 
 def _remarks(seen: Mapping[str, Sequence["PartitionStatus"]]) -> Iterator["RenderableType"]:
@@ -162,19 +174,17 @@ def _remarks(seen: Mapping[str, Sequence["PartitionStatus"]]) -> Iterator["Rende
     yield from (f"{place}: {part.slow}" for place, part in places if part.slow is not None)
 
 
-def _totals(every: Sequence["PartitionStatus"], speed: float) -> tuple[str, ...]:
+def _totals(every: Sequence["PartitionStatus"], speed: float, nowhere: str) -> tuple[str, ...]:
     shards = [part.shard for part in every if part.shard is not None]
     aggregates, size = sum(shard.aggregates for shard in shards), sum(shard.bytes for shard in shards)
-    state = f"{aggregates:,}, {size / 1e6:,.1f} MB" if shards else "none here"
+    state = f"{aggregates:,}, {size / 1e6:,.1f} MB" if shards else nowhere
     lag, decided = sum(part.lag for part in every), sum(map(_decided, every))
     return "", "", f"{lag:,}", "", "", f"{decided:,}", f"{speed:,.0f}", state
 
 
-def _cells(part: "PartitionStatus", speed: float) -> tuple[str, ...]:
+def _cells(part: "PartitionStatus", speed: float, nowhere: str) -> tuple[str, ...]:
     decided = "none" if part.position is None else f"{part.position:,}"
-    state = (
-        "none here" if part.shard is None else f"{part.shard.aggregates:,}, {part.shard.bytes / 1e6:,.1f} MB"
-    )
+    state = nowhere if part.shard is None else f"{part.shard.aggregates:,}, {part.shard.bytes / 1e6:,.1f} MB"
     if part.claim is None:
         return f"{part.end:,}", decided, f"{part.lag:,}", "none", "", "", "", state
     owner = _owner(part.claim, speed)

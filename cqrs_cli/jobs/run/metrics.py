@@ -88,7 +88,9 @@ def _of_the_reports(snapshot: "Snapshot") -> Iterator[Metric]:
         "cqrs_owner_restarts", "Owners that began again after an error.", labels=_PLACE
     )
     step = GaugeMetricFamily("cqrs_owner_step", "1 for the step the owner is at.", labels=(*_PLACE, "step"))
-    size = GaugeMetricFamily("cqrs_shard_bytes", "Bytes of the shard on disk.", labels=_PLACE)
+    size = GaugeMetricFamily(
+        "cqrs_shard_bytes", "Bytes of the shard on disk, or of the store in memory.", labels=_PLACE
+    )
     left = GaugeMetricFamily(
         "cqrs_rebuild_remaining_records", "Events and outcomes still to be folded.", labels=_PLACE
     )

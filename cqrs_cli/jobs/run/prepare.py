@@ -66,6 +66,8 @@ def prepare(
         accept_loss=losses,
         refused=refused,
         cache_bytes=int(settings.state_cache),
+        store=settings.store,
+        store_limit=int(settings.store_limit),
         brokers=brokers,
         timing=Timing(decide_timeout=settings.decide_timeout.total_seconds()),
     )

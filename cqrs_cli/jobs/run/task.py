@@ -15,6 +15,7 @@ from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.owner.telemetry.report import ReportSender, compose_report
 from cqrs_cli.registry import load
+from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.system.limits import make_room
 
 #: New objects since the last collection that may be cycles left by an aggregate's code. Batches under way hold fewer.
@@ -42,9 +43,10 @@ def _own(plan: Plan, partitions: list[Partition], attempt: int) -> Iterator[Owne
     parent, orphaned, began = os.getppid(), 0.0, time.process_time()
     stopping = threading.Event()
     plan = replace(plan, cache_bytes=plan.cache_bytes // len(partitions))
+    budget = MemoryBudget(plan.store_limit)  # one for all of them: partitions differ in size
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in partitions}}
     owners = [
-        Supervisor(plan, partition, aggregates[partition.aggregate], attempt, stopping)
+        Supervisor(plan, partition, aggregates[partition.aggregate], attempt, stopping, budget)
         for partition in partitions
     ]
     threads = [threading.Thread(target=owner.run, name=str(owner.partition), daemon=True) for owner in owners]
@@ -105,7 +107,10 @@ class Reporter:
         )
 
     def _bytes(self) -> int:
-        """The bytes on disk of the shard."""
+        """The bytes of the shard on disk, or of the store in memory."""
+        store = self._supervisor.store
+        if isinstance(store, MemoryStore):
+            return store.size
         try:
             return sum(file.stat().st_blocks * 512 for file in self._shard.iterdir())
         except OSError:  # it is being set aside

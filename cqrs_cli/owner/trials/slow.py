@@ -29,6 +29,7 @@ def tell_slow(shard: Path, offset: int | None, seconds: float = 0.0) -> None:
         if offset is None:
             file.unlink(missing_ok=True)
         else:
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # there is none with states in memory
             file.write_text(f"{offset} {time.time() - seconds} {os.getpid()}")
 
 

@@ -106,6 +106,13 @@ def test_readonly_state_folders_exit_3(doctor: Doctor, root: Path) -> None:
     assert doctor.of("state")[0][0] == "fail"
 
 
+def test_states_in_memory_need_no_folder(doctor: Doctor, root: Path) -> None:
+    (root / "cqrs.toml").write_text('state_dir = "cqrs.toml/state"\nstore = "memory"\nstore_limit = "2GiB"')
+    doctor()
+    said = "in memory, 2.0 GiB at most in each process of a run; rebuilt from the log at each start"
+    assert doctor.of("state") == [("ok", said)]
+
+
 def test_broken_aggregates_exit_3(doctor: Doctor, root: Path) -> None:
     (root / "aggregates" / "broken.py").write_text("decide = 1/0\n")
     assert doctor() == 3

@@ -92,6 +92,23 @@ def test_busy_owners_are_looked_at_twice(
     assert document["per_second"] == first["owner"]["per_second"]
 
 
+def test_states_in_memory_are_said(
+    connection: Connection, decided: Cqrs, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard of long ago is not taken for the state of an owner that keeps it in memory."""
+    claimed(connection, Topics("bank_account", prefix), Claim(5, "run-1", 0, 0, 1, "topic-id", 2))
+    shard_with(tmp_path / ".cqrs/state" / f"{prefix}bank_account" / "0", "topic-id").close()
+    monkeypatch.setenv("CQRS_STORE", "memory")
+    document = decided("status", "bank_account", "-o", "json").document
+    (first, _) = document["aggregates"]["bank_account"]["partitions"]
+    assert (document["store"], first["state"]) == ("memory", None)
+    lines = decided("status", "bank_account", "--digest").out.rstrip().splitlines()
+    assert all(line.rstrip().endswith("in memory") for line in lines[1:4])
+    assert lines[-1].endswith("in the memory of their owners; from the events: cqrs replay bank_account")
+    verified = decided("verify", "bank_account", "--state")
+    assert verified.status == 3 and "leave out --state" in verified.err
+
+
 def test_table_ends_with_totals(decided: Cqrs) -> None:
     total = decided("status", "bank_account").out.rstrip().splitlines()[-1]
     assert total.split() == ["total", "7", "0", "0", "none", "here"]

@@ -1,0 +1,47 @@
+"""Owners that keep their states in memory: killed, taken over, and refused where the states do not fit."""
+
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.owner.plan import Plan
+from cqrs_cli.state.memory import StoreFullError
+from tests.support.commands import mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process, owned, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def in_memory(bank: TopicHarness, once: bool = True, limit: int = 1 << 30) -> Plan:
+    return replace(bank.plan(once=once), store="memory", store_limit=limit)
+
+
+@pytest.mark.pins("one-outcome")
+def test_killed_memory_owner_is_replaced(single_bank: TopicHarness) -> None:
+    commands = list(mixture(700))
+    single_bank.send(*commands[:200])
+    quietly(in_memory(single_bank))
+    single_bank.send(*commands[200:])
+    assert Process(in_memory(single_bank), "apply.inside:4:kill", most=50, apply_every=150).killed()
+    quietly(in_memory(single_bank))
+    single_bank.send(*commands[:100])  # duplicates, known again from the outcomes
+    quietly(in_memory(single_bank))
+    single_bank.check_log()
+    assert not single_bank.shard_path().exists()
+    quietly(single_bank.plan())
+    single_bank.check()
+
+
+def test_full_memory_ends_nobody_else(single_bank: TopicHarness) -> None:
+    commands = list(mixture(300))
+    single_bank.send(*commands[:200])
+    with running(single_bank.plan(once=False)) as owner:
+        eventually(lambda: len(single_bank.outcomes()) == 200)
+        error = owned(in_memory(single_bank, once=False, limit=5_000))
+        assert isinstance(error, StoreFullError) and error.exit_code == 3
+        single_bank.send(*commands[200:])
+        eventually(lambda: len(single_bank.outcomes()) == 300)
+        assert not owner.ended()
+    single_bank.check()
