@@ -16,7 +16,7 @@ from cqrs_cli.core.messages import command as envelope
 from cqrs_cli.core.messages import event, outcome
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.run.progress import Snapshot
+from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.telemetry.measures import Folding

@@ -77,6 +77,17 @@ def complete_message(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
+def complete_process(incomplete: str) -> list[str]:
+    """Shell completion: the project's processes."""
+    from cqrs_cli import registry
+
+    try:
+        known = registry.names("processes", Cli().settings.root)
+        return [name for name in known if name.startswith(incomplete)]
+    except Exception:  # the command itself reports it when it runs
+        return []
+
+
 AggregateName = Annotated[
     str, typer.Argument(metavar="AGGREGATE", help="The aggregate's name.", autocompletion=complete_aggregate)
 ]

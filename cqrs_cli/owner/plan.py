@@ -112,3 +112,8 @@ class OwnerResult:
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()
     cpu: float = 0.0  # seconds of its whole task, in the result of the task's first owner
+
+    @property
+    def about(self) -> str:
+        """The name that its notes are told once for: what concerns one partition alone names it."""
+        return self.partition.aggregate

@@ -1,9 +1,9 @@
 """The plan of a run of processes, which travels to its tasks, and what they hand back: plain values."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
@@ -20,6 +20,11 @@ class Hearing(NamedTuple):
 
     process: str
     source: EventPartition
+
+    @property
+    def place(self) -> str:
+        """The name that operators give it."""
+        return f"{self.process}:{self.source.aggregate}:{self.source.partition}"
 
     def __str__(self) -> str:
         return f"process {self.process}, {self.source.topic} partition {self.source.partition}"
@@ -46,7 +51,7 @@ class ProcessPlan:
     connection: Connection
     prefix: str
     package: str  # of the aggregates
-    root: Path
+    root: Path  # of the project; on a worker the archive of its processes
     partitioner: Partitioner
     hearings: list[Hearing]
     events: Mapping[str, EventsTopic]  # by topic
@@ -61,6 +66,7 @@ class ProcessPlan:
     losses: Mapping[Hearing, int] = field(default_factory=dict)
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
+    aggregates_root: Path | None = None  # on a worker: where the aggregates lie
 
     def needs(self, hearings: int) -> Needs:
         """The needs of a task with this number of partitions."""
@@ -69,6 +75,10 @@ class ProcessPlan:
     def share(self, task: int, tasks: int) -> list[Hearing]:
         """The partitions that one of `tasks` tasks owns."""
         return self.hearings[task::tasks]
+
+    def processes(self) -> list[str]:
+        """The names of the run's processes."""
+        return list(dict.fromkeys(hearing.process for hearing in self.hearings))
 
     def topics(self, hearing: Hearing) -> ProcessTopics:
         """The names of a process's topic, group and transactions."""
@@ -93,6 +103,11 @@ class ProcessResult:
     notes: tuple[str, ...] = ()
     cpu: float = 0.0  # seconds of its whole task, in the result of the task's first owner
 
+    @property
+    def about(self) -> str:
+        """The name that its notes are told once for."""
+        return f"process {self.hearing.process}"
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessProgress:
@@ -106,6 +121,46 @@ class ProcessProgress:
     commands: int = 0  # sent, known at the end
     seconds: float = 0.0  # that the owners worked, known at the end
     cpu: float = 0.0  # seconds that the tasks took, known at the end
+
+    def summary(self) -> dict[str, Any]:
+        """The part of the processes in the document that `run --once` prints."""
+        return {
+            "reactions": {"events": self.events, "commands": self.commands},
+            "processes": self.by_process(),
+        }
+
+    def by_process(self) -> dict[str, dict[str, Any]]:
+        """The position in each partition and the lag, for programs."""
+        found: dict[str, dict[str, Any]] = {}
+        for hearing, end in sorted(self.ends.items()):
+            process = found.setdefault(hearing.process, {"lag": 0, "positions": {}})
+            position = self.positions.get(hearing, 0)
+            process["lag"] += max(0, end - position)
+            process["positions"].setdefault(hearing.source.topic, {})[str(hearing.source.partition)] = (
+                position
+            )
+        return found
+
+    def lags(self) -> dict[str, int]:
+        """The records that each process has not read."""
+        return {name: one["lag"] for name, one in self.by_process().items()}
+
+    def ended(self, results: Sequence[ProcessResult]) -> "ProcessProgress":
+        """The progress at the end of a run, with what its owners say of themselves."""
+        if not results:
+            return self
+        return replace(
+            self,
+            events=sum(result.events for result in results),
+            commands=sum(result.commands for result in results),
+            seconds=max(result.ended for result in results) - min(result.began for result in results),
+            cpu=sum(result.cpu for result in results),
+        )
+
+    @property
+    def unowned(self) -> list[Hearing]:
+        """The partitions that this run has not claimed, or not again since a task was lost."""
+        return [hearing for hearing in self.ends if hearing not in self.claimed]
 
     @property
     def position(self) -> int:

@@ -16,6 +16,7 @@ from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_needs, p
 from cqrs_cli.kafka.topics.topics import MAX_MESSAGE_BYTES, Topics
 from cqrs_cli.owner.claim import next_run_epoch
 from cqrs_cli.owner.position import check_place
+from cqrs_cli.owner.timing import Timing
 from cqrs_cli.processes.load import LoadedProcess
 from cqrs_cli.processes.plan import CommandsTopic, EventsTopic, Hearing, ProcessPlan
 from cqrs_cli.processes.position import check_skip, position_contradiction
@@ -60,6 +61,7 @@ def prepare_processes(
         skips=dict(_places("--skip", skip, hearings)),
         losses=dict(_places("--accept-loss", accept_loss, hearings)),
         brokers=brokers,
+        timing=Timing(decide_timeout=settings.decide_timeout.total_seconds()),
     )
     states = source_states(plan)
     for hearing, offset in plan.skips.items():
@@ -139,7 +141,7 @@ def _others(admin: Admin, settings: "Settings", named: list[str]) -> dict[str, T
 
 def _places(flag: str, texts: Iterable[str], hearings: list[Hearing]) -> Iterator[tuple[Hearing, int]]:
     """Read `PROCESS:AGG:P@OFFSET`."""
-    known = {f"{one.process}:{one.source.aggregate}:{one.source.partition}": one for one in hearings}
+    known = {one.place: one for one in hearings}
     for text in texts:
         place, _, offset = text.rpartition("@")
         if not (offset.isascii() and offset.isdigit()):

@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.demo.play import Performance, StepOutcome, Tally
 from cqrs_cli.demo.story import Step, accounts, tell
-from cqrs_cli.jobs.run.progress import Snapshot
+from cqrs_cli.jobs.run.snapshot import Snapshot
 from tests.support import ROOT
 
 

@@ -15,7 +15,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from aggregates.order import Placed
-from cqrs_cli import failpoints, registry
+from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
@@ -201,15 +201,7 @@ def _serve(plan: ProcessPlan, fault: str) -> None:
 
 def react_here(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
     """Own every partition of the plan in this process, as one Spark task does."""
-    return list(
-        react_share(
-            plan,
-            plan.hearings,
-            lambda name: load_process(name, plan.root, plan.package),
-            lambda name: registry.load(name, plan.package, plan.root),
-            attempt,
-        )
-    )
+    return list(react_share(plan, plan.hearings, attempt))
 
 
 def placed(number: int, partition: int = 0, event: Event | None = None) -> Record:

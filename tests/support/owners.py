@@ -25,6 +25,11 @@ _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload(["tests.support.owners"])
 
 
+def owned_here(plan: Plan, attempt: int = 0) -> list[OwnerResult]:
+    """Own all of a plan's partitions in this thread, until all have ended: how each did."""
+    return [one for one in own(plan, 0, 1, attempt) if isinstance(one, OwnerResult)]
+
+
 class Running:
     """An owner of all of a plan's partitions, in a thread."""
 
@@ -35,7 +40,7 @@ class Running:
         self._thread.start()
 
     def _run(self, attempt: int) -> None:
-        self.endings = list(own(self.plan, 0, 1, attempt))
+        self.endings = owned_here(self.plan, attempt)
 
     def ended(self) -> bool:
         return not self._thread.is_alive()

@@ -9,23 +9,11 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, spark_properties
+from cqrs_cli.cli.options import Conf, Master, complete_process, spark_properties
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.processes.plan import ProcessProgress
-
-
-def complete_process(incomplete: str) -> list[str]:
-    """Shell completion: the project's processes."""
-    from cqrs_cli import registry
-
-    try:
-        return [
-            name for name in registry.names("processes", Cli().settings.root) if name.startswith(incomplete)
-        ]
-    except Exception:  # the command itself reports it when it runs
-        return []
 
 
 @command(

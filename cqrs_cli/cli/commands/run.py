@@ -3,6 +3,7 @@
 import sys
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +13,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, metrics_at, spark_properties
+from cqrs_cli.cli.options import Conf, Master, complete_process, metrics_at, spark_properties
 from cqrs_cli.cli.output import counted
 from cqrs_cli.errors import TakenOverError, UsageError
 
@@ -23,6 +24,7 @@ from cqrs_cli.errors import TakenOverError, UsageError
         "cqrs run",
         "cqrs run bank_account --once",
         "cqrs run --reload",
+        "cqrs run order payment --process checkout",
         "cqrs run --metrics-address 0.0.0.0:9500",
         "cqrs run --master spark://127.0.0.1:7077 --conf spark.executor.memory=2g",
         "cqrs run bank_account --accept-loss bank_account:3@250",
@@ -33,6 +35,18 @@ def run(
     aggregates: Annotated[
         list[str] | None, typer.Argument(metavar="AGGREGATE", help="Which to decide for; none: all.")
     ] = None,
+    process: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--process",
+            metavar="NAME",
+            help="Run this process, too; without AGGREGATE the default is all.",
+            autocompletion=complete_process,
+        ),
+    ] = None,
+    no_processes: Annotated[
+        bool, typer.Option("--no-processes", help="Run none of the project's processes.")
+    ] = False,
     once: Annotated[
         bool, typer.Option("--once", help="End when what is there now is decided, by whichever run.")
     ] = False,
@@ -60,7 +74,15 @@ def run(
     accept_loss: Annotated[
         list[str] | None,
         typer.Option(
-            "--accept-loss", metavar="AGG:P@OFFSET", help="Go on from there, though commands are lost."
+            "--accept-loss",
+            metavar="[PROCESS:]AGG:P@OFFSET",
+            help="Go on from there, though commands or events are lost.",
+        ),
+    ] = None,
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--skip", metavar="PROCESS:AGG:P@OFFSET", help="Leave out the event that stopped a process."
         ),
     ] = None,
     fail: Annotated[
@@ -73,7 +95,10 @@ def run(
         bool, typer.Option("--reload", help="For development: start again when the code changes.")
     ] = False,
 ) -> int | None:
-    """Decide commands, exactly once, until stopped.
+    """Decide commands and react to events, each exactly once, until stopped.
+
+    Without names it decides for all aggregates and runs all processes; with names for these aggregates alone, and it
+    runs the processes that --process names. cqrs process runs one by itself. Whatever stops a process stops the run.
 
     Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6,
     also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. With --once
@@ -83,19 +108,24 @@ def run(
     With -o json it streams JSON Lines: progress, once a second while something changes, notes as they come, and the
     end; --once prints one document.
 
-    With --reload it watches the aggregates' Python files. It does not go on with code that cannot be loaded, that does
-    not read events of before, or whose evolve changed under the same revision: it says why, and keeps the run as it is.
+    With --reload it watches the Python files of aggregates and processes. It does not go on with code that cannot be
+    loaded, that does not read events of before, or whose evolve changed under the same revision: it says why, and keeps
+    the run as it is.
     """
+    if no_processes and process:
+        raise UsageError("--no-processes and --process do not go together", "leave one of them out")
     if reload:
         return _reload(cli, aggregates, once)
+    from cqrs_cli.cli.processes import chosen_processes, prepared_processes
     from cqrs_cli.cli.reload.files import check_judged
     from cqrs_cli.cli.render.progress import Display, run_text
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.run.driver import run_owners
-    from cqrs_cli.jobs.run.others import left_to_decide, others_at_work
+    from cqrs_cli.jobs.run.others import left_to_decide, left_to_react, others_at_work
     from cqrs_cli.jobs.run.prepare import prepare, without_topics
-    from cqrs_cli.jobs.run.progress import Snapshot
+    from cqrs_cli.jobs.run.snapshot import Snapshot
+    from cqrs_cli.processes.load import PROCESSES
 
     cli.timestamped, cli.streaming = not sys.stderr.isatty(), cli.output == "json" and not once
     for setting, value in failpoints.environment().items():
@@ -110,27 +140,44 @@ def run(
         cli.note(
             cli.with_flags(f"left out, as it has no topics: {name}; create them: cqrs init {name}"), "warning"
         )
+    chosen = (
+        [] if no_processes or (aggregates and not process) else chosen_processes(cli, connection, process)
+    )
+    lost = [text for text in accept_loss or () if text.count(":") < 2]
     with ExitStack() as stack:
-        plan = prepare(settings, connection, known, once=once, accept_loss=accept_loss or (), fail=fail or ())
-        if once and not (accept_loss or fail):
+        plan = prepare(settings, connection, known, once=once, accept_loss=lost, fail=fail or ())
+        reacting = prepared_processes(
+            cli,
+            connection,
+            chosen,
+            plan,
+            [text for text in accept_loss or () if text not in lost],
+            skip or (),
+        )
+        if once and not (accept_loss or fail or skip):
+            reacting = reacting and left_to_react(reacting, cli.note)
             left = left_to_decide(plan, cli.note)
-            if left is None:
+            if left is None and reacting is None:
                 done = Snapshot(time.monotonic())
                 cli.result(done.summary(), run_text(done))
                 return None
-            plan = left
+            plan = left or replace(plan, topics={}, targets={})
         display = stack.enter_context(Display(cli, address))
         with cli.working("starting Spark"):
-            session = project_session(settings, "run", " ".join(known), spark)
+            packages = [PROCESSES] if reacting else []
+            session = project_session(settings, "run", " ".join(known), spark, packages)
             context = stack.enter_context(session)
-            tasks = min(len(plan.partitions()), slots(context, note=cli.note))
+            held = len(plan.partitions()) + (len(reacting.hearings) if reacting else 0)
+            tasks = min(held, slots(context, note=cli.note))
         for other, commands in others_at_work(plan).items():
             cli.note(f"taking over from run {other}, which has decided {counted(commands, 'command')}")
-        owned = f"{counted(len(plan.partitions()), 'partition')}, {counted(tasks, 'task')}"
-        cli.note(f"deciding for {', '.join(plan.topics)}: {owned}; Ctrl-C stops")
+        work = f"deciding for {', '.join(plan.topics)}" if plan.topics else ""
+        if reacting:
+            work += f"{', ' if work else ''}running {', '.join(reacting.processes())}"
+        cli.note(f"{work}: {counted(held, 'partition')}, {counted(tasks, 'task')}; Ctrl-C stops")
         check_judged(settings.root, settings.aggregates)
         try:
-            done = run_owners(context, plan, tasks, display.show, display.note)
+            done = run_owners(context, plan, tasks, display.show, display.note, reacting)
         except (KeyboardInterrupt, TakenOverError) as end:
             if display.last is not None:
                 how = "stopped" if isinstance(end, KeyboardInterrupt) else "taken over"

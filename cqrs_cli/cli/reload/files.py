@@ -10,6 +10,7 @@ from typing import Any
 
 from cqrs_cli.core.aggregate.compatibility import contract
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.processes.load import PROCESSES, load_process, process_names
 
 #: Path → content.
 Sources = Mapping[Path, bytes]
@@ -19,8 +20,9 @@ JUDGED_CODE = "CQRS_RELOAD_JUDGED"
 
 
 def read_sources(root: Path, package: str) -> Sources:
-    """The Python files of the project's package of aggregates and its settings, with what is in them."""
-    files = [*(root / package.replace(".", "/")).rglob("*.py"), root / "cqrs.toml"]
+    """The Python files of the project's aggregates and processes and its settings, with what is in them."""
+    folders = root / package.replace(".", "/"), root / PROCESSES
+    files = [*(file for folder in folders for file in folder.rglob("*.py")), root / "cqrs.toml"]
     found = {}
     for file in files:
         try:
@@ -59,7 +61,7 @@ def changed_names(before: Sources, today: Sources, root: Path) -> list[str]:
 def load_contracts(names: Sequence[str] | None, package: str, root: Path) -> dict[str, dict[str, Any]]:
     """The contracts of these aggregates (None: all) as the files have them now, loaded by a process of their own.
 
-    Raises `CqrsError` for code that cannot be loaded.
+    Raises `CqrsError` for code that cannot be loaded, without names also for that of the project's processes.
     """
     fresh = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=fresh) as pool:
@@ -74,6 +76,8 @@ def _load(names: Sequence[str] | None, package: str, root: Path) -> "dict[str, d
 
     try:
         chosen = names or registry.names(package, root)
+        for process in () if names else process_names(root):
+            load_process(process, root, package)
         return {name: contract(registry.load(name, package, root)) for name in chosen}
     except CqrsError as error:
         return error

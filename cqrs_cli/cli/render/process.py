@@ -10,17 +10,13 @@ if TYPE_CHECKING:
 
 def processes_document(done: "ProcessProgress") -> dict[str, Any]:
     """The document that `process --once` prints."""
-    processes: dict[str, dict[str, dict[str, int]]] = {}
-    for hearing, position in sorted(done.positions.items()):
-        topics = processes.setdefault(hearing.process, {})
-        topics.setdefault(hearing.source.topic, {})[str(hearing.source.partition)] = position
     return {
         "events": done.events,
         "commands": done.commands,
         "seconds": round(done.seconds, 3),
         "cpu_seconds": round(done.cpu, 3),
         "lag": done.lag,
-        "positions": processes,
+        "positions": {name: one["positions"] for name, one in done.by_process().items()},
     }
 
 

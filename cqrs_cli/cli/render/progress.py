@@ -10,7 +10,7 @@ from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.run.endpoint import Endpoint
-    from cqrs_cli.jobs.run.progress import Rebuild, Snapshot
+    from cqrs_cli.jobs.run.snapshot import Rebuild, Snapshot
 
 #: Seconds between two lines off a terminal; a line is written only if it differs from the one before.
 PLAIN_EVERY = 10.0
@@ -112,8 +112,9 @@ class Display:
 def _facts(snapshot: "Snapshot | None") -> tuple[object, ...]:
     """The parts of a line that a reader waits for; speed is not among them."""
     if snapshot is None:
-        return 0, 0, None
-    return snapshot.total("commands"), snapshot.lag, snapshot.rebuild()
+        return 0, 0, None, None
+    reacted = None if snapshot.processes is None else (snapshot.processes.position, snapshot.processes.lag)
+    return snapshot.total("commands"), snapshot.lag, snapshot.rebuild(), reacted
 
 
 def progress_line(snapshot: "Snapshot", rate: float) -> str:
@@ -126,6 +127,8 @@ def progress_line(snapshot: "Snapshot", rate: float) -> str:
         f"{name} {snapshot.total(name):,}" for name in ("accepted", "rejected", "duplicate", "failed")
     )
     speed = f"{rate:,.0f} commands/s · lag {snapshot.lag:,} · {counts}"
+    if snapshot.processes is not None:
+        speed += "".join(f" · {name} lag {lag:,}" for name, lag in snapshot.processes.lags().items())
     return f"{rebuilding} · {speed}" if rebuilding else speed
 
 
@@ -137,12 +140,13 @@ def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
     """The same for programs, with a part for each aggregate."""
     rebuild = snapshot.rebuild()
     aggregates = sorted({name for name, _ in [*snapshot.counts, *snapshot.lags]})
+    reacting = {} if snapshot.processes is None else {"processes": snapshot.processes.by_process()}
     return {
         **_sums(snapshot, None),
         "lag": snapshot.lag,
         "per_second": round(rate, 1),
         "rebuilding": None if rebuild is None else rebuild._asdict(),
-        "waiting": {f"{name}:{number}": why for (name, number), why in snapshot.waiting().items()},
+        "waiting": snapshot.waiting_places(),
         "aggregates": {
             name: {
                 **_sums(snapshot, name),
@@ -150,6 +154,7 @@ def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
             }
             for name in aggregates
         },
+        **reacting,
     }
 
 
@@ -165,4 +170,9 @@ def run_text(done: "Snapshot") -> str:
     sums = done.summary()
     parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
     decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
-    return f"{decided} decided in {sums['seconds']:g} s: {parts}; {events}"
+    text = f"{decided} decided in {sums['seconds']:g} s: {parts}; {events}"
+    if done.processes is None:
+        return text
+    from cqrs_cli.cli.render.process import processes_text
+
+    return f"{text}; {', '.join(done.processes.lags())}: {processes_text(done.processes)}"

@@ -4,15 +4,14 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
-from cqrs_cli import failpoints
-from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli import failpoints, registry
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.processes.compose import Composer
-from cqrs_cli.processes.load import LoadedProcess
+from cqrs_cli.processes.load import load_process
 from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessResult
 from cqrs_cli.processes.supervisor import ProcessSupervisor
 from cqrs_cli.system.limits import make_room
@@ -21,13 +20,7 @@ from cqrs_cli.system.limits import make_room
 _GARBAGE = 300_000
 
 
-def react_share(
-    plan: ProcessPlan,
-    hearings: list[Hearing],
-    load: Callable[[str], LoadedProcess],
-    load_aggregate: Callable[[str], Aggregate],
-    attempt: int,
-) -> Iterator[ProcessResult]:
+def react_share(plan: ProcessPlan, hearings: list[Hearing], attempt: int) -> Iterator[ProcessResult]:
     """Own these partitions until all of them have ended; yields how each did.
 
     Before anything is claimed it makes room for all of them: where there is none, the run before this one goes on.
@@ -40,30 +33,34 @@ def react_share(
     except ConfigurationError as error:
         yield ProcessResult(hearings[0], error=error)
     else:
-        yield from _react(plan, hearings, load, load_aggregate, attempt)
+        yield from _react(plan, hearings, attempt)
 
 
-def _react(
-    plan: ProcessPlan,
-    hearings: list[Hearing],
-    load: Callable[[str], LoadedProcess],
-    load_aggregate: Callable[[str], Aggregate],
-    attempt: int,
-) -> Iterator[ProcessResult]:
-    parent, stopping, began = os.getppid(), threading.Event(), time.process_time()
-    loaded: Mapping[str, LoadedProcess] = {name: load(name) for name in {one.process for one in hearings}}
-    cached = lru_cache(maxsize=None)(load_aggregate)
-    supervisors = [
+def process_supervisors(
+    plan: ProcessPlan, hearings: list[Hearing], attempt: int, stopping: threading.Event
+) -> list[ProcessSupervisor]:
+    """A supervisor for each of these partitions, with the code of its process. Nothing has begun."""
+    base = plan.aggregates_root or plan.root
+    loaded = {
+        name: load_process(name, plan.root, plan.package, base) for name in {one.process for one in hearings}
+    }
+    load = lru_cache(maxsize=None)(lambda name: registry.load(name, plan.package, base))
+    return [
         ProcessSupervisor(
             plan,
             hearing,
             loaded[hearing.process],
-            Composer(hearing.process, plan.commands, plan.partitioner, cached),
+            Composer(hearing.process, plan.commands, plan.partitioner, load),
             attempt,
             stopping,
         )
         for hearing in hearings
     ]
+
+
+def _react(plan: ProcessPlan, hearings: list[Hearing], attempt: int) -> Iterator[ProcessResult]:
+    parent, stopping, began = os.getppid(), threading.Event(), time.process_time()
+    supervisors = process_supervisors(plan, hearings, attempt, stopping)
     threads = [threading.Thread(target=one.run, name=str(one.hearing), daemon=True) for one in supervisors]
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what a process's code leaves goes here

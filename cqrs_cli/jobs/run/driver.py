@@ -1,4 +1,5 @@
-"""The driver of `cqrs run`: one Spark job over all partitions, submitted again when a task is lost, and watched.
+"""The driver of `cqrs run`: one Spark job over all partitions of aggregates and processes, submitted again when a task
+is lost, and watched.
 
 Progress comes with the claims, not through Spark, whose accumulators arrive only when a task ends.
 """
@@ -11,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.run.progress import Progress, Snapshot
+from cqrs_cli.jobs.run.progress import Progress
 from cqrs_cli.jobs.run.reports import Reports
 from cqrs_cli.jobs.run.retire import retire
+from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.jobs.run.submission import GROUP, Submission
-from cqrs_cli.kafka.offsets import committed_now
-from cqrs_cli.owner.claim import parse_claim
+from cqrs_cli.jobs.run.taken import explain_taken
 from cqrs_cli.owner.plan import OwnerResult, Plan
+from cqrs_cli.processes.plan import ProcessPlan, ProcessResult
+from cqrs_cli.processes.retire import retire_processes
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -32,24 +35,24 @@ def run_owners(
     tasks: int,
     watch: Callable[[Snapshot], None],
     note: Callable[[str], None],
+    processes: ProcessPlan | None = None,
 ) -> Snapshot:
-    """Own every partition of the plan until `--once` is done, or for ever; return what was decided.
+    """Own every partition of the plans until `--once` is done, or for ever; return what was decided.
 
     Raises the error that ended the run: an owner's, or `UnavailableError` for partitions that nobody owns. After any
     ending the partitions that are still this run's have been fenced.
     """
-    timing = plan.timing
-    backoff, futile = timing.first_backoff, 0
-    with Reports(_host(context)) as reports, Progress(plan, reports) as progress:
+    timing, backoff, futile = plan.timing, plan.timing.first_backoff, 0
+    with Reports(_host(context)) as reports, Progress(plan, reports, processes, note) as progress:
         plan = replace(plan, reports=reports.address)
         try:
             while True:
-                job = Submission(context, plan, tasks)
-                _watch(job, plan, progress, watch, note)
+                job = Submission(context, plan, processes, tasks)
+                _watch(job, plan, processes, progress, watch, note)
                 if job.error is None:
-                    done = _settled(plan, job.endings, progress, note)
+                    done = _settled(plan, processes, job.endings, progress, note)
                     _name_hidden(plan, progress, note, patience=0)
-                    retire(plan)
+                    _retire(plan, processes)
                     return done
                 if jvm.is_gone(context, within=1.0):
                     raise job.error
@@ -60,18 +63,19 @@ def run_owners(
                 again = _tell_trials(progress, note) or futile
                 time.sleep(backoff)
                 backoff = min(backoff * 2, timing.longest_backoff) if again else timing.first_backoff
-                progress.submission += 1
+                progress.begin(progress.submission + 1)
                 plan = replace(plan, submission=progress.submission)
+                processes = processes and replace(processes, submission=progress.submission)
         except Exception as error:
             if not jvm.is_gone(context):
-                _stop(context, plan)
+                _stop(context, plan, processes)
                 raise
-            retire(plan)
+            _retire(plan, processes)
             raise CqrsError(
                 "Spark's JVM is gone, and the owners with it", "see the log, then start again"
             ) from error
         except BaseException:
-            _stop(context, plan)
+            _stop(context, plan, processes)
             with suppress(UnavailableError):
                 watch(progress.look())  # what was decided until the very end
             raise
@@ -80,6 +84,7 @@ def run_owners(
 def _watch(
     job: Submission,
     plan: Plan,
+    processes: ProcessPlan | None,
     progress: Progress,
     watch: Callable[[Snapshot], None],
     note: Callable[[str], None],
@@ -103,7 +108,7 @@ def _watch(
         _name_hidden(plan, progress, note, plan.timing.hidden)
         if plan.targets is None and not ending and job.a_task_has_ended():
             ending = True
-            retire(plan)
+            _retire(plan, processes)
         if plan.targets is not None or not job.waits_for_a_slot():
             slotless = time.monotonic()
         elif time.monotonic() - slotless > patience:
@@ -111,6 +116,8 @@ def _watch(
                 f"a task has found no slot for {patience:.0f} s: its partitions have no owner",
                 "a worker was lost: bring it back, or start again with the slots there are",
             )
+        if progress.watcher is not None and not ending:
+            progress.watcher.check()
         if progress.rebuilding():
             deadline = max(
                 deadline, time.monotonic() + patience
@@ -139,60 +146,41 @@ def _tell_trials(progress: Progress, note: Callable[[str], None]) -> bool:
 
 
 def _settled(
-    plan: Plan, endings: list[OwnerResult], progress: Progress, note: Callable[[str], None]
+    plan: Plan,
+    processes: ProcessPlan | None,
+    endings: list[OwnerResult | ProcessResult],
+    progress: Progress,
+    note: Callable[[str], None],
 ) -> Snapshot:
     """End a run whose tasks all came back: raise the gravest error, or return what was decided."""
     for ending in endings:
         for text in ending.notes:
-            if progress.reports.is_news(ending.partition, text):
+            if progress.reports.is_news(ending.about, text):
                 note(text)
     errors = [ending.error for ending in endings if ending.error is not None]
     if errors:
         gravest = max(errors, key=lambda error: error.exit_code)
-        raise _taken_over(plan, gravest) if isinstance(gravest, TakenOverError) else gravest
+        raise explain_taken(plan, processes, gravest) if isinstance(gravest, TakenOverError) else gravest
     return progress.final(endings)
 
 
-def _taken_over(plan: Plan, error: TakenOverError) -> TakenOverError:
-    """The same error; if a later run took only some aggregates, it names them and the way on for the others."""
-    deadline = time.monotonic() + plan.timing.all_claimed
-    taken = _taken(plan)
-    while len(taken) < len(plan.topics) and time.monotonic() < deadline:
-        time.sleep(0.1)
-        taken = _taken(plan)
-    left = sorted(set(plan.topics) - set(taken))
-    if not taken or not left:
-        return error
-    return TakenOverError(
-        f"run {next(iter(taken.values()))} took over {', '.join(taken)}; nobody decides for {', '.join(left)} now",
-        f"let it work, and go on for what it left: cqrs run {' '.join(left)}",
-    )
-
-
-def _taken(plan: Plan) -> dict[str, str]:
-    """The aggregates of which a later run has claimed a partition, and that run."""
-    taken = {}
-    for name, found in sorted(plan.topics.items()):
-        try:
-            committed = committed_now(plan.connection, found.topics, range(found.partitions))
-        except CqrsError:
-            continue
-        for claim in filter(None, (parse_claim(one.metadata) for one in committed.values())):
-            if (claim.run_epoch, claim.run) > (plan.run_epoch, plan.run):
-                taken[name] = claim.run
-    return taken
-
-
-def _stop(context: "SparkContext", plan: Plan) -> None:
-    """Fence first, so that owners return by themselves and close their shards cleanly; then cancel the other tasks."""
+def _retire(plan: Plan, processes: ProcessPlan | None) -> None:
+    """Fence every partition that is still this run's."""
     retire(plan)
+    if processes is not None:
+        retire_processes(processes)
+
+
+def _stop(context: "SparkContext", plan: Plan, processes: ProcessPlan | None) -> None:
+    """Fence first, so that owners return by themselves and close their shards cleanly; then cancel the other tasks."""
+    _retire(plan, processes)
     deadline = time.monotonic() + plan.timing.quiet_end
     tracker = context.statusTracker()
     while tracker.getActiveJobsIds() and time.monotonic() < deadline:
         time.sleep(0.05)
     if tracker.getActiveJobsIds():
         context.cancelJobGroup(GROUP)
-        retire(plan)  # those that had not claimed yet at the first pass
+        _retire(plan, processes)  # those that had not claimed yet at the first pass
 
 
 def _in_vain(error: Exception) -> CqrsError:

@@ -19,7 +19,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.run.metrics import Metrics
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.run.progress import Snapshot
+    from cqrs_cli.jobs.run.snapshot import Snapshot
 
 #: Seconds without a sign of the driver after which it hangs. It may wait for a broker, or before it submits again.
 ALIVE_WITHIN = 180.0
@@ -70,7 +70,7 @@ class Endpoint:
             return {"ready": False, "why": "the run has not begun"}
         if self._clock() - snapshot.at > FRESH_WITHIN:
             return {"ready": False, "why": "no answer from Kafka"}
-        waiting = {f"{name}:{number}": why for (name, number), why in snapshot.waiting().items()}
+        waiting = snapshot.waiting_places()
         return {"ready": not waiting, "waiting": waiting}
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from cqrs_cli.owner.telemetry.measures import STEPS
 from cqrs_cli.version import __version__
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.run.progress import Snapshot
+    from cqrs_cli.jobs.run.snapshot import Snapshot
     from cqrs_cli.owner.plan import Partition
 
 #: The labels of what is counted in each partition.
@@ -36,7 +36,7 @@ class Metrics:
         """The metrics now; prometheus-client calls this."""
         yield InfoMetricFamily("cqrs_run", "The version of cqrs.", {"version": __version__})
         snapshot = self.snapshot
-        ready = snapshot is not None and not snapshot.waiting()
+        ready = snapshot is not None and not snapshot.waiting_places()
         yield GaugeMetricFamily("cqrs_ready", "1 if the owner of every partition decides.", int(ready))
         if snapshot is not None:
             yield from _of_the_run(snapshot)

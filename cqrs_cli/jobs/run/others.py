@@ -3,10 +3,16 @@
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
+from confluent_kafka import KafkaException
+
+from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import Committed, committed_now
 from cqrs_cli.owner.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.owner.plan import Partition, Plan
+from cqrs_cli.processes.plan import Hearing, ProcessPlan
+from cqrs_cli.processes.positions import committed_of
 
 #: Seconds without a decision after which a run that claims to be at work is not.
 PATIENCE = 5.0
@@ -18,7 +24,7 @@ _INTERVAL = 0.25
 def others_at_work(plan: Plan) -> dict[str, int]:
     """The runs whose claims on the plan's partitions have not ended, and how many commands each has decided there."""
     found: dict[str, int] = {}
-    for claim in _open_claims(_committed(plan)).values():
+    for claim in _open_claims(committed_decided(plan)).values():
         found[claim.run] = found.get(claim.run, 0) + claim.counts.commands
     return found
 
@@ -30,24 +36,7 @@ def left_to_decide(plan: Plan, note: Callable[[str], None], patience: float = PA
     has been decided for `patience` seconds. Raises `UnavailableError`.
     """
     assert plan.targets is not None
-    moved: dict[str, tuple[object, float]] = {}  # positions of an aggregate, and since when they are that
-    noted = False
-    while True:
-        left = {at: one for at, one in _committed(plan).items() if (one.offset or 0) < plan.targets[at]}
-        names, at_work, deciding = {at.aggregate for at in left}, _open_claims(left), False
-        for name in names:
-            positions = [(at, one.offset) for at, one in left.items() if at.aggregate == name]
-            if moved.get(name, ([], 0.0))[0] != positions:
-                moved[name] = positions, time.monotonic()
-            if all(at in at_work for at, _ in positions) and time.monotonic() - moved[name][1] < patience:
-                deciding = True
-        if not deciding:
-            break
-        if not noted:
-            runs = ", ".join(sorted({claim.run for claim in at_work.values()}))
-            note(f"run {runs} is at work: waiting until it has decided what is there")
-            noted = True
-        time.sleep(_INTERVAL)
+    names = _left(lambda: committed_decided(plan), plan.targets, lambda at: at.aggregate, note, patience)
     if not names:
         return None
     targets = {at: end for at, end in plan.targets.items() if at.aggregate in names}
@@ -56,7 +45,71 @@ def left_to_decide(plan: Plan, note: Callable[[str], None], patience: float = PA
     )
 
 
-def _committed(plan: Plan) -> dict[Partition, Committed]:
+def left_to_react(
+    plan: ProcessPlan, note: Callable[[str], None], patience: float = PATIENCE
+) -> ProcessPlan | None:
+    """The part of the plan of `--once` that no other run reacts to, as `left_to_decide`."""
+    assert plan.targets is not None
+    if any(one.offset is None for one in committed_heard(plan).values()):
+        return plan  # a new process, which is to commit its start
+    names = _left(lambda: committed_heard(plan), plan.targets, lambda at: at.process, note, patience)
+    if not names:
+        return None
+    return replace(
+        plan,
+        hearings=[at for at in plan.hearings if at.process in names],
+        targets={at: end for at, end in plan.targets.items() if at.process in names},
+    )
+
+
+_Place = TypeVar("_Place", Partition, Hearing)
+
+
+def _left(
+    committed: Callable[[], Mapping[_Place, Committed]],
+    targets: Mapping[_Place, int],
+    named: Callable[[_Place], str],
+    note: Callable[[str], None],
+    patience: float,
+) -> set[str]:
+    """The names with places below their targets at which no other run is at work."""
+    moved: dict[str, tuple[object, float]] = {}  # positions of a name, and since when they are that
+    noted = False
+    while True:
+        left = {at: one for at, one in committed().items() if (one.offset or 0) < targets[at]}
+        names, at_work, working = {named(at) for at in left}, _open_claims(left), False
+        for name in names:
+            positions = [(at, one.offset) for at, one in left.items() if named(at) == name]
+            if moved.get(name, ([], 0.0))[0] != positions:
+                moved[name] = positions, time.monotonic()
+            if all(at in at_work for at, _ in positions) and time.monotonic() - moved[name][1] < patience:
+                working = True
+        if not working:
+            return names
+        if not noted:
+            runs = ", ".join(sorted({claim.run for claim in at_work.values()}))
+            note(f"run {runs} is at work: waiting until it has decided what is there")
+            noted = True
+        time.sleep(_INTERVAL)
+
+
+def committed_heard(plan: ProcessPlan) -> dict[Hearing, Committed]:
+    """The groups' offsets, which repeat the positions."""
+    found: dict[Hearing, Committed] = {}
+    for name in plan.processes():
+        hearings = [one for one in plan.hearings if one.process == name]
+        group = consumer(plan.connection, group=plan.topics(hearings[0]).group, isolation="read_uncommitted")
+        try:
+            found |= {one: committed_of(group, one) for one in hearings}
+        except KafkaException as error:
+            raise unreachable(plan.connection, error) from error
+        finally:
+            group.close()
+    return found
+
+
+def committed_decided(plan: Plan) -> dict[Partition, Committed]:
+    """The groups' offsets of the commands."""
     return {
         Partition(name, number): one
         for name, found in plan.topics.items()
@@ -64,7 +117,7 @@ def _committed(plan: Plan) -> dict[Partition, Committed]:
     }
 
 
-def _open_claims(committed: Mapping[Partition, Committed]) -> dict[Partition, Claim]:
+def _open_claims(committed: Mapping[_Place, Committed]) -> dict[_Place, Claim]:
     """The claims of runs that have not ended, unless they were killed."""
     claims = {at: parse_claim(one.metadata) for at, one in committed.items()}
     return {at: claim for at, claim in claims.items() if claim is not None and claim.attempt != TERMINAL}

@@ -1,100 +1,40 @@
 """The progress of a run, read from the claims."""
 
 import time
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaException
 
-from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.jobs.process.watcher import ProcessWatcher
 from cqrs_cli.jobs.run.reports import Reports
+from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.readers import MissingError, watermarks
-from cqrs_cli.owner.claim import Claim, Counts, parse_claim
+from cqrs_cli.owner.claim import Claim, parse_claim
 from cqrs_cli.owner.explain import hidden_commands
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.telemetry.measures import REBUILDING
 from cqrs_cli.owner.telemetry.report import OwnerReport
 from cqrs_cli.owner.trials.trial import Trial
-
-
-class Rebuild(NamedTuple):
-    """Shards that are folded from their logs now."""
-
-    shards: int
-    events: int
-    percent: int  # of the records, with outcomes
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The decisions of a run so far; `lag` counts commands that are not decided, hidden ones too."""
-
-    at: float  # monotonic seconds
-    counts: dict[Partition, Counts] = field(default_factory=dict)
-    lag: int = 0
-    cpu: float = 0.0  # seconds that the tasks took, known at the end
-    lags: dict[Partition, int] = field(default_factory=dict)
-    reports: dict[Partition, OwnerReport] = field(default_factory=dict)
-    unowned: tuple[Partition, ...] = ()  # not claimed by the present submission
-    submission: int = 0
-
-    def rebuild(self) -> Rebuild | None:
-        """The shards that are folded from their logs now; None if no shard is."""
-        found = [
-            report.folding
-            for report in self.reports.values()
-            if report.step in REBUILDING and report.folding and report.folding.done < report.folding.records
-        ]
-        if not found:
-            return None
-        done, records = sum(one.done for one in found), sum(one.records for one in found)
-        return Rebuild(len(found), sum(one.events for one in found), 100 * done // records)
-
-    def waiting(self) -> dict[Partition, str]:
-        """The partitions in which no owner decides, and what each waits for."""
-        found = dict.fromkeys(self.unowned, "no owner")
-        for partition in self.lags:
-            report = self.reports.get(partition)
-            if report is None:
-                found.setdefault(partition, "no word from its owner")
-            elif report.step != "decide":
-                found[partition] = report.step
-        return dict(sorted(found.items()))
-
-    def total(self, name: str, aggregate: str | None = None) -> int:
-        """A count summed over the partitions, of one aggregate or all."""
-        return sum(
-            getattr(c, name)
-            for partition, c in self.counts.items()
-            if aggregate in (None, partition.aggregate)
-        )
-
-    def summary(self) -> dict[str, Any]:
-        """The document that `run --once` prints."""
-        names = sorted({name for name, _ in self.counts})
-        sums = {**self._sums(None), "cpu_seconds": round(self.cpu, 3)}
-        return {**sums, "aggregates": {name: self._sums(name) for name in names}}
-
-    def _sums(self, aggregate: str | None) -> dict[str, Any]:
-        counts = [
-            c
-            for partition, c in self.counts.items()
-            if aggregate in (None, partition.aggregate) and c.commands
-        ]
-        first, last = min((c.first for c in counts), default=0), max((c.last for c in counts), default=0)
-        sums = {name: self.total(name, aggregate) for name in ("commands", *STATUSES, "events")}
-        return {**sums, "seconds": round((last - first) / 1000, 3)}
+from cqrs_cli.processes.plan import ProcessPlan, ProcessResult
 
 
 class Progress:
     """Reads the claims of a run's partitions, over one connection per aggregate. Use as a context manager."""
 
-    def __init__(self, plan: Plan, reports: Reports) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        reports: Reports,
+        processes: ProcessPlan | None = None,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`note` is told that all processes listen."""
         self._plan = plan
+        self.watcher = None if processes is None else ProcessWatcher(processes, note)
         self.reports = reports
         self.submission = plan.submission  # the present one
         self._clients: dict[str, Consumer] = {}
@@ -109,6 +49,14 @@ class Progress:
 
     def __exit__(self, *_: object) -> None:
         self._disconnect()
+        if self.watcher is not None:
+            self.watcher.close()
+
+    def begin(self, submission: int) -> None:
+        """Watch this submission from now on."""
+        self.submission = submission
+        if self.watcher is not None:
+            self.watcher.begin(submission)
 
     def _connect(self) -> None:
         for name, found in self._plan.topics.items():
@@ -149,6 +97,7 @@ class Progress:
             reports=self._reports(),
             unowned=tuple(self.unclaimed()),
             submission=self.submission,
+            processes=None if self.watcher is None else self.watcher.look(),
         )
 
     def _reports(self) -> dict[Partition, OwnerReport]:
@@ -206,14 +155,19 @@ class Progress:
             if partition not in self._claims or self._claims[partition].submission < self.submission
         ]
 
-    def final(self, endings: list[OwnerResult]) -> Snapshot:
+    def final(self, endings: "list[OwnerResult | ProcessResult]") -> Snapshot:
         """The final counts, from the owners' own results."""
         try:
-            lag = self.look().lag
+            last = self.look()
         except UnavailableError:
-            lag = 0
-        counts = {ending.partition: ending.counts for ending in endings}
-        cpu = sum(ending.cpu for ending in endings)
+            last = Snapshot(time.monotonic())
+        reacted = [ending for ending in endings if isinstance(ending, ProcessResult)]
         return Snapshot(
-            time.monotonic(), counts, lag, cpu, reports=self._reports(), submission=self.submission
+            time.monotonic(),
+            {ending.partition: ending.counts for ending in endings if isinstance(ending, OwnerResult)},
+            last.lag,
+            sum(ending.cpu for ending in endings),
+            reports=self._reports(),
+            submission=self.submission,
+            processes=None if last.processes is None else last.processes.ended(reacted),
         )

@@ -46,13 +46,13 @@ class Reports:
             text
             for partition, report in sorted(self.latest().items())
             for text in report.notes
-            if self.is_news(partition, text)
+            if self.is_news(partition.aggregate, text)
         ]
 
-    def is_news(self, partition: Partition, text: str) -> bool:
-        """True the first time that a partition of the aggregate says this: what concerns one alone names it."""
-        known = (partition.aggregate, text) in self._told
-        self._told.add((partition.aggregate, text))
+    def is_news(self, about: str, text: str) -> bool:
+        """True the first time that a partition of this aggregate or process says this."""
+        known = (about, text) in self._told
+        self._told.add((about, text))
         return not known
 
     def _listen(self) -> None:

@@ -7,7 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.process.driver import shipped
 from cqrs_cli.owner.plan import OwnerResult, Plan
+from cqrs_cli.processes.plan import ProcessPlan, ProcessResult
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
@@ -18,12 +20,14 @@ GROUP = "cqrs-run"
 class Submission(threading.Thread):
     """It runs in a thread of its own; the driver watches."""
 
-    def __init__(self, context: "SparkContext", plan: Plan, tasks: int) -> None:
+    def __init__(
+        self, context: "SparkContext", plan: Plan, processes: ProcessPlan | None, tasks: int
+    ) -> None:
         super().__init__(name=f"submission {plan.submission}", daemon=True)
-        self.endings: list[OwnerResult] = []
+        self.endings: list[OwnerResult | ProcessResult] = []
         self.error: Exception | None = None
         self._context = context
-        self._plan = plan
+        self._plan, self._processes = plan, processes
         self._tasks = tasks
         self.start()
 
@@ -34,7 +38,8 @@ class Submission(threading.Thread):
                 GROUP, f"cqrs run, submission {self._plan.submission}", interruptOnCancel=True
             )
             numbers = context.parallelize(range(tasks), tasks)
-            self.endings = numbers.mapPartitionsWithIndex(partial(_task, self._plan, tasks)).collect()
+            work = partial(_task, self._plan, self._processes, tasks)
+            self.endings = numbers.mapPartitionsWithIndex(work).collect()
         except Exception as error:  # py4j wraps whatever Spark says: a lost task, a cancelled job
             self.error = error
 
@@ -58,7 +63,9 @@ class Submission(threading.Thread):
                     yield known
 
 
-def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[OwnerResult]:
+def _task(
+    plan: Plan, processes: ProcessPlan | None, tasks: int, number: int, _: Iterator[int]
+) -> Iterator[OwnerResult | ProcessResult]:
     """The function that Spark runs on a worker."""
     from pyspark import TaskContext
 
@@ -66,4 +73,5 @@ def _task(plan: Plan, tasks: int, number: int, _: Iterator[int]) -> Iterator[Own
 
     task = TaskContext.get()
     attempt = task.attemptNumber() if task else 0
-    yield from own(replace(plan, root=code_root(plan.package, plan.root)), number, tasks, attempt)
+    plan = replace(plan, root=code_root(plan.package, plan.root))
+    yield from own(plan, number, tasks, attempt, None if processes is None else shipped(processes))

@@ -9,49 +9,81 @@ from dataclasses import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.process.task import process_supervisors
 from cqrs_cli.jobs.run.hanging import DecideWatch, Watchdog
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.owner.telemetry.report import ReportSender, compose_report
+from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessResult
+from cqrs_cli.processes.supervisor import ProcessSupervisor
 from cqrs_cli.registry import load
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
-from cqrs_cli.system.limits import make_room
+from cqrs_cli.system.limits import Needs, make_room, owner_needs
 
 #: New objects since the last collection that may be cycles left by an aggregate's code. Batches under way hold fewer.
 GARBAGE = 300_000
 
 
-def own(plan: Plan, task: int, tasks: int, attempt: int) -> Iterator[OwnerResult]:
-    """Own this task's share of the partitions until all of them have ended; yields how each did.
+def own(
+    plan: Plan, task: int, tasks: int, attempt: int, processes: ProcessPlan | None = None
+) -> Iterator[OwnerResult | ProcessResult]:
+    """Own this task's share of the partitions, and of those that processes hear, until all of them have ended; yields
+    how each did.
 
     Before anything is claimed it makes room for all of them: where there is none, the run before this one goes on.
 
     An orphan, whose parent is gone, ends without a result: a driver that still waits must take the task for lost.
     """
     failpoints.arm()
-    partitions = plan.share(task, tasks)
+    share = (plan.partitions() + (processes.hearings if processes else []))[task::tasks]
     try:
-        make_room(plan.needs(tasks), f"a task that owns {len(partitions)} partitions")
+        make_room(_needs(plan, share), f"a task that owns {len(share)} partitions")
     except ConfigurationError as error:
-        yield OwnerResult(partitions[0], Counts(), error)
+        first = share[0]
+        yield (
+            OwnerResult(first, Counts(), error)
+            if isinstance(first, Partition)
+            else ProcessResult(first, error=error)
+        )
     else:
-        yield from _own(plan, partitions, attempt)
+        yield from _own(plan, processes, share, attempt)
 
 
-def _own(plan: Plan, partitions: list[Partition], attempt: int) -> Iterator[OwnerResult]:
-    parent, orphaned, began = os.getppid(), 0.0, time.process_time()
-    stopping = threading.Event()
+def _needs(plan: Plan, share: list[Partition | Hearing]) -> Needs:
+    """The needs of a task: only partitions of aggregates have shards, which are mapped."""
+    shards = sum(isinstance(one, Partition) for one in share)
+    return Needs(owner_needs(len(share), plan.brokers).descriptors, owner_needs(shards, plan.brokers).bytes)
+
+
+def _supervisors(
+    plan: Plan, partitions: list[Partition], attempt: int, stopping: threading.Event
+) -> list[Supervisor]:
+    """A supervisor for each of these partitions, with the code of its aggregate. Nothing has begun."""
+    if not partitions:
+        return []
     plan = replace(plan, cache_bytes=plan.cache_bytes // len(partitions))
     budget = MemoryBudget(plan.store_limit)  # one for all of them: partitions differ in size
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in partitions}}
-    owners = [
+    return [
         Supervisor(plan, partition, aggregates[partition.aggregate], attempt, stopping, budget)
         for partition in partitions
     ]
-    threads = [threading.Thread(target=owner.run, name=str(owner.partition), daemon=True) for owner in owners]
-    watches, watchdog = [DecideWatch(owner) for owner in owners], Watchdog(plan.timing.decide_timeout)
-    reporters = [Reporter(owner) for owner in owners]
+
+
+def _own(
+    plan: Plan, processes: ProcessPlan | None, share: list[Partition | Hearing], attempt: int
+) -> Iterator[OwnerResult | ProcessResult]:
+    parent, orphaned, began = os.getppid(), 0.0, time.process_time()
+    stopping = threading.Event()
+    deciding = _supervisors(plan, [one for one in share if isinstance(one, Partition)], attempt, stopping)
+    heard = [one for one in share if isinstance(one, Hearing)]
+    owners: list[Supervisor | ProcessSupervisor] = [*deciding]
+    if processes is not None:
+        owners += process_supervisors(processes, heard, attempt, stopping)
+    threads = [threading.Thread(target=owner.run, daemon=True) for owner in owners]
+    watches, watchdog = [DecideWatch(owner) for owner in deciding], Watchdog(plan.timing.decide_timeout)
+    reporters = [Reporter(owner) for owner in deciding]
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
     for thread in threads:
@@ -80,7 +112,7 @@ def _own(plan: Plan, partitions: list[Partition], attempt: int) -> Iterator[Owne
     for reporter in reporters:
         reporter.close()
     gc.enable()
-    first, *others = [owner.ending for owner in owners]
+    first, *others = [owner.ending for owner in owners if owner.ending is not None]
     yield replace(first, cpu=time.process_time() - began)
     yield from others
 

@@ -13,7 +13,7 @@ import pytest
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.render.progress import PLAIN_EVERY, Display, progress_line
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.jobs.run.progress import Snapshot
+from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.telemetry.measures import Folding

@@ -3,7 +3,7 @@
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,8 +12,8 @@ import pytest
 
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.run.driver import FUTILE, run_owners
-from cqrs_cli.jobs.run.progress import Progress, Rebuild, Snapshot
-from cqrs_cli.jobs.run.task import own
+from cqrs_cli.jobs.run.progress import Progress
+from cqrs_cli.jobs.run.snapshot import Rebuild, Snapshot
 from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import TERMINAL, Counts
@@ -23,6 +23,7 @@ from cqrs_cli.owner.telemetry.report import OwnerReport, ReportSender
 from cqrs_cli.owner.timing import Timing
 from tests.support.commands import Sent, increments
 from tests.support.harness import TopicHarness
+from tests.support.owners import owned_here
 from tests.support.stretch import begin
 from tests.support.waiting import eventually
 
@@ -83,16 +84,16 @@ def drive(
     return run_owners(cast(Any, context), replace(plan, timing=Timing(**hasty)), 1, watch, note)
 
 
-def works(plan: Plan) -> Iterator[OwnerResult]:
-    return own(plan, 0, 1, 0)
+def works(plan: Plan) -> Iterable[OwnerResult]:
+    return owned_here(plan)
 
 
-def is_lost(_: Plan) -> Iterator[OwnerResult]:
+def is_lost(_: Plan) -> Iterable[OwnerResult]:
     raise RuntimeError("the worker is gone\nand its log says why")
 
 
-def is_lost_after_work(plan: Plan) -> Iterator[OwnerResult]:
-    list(own(plan, 0, 1, 0))
+def is_lost_after_work(plan: Plan) -> Iterable[OwnerResult]:
+    owned_here(plan)
     raise RuntimeError("the worker is gone")
 
 
@@ -121,7 +122,7 @@ def test_transaction_that_hides_commands_is_named(
     notes: list[str] = []
 
     def works_on(plan: Plan) -> list[OwnerResult]:
-        done = list(own(plan, 0, 1, 0))
+        done = owned_here(plan)
         eventually(lambda: notes or patience)
         return done
 
@@ -201,7 +202,7 @@ def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
             sender.send(OwnerReport("counter", 0, 0, 0, number, "warm", Folding(10, 5, 20)))
             time.sleep(0.01)
         sender.close()
-        return list(own(plan, 0, 1, 0))
+        return owned_here(plan)
 
     drive(Context(folds), counters.plan(), watch=looks.append, claim_deadline=0.1)
     assert Rebuild(1, 10, 25) in [look.rebuild() for look in looks]
@@ -216,7 +217,7 @@ def test_notes_come_while_owners_work(counters: TopicHarness) -> None:
         sender.send(OwnerReport("counter", 0, 0, 0, 1, "decide", notes=["the code changed"]))
         sender.close()
         eventually(lambda: notes)
-        first, *_ = own(replace(plan, reports=None), 0, 1, 0)
+        first, *_ = owned_here(replace(plan, reports=None))
         return [replace(first, notes=("the code changed", "another"))]
 
     drive(Context(works_on), counters.plan(), notes)
@@ -251,7 +252,7 @@ def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
     other = replace(older.topics["counter"], topics=Topics("other", counters.topics.prefix))
     older = replace(older, topics={**older.topics, "other": other})
     newer = counters.plan()
-    list(own(newer, 0, 1, 0))
+    owned_here(newer)
     taken = [OwnerResult(Partition("counter", 0), Counts(), TakenOverError("taken"))]
     with pytest.raises(TakenOverError) as raised:
         drive(Context(lambda _: taken), older, all_claimed=0.0)
@@ -261,7 +262,7 @@ def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
 
 def test_every_ending_fences_the_partitions(counters: TopicHarness) -> None:
     def stops(plan: Plan) -> list[OwnerResult]:
-        endings = list(own(plan, 0, 1, 0))
+        endings = owned_here(plan)
         return [OwnerResult(endings[0].partition, endings[0].counts, CqrsError("enough"))]
 
     counters.send(*increments(3))

@@ -13,7 +13,7 @@ import pytest
 from cqrs_cli.cli.options import metrics_at
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.run.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
-from cqrs_cli.jobs.run.progress import Snapshot
+from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.telemetry.report import OwnerReport
 from tests.support.listening import anywhere, listening, open_to_others

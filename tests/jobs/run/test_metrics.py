@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry
 
 from cqrs_cli.jobs.run.metrics import Metrics
-from cqrs_cli.jobs.run.progress import Snapshot
+from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram

@@ -60,7 +60,7 @@ def test_each_note_is_told_once(reports: Reports) -> None:
         OwnerReport("x", 0, 0, 0, 1, "open", notes=["two"]),
     )
     assert reports.fresh_notes() == ["two", "two"]  # of each aggregate
-    assert not reports.is_news(HERE, "two") and reports.is_news(HERE, "three")
+    assert not reports.is_news(HERE.aggregate, "two") and reports.is_news(HERE.aggregate, "three")
 
 
 @pytest.mark.pins("no-foreign-code")

@@ -1,6 +1,6 @@
 """A look at a run: what is rebuilt, and what keeps it from deciding."""
 
-from cqrs_cli.jobs.run.progress import Rebuild, Snapshot
+from cqrs_cli.jobs.run.snapshot import Rebuild, Snapshot
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.telemetry.measures import Folding
 from cqrs_cli.owner.telemetry.report import OwnerReport

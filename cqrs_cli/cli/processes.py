@@ -1,0 +1,77 @@
+"""The processes of a call: which are meant, and the plan of those that run beside aggregates."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cqrs_cli.errors import ConfigurationError, UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.cli.context import Cli
+    from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.owner.plan import Plan
+    from cqrs_cli.processes.load import LoadedProcess
+    from cqrs_cli.processes.plan import ProcessPlan
+
+
+def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedProcess]":
+    """The processes with these names; without names all whose code can be used, the others get a note."""
+    from cqrs_cli.processes.load import load_process, process_names
+
+    settings, found = cli.settings, list[LoadedProcess]()
+    for name in names or process_names(settings.root):
+        try:
+            found.append(load_process(name, settings.root, settings.aggregates))
+        except ConfigurationError as error:
+            if names:
+                raise
+            cli.note(f"left out: {error.message}", "warning")
+    return found
+
+
+def chosen_processes(
+    cli: "Cli", connection: "Connection", names: Sequence[str] | None
+) -> "list[LoadedProcess]":
+    """The same without those that have no topic yet, unless they are named."""
+    from cqrs_cli.kafka.admin.topics import Admin
+    from cqrs_cli.kafka.topics.process_topics import ProcessTopics
+
+    found = usable_processes(cli, list(dict.fromkeys(names)) if names else None)
+    if names or not found:
+        return found
+    topics = {one.name: ProcessTopics(one.name, cli.settings.topic_prefix).positions for one in found}
+    with Admin(connection) as admin:
+        there = admin.describe(list(topics.values()))
+    for name, topic in topics.items():
+        if topic not in there:
+            cli.note(
+                cli.with_flags(f"left out, as it has no topic: process {name}; create it: cqrs init"),
+                "warning",
+            )
+    return [one for one in found if topics[one.name] in there]
+
+
+def prepared_processes(
+    cli: "Cli",
+    connection: "Connection",
+    chosen: "Sequence[LoadedProcess]",
+    beside: "Plan",
+    accept_loss: Iterable[str],
+    skip: Iterable[str],
+) -> "ProcessPlan | None":
+    """The plan of these processes as a part of the run of `beside`; None if there are none."""
+    from cqrs_cli.processes.prepare import prepare_processes
+
+    if not chosen:
+        for place in (*skip, *accept_loss):
+            raise UsageError(f"{place!r} is a place of a process, and none runs", "name it: --process NAME")
+        return None
+    plan = prepare_processes(
+        cli.settings,
+        connection,
+        {one.name: one for one in chosen},
+        once=beside.targets is not None,
+        accept_loss=accept_loss,
+        skip=skip,
+    )
+    return replace(plan, run=beside.run, timing=beside.timing)
