@@ -18,7 +18,8 @@ def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedPro
     """The processes with these names; without names all whose code can be used, the others get a note."""
     from cqrs_cli.processes.load import load_process, process_names
 
-    settings, found = cli.settings, list[LoadedProcess]()
+    settings = cli.settings
+    found: list[LoadedProcess] = []
     for name in names or process_names(settings.root):
         try:
             found.append(load_process(name, settings.root, settings.aggregates))

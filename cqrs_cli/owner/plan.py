@@ -15,7 +15,6 @@ from cqrs_cli.owner.state_cache import CACHE_BYTES
 from cqrs_cli.owner.telemetry.report import Address
 from cqrs_cli.owner.timing import Timing
 from cqrs_cli.state.shard import Identity
-from cqrs_cli.system.limits import Needs, owner_needs
 
 
 class Partition(NamedTuple):
@@ -58,10 +57,6 @@ class Plan:
     def share(self, task: int, tasks: int) -> list[Partition]:
         """The partitions that one of `tasks` tasks owns."""
         return self.partitions()[task::tasks]
-
-    def needs(self, tasks: int) -> Needs:
-        """The needs of one of `tasks` tasks, the largest of them."""
-        return owner_needs(-(-len(self.partitions()) // tasks), self.brokers)
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
         """The claim of a task's attempt, before it has seen the committed one."""

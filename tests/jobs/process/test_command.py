@@ -1,4 +1,4 @@
-"""`cqrs process` as a process of its own, on Spark."""
+"""`cqrs run` with a process beside its aggregates, and `cqrs process`, as processes of their own on Spark."""
 
 import json
 import os
@@ -21,6 +21,8 @@ from tests.support.project import Project
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+LOCAL = ("--master", "local[2]")
 
 
 @pytest.fixture
@@ -54,14 +56,15 @@ def _end(process: "subprocess.Popen[str]") -> None:
 
 @pytest.mark.pins("reacted-once")
 def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
-    """The example end to end, its worker killed in between: each order has one payment, and is shipped once."""
+    """The example end to end in one `cqrs run`, a worker killed in between: each order has one payment, and is shipped
+    once.
+    """
     orders, payments = shop.harness("order"), shop.harness("payment")
     shop.cqrs("init", "-q")
     log = tmp_path / "said"
     with ExitStack() as stack:
-        for harness in (orders, payments):
-            stack.enter_context(running(harness.plan(once=False)))
-        process = shop.start_logging(stack.enter_context(log.open("wb")), "process", "checkout")
+        said = stack.enter_context(log.open("wb"))
+        process = shop.start_logging(said, "run", "order", "payment", "--process", "checkout", *LOCAL)
         stack.callback(_end, process)
         eventually(lambda: "listening" in log.read_text(), within=180)
         for number in range(20):
@@ -77,6 +80,7 @@ def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
     assert "a task was lost" in log.read_text()
+    assert "deciding for order, payment, running checkout: 8 partitions, 2 tasks" in log.read_text()
     for number in range(20):
         assert happened(payments, f"o-{number}") == ["payment.Requested", "payment.Paid"]
         assert happened(orders, f"o-{number}") == ["order.Placed", "order.LineAdded", "order.Shipped"]

@@ -1,0 +1,129 @@
+"""A run with processes beside its aggregates: one job, one ending."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.processes import chosen_processes, prepared_processes
+from cqrs_cli.errors import CqrsError, TakenOverError, UsageError
+from cqrs_cli.jobs.run.driver import run_owners
+from cqrs_cli.jobs.run.others import left_to_react
+from cqrs_cli.jobs.run.snapshot import Snapshot
+from cqrs_cli.jobs.run.task import own
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.owner.claim import TERMINAL
+from cqrs_cli.owner.plan import OwnerResult, Plan
+from cqrs_cli.processes.plan import ProcessPlan, ProcessResult
+from tests.jobs.run.test_driver import Context
+from tests.processes.stage import RunningProcess, Stage, orders
+from tests.support.commands import command
+from tests.support.harness import IMPATIENT, TopicHarness
+
+pytestmark = pytest.mark.kafka
+
+HASTY = replace(IMPATIENT, first_backoff=0.01, progress_interval=0.05, all_claimed=0.0)
+
+
+@pytest.fixture
+def stage(connection: Connection, prefix: str) -> Stage:
+    return Stage(connection, prefix)
+
+
+@pytest.fixture
+def payments(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    return TopicHarness(connection, prefix, tmp_path, "payment")
+
+
+def drive(
+    plan: Plan,
+    processes: ProcessPlan,
+    task: Callable[[Plan, ProcessPlan], Iterable[OwnerResult | ProcessResult]] = lambda plan, processes: own(
+        plan, 0, 1, 0, processes
+    ),
+) -> tuple[Snapshot, list[str]]:
+    """A run whose one task works in this process; what it ends with, and its notes."""
+    notes: list[str] = []
+    processes = replace(processes, run=plan.run, timing=HASTY)
+    context = Context(lambda plan: cast(Any, task(plan, processes)))
+    return run_owners(
+        cast(Any, context), replace(plan, timing=HASTY), 1, lambda _: None, notes.append, processes
+    ), notes
+
+
+@pytest.mark.pins("reacted-once")
+def test_one_run_decides_and_reacts(stage: Stage, payments: TopicHarness) -> None:
+    stage.react()  # its start
+    stage.place(0, 5)
+    payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
+    done, _ = drive(payments.plan(), stage.plan())
+    assert done.processes is not None
+    assert (done.processes.events, done.processes.commands) == (5, 5)
+    assert done.total("accepted") >= 1  # what the process sent may be decided, too
+    assert done.summary()["processes"]["checkout"]["lag"] == 0
+    assert stage.asked() == orders(0, 5) + Counter({"o-x": 1})
+    position, (_, claim) = stage.position(), payments.standing()
+    assert position and claim and position.claim.run == claim.run
+    assert position.claim.attempt == claim.attempt == TERMINAL
+
+
+def test_stopped_process_ends_the_run(stage: Stage, payments: TopicHarness) -> None:
+    """It is named with its way out; the partitions of aggregates end cleanly, and are fenced."""
+    stage.react()
+    stage.place(0, 3)
+    payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
+    plan, hears = payments.plan(once=False), stage.plan(once=False)
+    refuse = replace(hears, commands={name: one for name, one in hears.commands.items() if name != "payment"})
+    with pytest.raises(CqrsError) as raised:
+        drive(plan, refuse)
+    assert raised.value.exit_code == 1
+    stopped = stage.position()
+    assert stopped and stopped.stopped is not None
+    at = f"{stage.events}:0@{stopped.stopped}"
+    assert raised.value.message.startswith(f"process checkout was wrong about order.Placed {at} ")
+    assert raised.value.hint.endswith(f"--skip checkout:order:0@{stopped.stopped}")
+    _, claim = payments.standing()
+    assert claim and claim.attempt == TERMINAL
+
+
+def test_lost_process_is_named_with_the_way_on(stage: Stage, payments: TopicHarness) -> None:
+    stage.react()
+    plan, hears = payments.plan(once=False), stage.plan(once=False)
+    later = RunningProcess(stage.plan())
+
+    def ends(_: Plan, processes: ProcessPlan) -> list[ProcessResult]:
+        assert later.error() is None
+        return [ProcessResult(processes.hearings[0], error=TakenOverError("taken"))]
+
+    with pytest.raises(TakenOverError) as raised:
+        drive(plan, hears, ends)
+    assert raised.value.message == (
+        f"run {later.plan.run} took over process checkout; nobody decides for payment now"
+    )
+    assert raised.value.hint.endswith(": cqrs run payment")
+
+
+def test_once_leaves_reactions_to_others(stage: Stage) -> None:
+    assert left_to_react(stage.plan(), print) is not None  # a new process commits its start
+    stage.react()
+    assert left_to_react(stage.plan(), print) is None
+    stage.place(0, 3)
+    plan = stage.plan()
+    assert left_to_react(plan, print, patience=0.0) == plan
+
+
+def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are left out unless they are named; places of processes that do not run are refused."""
+    cli = Cli({"topic_prefix": stage.prefix})
+    cli.__dict__["settings"] = stage.settings
+    assert [one.name for one in chosen_processes(cli, stage.connection, None)] == ["checkout"]
+    stage.delete(stage.topics.positions)
+    assert chosen_processes(cli, stage.connection, None) == []
+    assert "no topic: process checkout; create it: cqrs init" in " ".join(capsys.readouterr().err.split())
+    assert [one.name for one in chosen_processes(cli, stage.connection, ["checkout"])] == ["checkout"]
+    with pytest.raises(UsageError, match="is a place of a process, and none runs"):
+        prepared_processes(cli, stage.connection, [], cast(Any, None), [], ["checkout:order:0@0"])
