@@ -90,7 +90,7 @@ def test_stopped_process_ends_the_run(stage: Stage, payments: TopicHarness) -> N
     assert claim and claim.attempt == TERMINAL
 
 
-def test_lost_process_is_named_with_the_way_on(stage: Stage, payments: TopicHarness) -> None:
+def test_lost_process_is_named(stage: Stage, payments: TopicHarness) -> None:
     stage.react()
     plan, hears = payments.plan(once=False), stage.plan(once=False)
     later = RunningProcess(stage.plan())
