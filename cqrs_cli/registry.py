@@ -49,7 +49,26 @@ def load(name: str, package: str, root: Path) -> Aggregate:
             f"aggregate {name!r} cannot be part of a topic's name",
             f"rename its file: letters A to Z, digits, _ and -, at most 200 (in {package})",
         )
-    module = user_module(name, package, root)
+    return _made(name, user_module(name, package, root), root)
+
+
+def load_from(name: str, module: str, root: Path) -> Aggregate:
+    """The aggregate called `name`, with the code of another module in a package below `root`: `drafts.bank_account`.
+
+    Raises as `load` does.
+    """
+    package, _, leaf = module.rpartition(".")
+    found = _package(package, root) if package else None
+    if found is None or leaf not in {one.name for one in pkgutil.iter_modules(found.__path__)}:
+        raise UsageError(
+            f"there is no module {module!r} in a folder of {root}",
+            "write FOLDER.NAME for the file FOLDER/NAME.py of the project",
+        )
+    return _made(name, user_module(leaf, package, root), root)
+
+
+def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
+    """The aggregate that a module defines; raises `ConfigurationError` if it cannot be used."""
     decider = getattr(module, "decider", None)
     if not isinstance(decider, Decider):
         raise ConfigurationError(

@@ -24,6 +24,7 @@ PANELS = {
     "trace": "Look",
     "replay": "Look",
     "export": "Look",
+    "whatif": "Look",
     "check": "Operate",
     "verify": "Operate",
     "status": "Operate",

@@ -33,6 +33,7 @@ COMMANDS = (
     "trace",
     "replay",
     "export",
+    "whatif",
     "check",
     "verify",
     "status",

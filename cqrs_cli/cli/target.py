@@ -1,7 +1,7 @@
-"""The folder that `--out` names."""
+"""The folder that `--out` names, and the `--format` of its files."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cqrs_cli.errors import UsageError
 
@@ -20,3 +20,12 @@ def target_folder(out: str, format: "FileFormat") -> "Target":
         raise UsageError(f"{out} is a file", "name a folder after --out")
     refuse_full(out, folder.exists() and any(folder.iterdir()))
     return Target(str(folder), format)
+
+
+def optional_target(out: str | None, format: Literal["parquet", "json"] | None) -> "Target | None":
+    """The place to write to if one is given; raises `UsageError` for a format without a place."""
+    if out is None:
+        if format is not None:
+            raise UsageError("--format is of what --out writes", "name a folder: --out DIR")
+        return None
+    return target_folder(out, format or "parquet")

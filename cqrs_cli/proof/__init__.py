@@ -1,1 +1,1 @@
-"""The invariants of one partition's topics, as pure functions over records: what `cqrs verify` proves."""
+"""The rules of one partition's topics, as pure functions over records: for `cqrs verify` and `cqrs whatif`."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,11 +11,8 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, Conf, Master, spark_properties
 from cqrs_cli.cli.render.replay import replay_document, replay_text
-from cqrs_cli.cli.target import target_folder
+from cqrs_cli.cli.target import optional_target
 from cqrs_cli.errors import UsageError
-
-if TYPE_CHECKING:
-    from cqrs_cli.jobs.engine.staging import Target
 
 
 @command(
@@ -66,7 +63,7 @@ def replay(
     cli.flags.update(master=master)
     settings = cli.settings
     moment = _moment(until)
-    target = _target(out, format)
+    target = optional_target(out, format)
     cli.aggregate(aggregate)
     topics = cli.topics(aggregate)
     connection = cli.connection()
@@ -87,14 +84,6 @@ def _moment(until: str | None) -> str | None:
         return None if until is None else rfc3339(parse_moment(until))
     except ValueError as error:
         raise UsageError(f"--until: {error}", "give a time") from None
-
-
-def _target(out: str | None, format: Literal["parquet", "json"] | None) -> "Target | None":
-    if out is None:
-        if format is not None:
-            raise UsageError("--format is of what --out writes", "name a folder: --out DIR")
-        return None
-    return target_folder(out, format or "parquet")
 
 
 def _watcher(say: Callable[[str], None], aggregate: str) -> Callable[[float], None]:

@@ -1,0 +1,113 @@
+"""`cqrs whatif`: the historic commands, decided again by other code."""
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import AggregateName, Conf, Master, moment, spark_properties
+from cqrs_cli.cli.render.queries.whatif import whatif_document, whatif_text
+from cqrs_cli.cli.target import optional_target
+from cqrs_cli.errors import UsageError
+
+
+@command(
+    app,
+    examples=[
+        "cqrs whatif bank_account --with drafts.bank_account",
+        "cqrs whatif bank_account --with drafts/bank_account.py --since 7d",
+        "cqrs whatif bank_account --with drafts.bank_account --since 2026-11-01 --until 2026-11-08 --out difference",
+    ],
+)
+def whatif(
+    cli: Cli,
+    aggregate: AggregateName,
+    module: Annotated[
+        str,
+        typer.Option("--with", metavar="MODULE", help="The other code: drafts.bank_account, or its file."),
+    ],
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since", metavar="TIME", help="Commands from then on: 7d ago, 2026-11-21, or RFC 3339."
+        ),
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", metavar="TIME", help="Commands up to then. Default: all decided ones."),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="Write every difference: a row for each.")
+    ] = None,
+    format: Annotated[
+        Literal["parquet", "json"] | None,
+        typer.Option("--format", metavar="parquet|json", help="Of what --out writes. Default: parquet."),
+    ] = None,
+    master: Master = None,
+    conf: Conf = None,
+) -> None:
+    """Decide the commands of the past again with other code, on Spark, and tell what would differ.
+
+    The other code is a module of the project with a decider, in a folder. It begins with the aggregates as they were at
+    --since, folded by itself, and with the ids that were remembered then; each command is decided as an owner would,
+    one after the other, by the clock of its own time. Nothing is written to any topic.
+
+    An outcome differs in status, reason, code or the words of a business rule; events in their types or fields; else a
+    version may. Aggregates are compared as they are at the end: today's code on the events that were written, the other
+    code on those it makes. Commands that were given up, or on which workers died, are not asked again.
+    """
+    from cqrs_cli import registry
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
+    from cqrs_cli.jobs.whatif.driver import decide_all_again, plan_whatif
+
+    spark = spark_properties(conf or ())
+    cli.flags.update(master=master)
+    settings = cli.settings
+    begin, end = _range(since, until)
+    target = optional_target(out, format)
+    cli.aggregate(aggregate)
+    dotted = _dotted(module, settings.root)
+    registry.load_from(aggregate, dotted, settings.root)
+    wanted = plan_whatif(cli.connection(), cli.topics(aggregate), settings, dotted, begin, end)
+    package = dotted.partition(".")[0]
+    with ExitStack() as stack:
+        say = stack.enter_context(cli.working("starting Spark"))
+        more = () if package == settings.aggregates else (package,)
+        context = stack.enter_context(project_session(settings, "whatif", aggregate, spark, more))
+        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
+        done = decide_all_again(
+            context, wanted, target, lambda part: say(f"deciding {aggregate} again: {part:.0%}")
+        )
+    for partition in done.deleted:
+        cli.note(
+            f"partition {partition}: retention has deleted commands of that time; those that are left count"
+        )
+    document = whatif_document(aggregate, dotted, done, target)
+    cli.result(document, whatif_text(aggregate, dotted, done, target))
+
+
+def _range(since: str | None, until: str | None) -> tuple[int | None, int | None]:
+    """The times of the flags, in ms; raises `UsageError` for a range that holds nothing."""
+    begin = None if since is None else moment("--since", since)
+    end = None if until is None else moment("--until", until)
+    if begin is not None and begin > time.time_ns() // 1_000_000:
+        raise UsageError(f"--since {since} lies ahead", "give a time that is past")
+    if begin is not None and end is not None and begin > end:
+        raise UsageError(f"--since {since} is after --until {until}", "exchange them")
+    return begin, end
+
+
+def _dotted(module: str, root: Path) -> str:
+    """The name of a module that may be given as its file."""
+    if not module.endswith(".py"):
+        return module
+    file = Path(module).absolute()
+    if not file.is_relative_to(root.absolute()):
+        raise UsageError(f"{module} is not in the project {root}", "put it into a folder there")
+    return ".".join(file.relative_to(root.absolute()).with_suffix("").parts)

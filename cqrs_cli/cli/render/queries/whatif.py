@@ -1,0 +1,91 @@
+"""The findings of `cqrs whatif`: as JSON, and for people."""
+
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.cli.output import counted, printable
+
+if TYPE_CHECKING:
+    from cqrs_cli.jobs.engine.staging import Target
+    from cqrs_cli.jobs.whatif.driver import DecidedAgain
+    from cqrs_cli.jobs.whatif.task import Label
+    from cqrs_cli.proof.whatif.difference import HistoryDifference
+
+#: Characters of an example's `was` and `would` for people.
+MOST_TEXT = 160
+
+_WORDS = {"events": "other events", "version": "another version"}
+
+
+def whatif_document(
+    aggregate: str, module: str, done: "DecidedAgain", target: "Target | None"
+) -> dict[str, Any]:
+    """All numbers and examples, as JSON."""
+    from cqrs_cli.jobs.whatif.output import difference_document
+
+    document: dict[str, Any] = {
+        "aggregate": aggregate,
+        "with": module,
+        "commands": done.commands,
+        "differing": done.decisions,
+        "aggregates": done.aggregates,
+        "states": done.states,
+        "not_asked": done.not_asked,
+        "differences": [
+            {
+                "kind": label[0],
+                "was": label[1],
+                "would": label[2],
+                "count": count,
+                "examples": [difference_document(one) for one in done.examples[label]],
+            }
+            for label, count in _ordered(done)
+        ],
+        "seconds": round(done.seconds, 3),
+    }
+    if target is not None:
+        document["out"] = target.folder
+    return document
+
+
+def whatif_text(aggregate: str, module: str, done: "DecidedAgain", target: "Target | None") -> str:
+    """All numbers and examples, in lines for people."""
+    lines = []
+    for label, count in _ordered(done):
+        lines.append(f"{count:>9,}  {_said(label)}")
+        lines += [f"           {printable(line)}" for one in done.examples[label] for line in _example(one)]
+    if done.not_asked:
+        lines.append(f"not asked, since workers died on them or they were given up: {done.not_asked:,}")
+    lines.append(
+        f"{aggregate} with {module}: {counted(done.commands, 'command')} decided again in {done.seconds:.1f} s, "
+        f"{done.decisions:,} of them otherwise; {done.states:,} of {counted(done.aggregates, 'aggregate')} "
+        "would end otherwise"
+    )
+    if target is not None:
+        lines.append(f"written to {target.folder}")
+    return "\n".join(lines)
+
+
+def _ordered(done: "DecidedAgain") -> list[tuple["Label", int]]:
+    order = ("outcome", "events", "version", "state")
+    return sorted(done.counts.items(), key=lambda item: (order.index(item[0][0]), -item[1], item[0]))
+
+
+def _said(label: "Label") -> str:
+    kind, was, would = label
+    if kind == "state":
+        return {
+            ("exists", "absent"): "would not exist",
+            ("absent", "exists"): "would exist",
+        }.get((was, would), "another state")
+    return f"{was}: {_WORDS[kind]}" if was == would and kind in _WORDS else f"{was} → {would}"
+
+
+def _example(one: "HistoryDifference") -> list[str]:
+    place = "" if one.offset is None else f"partition {one.partition} offset {one.offset}  "
+    head = f"{place}{one.subject or ''}  {one.type or ''}".rstrip()
+    return [head, f"  was   {_short(one.was)}", f"  would {_short(one.would)}"]
+
+
+def _short(value: bytes) -> str:
+    text = value.decode()
+    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"

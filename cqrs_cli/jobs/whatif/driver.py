@@ -1,0 +1,165 @@
+"""The driver of `cqrs whatif`: the historic commands of an aggregate, decided again by other code; a task a partition.
+
+Nothing is written to any topic.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from confluent_kafka import KafkaException
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.engine.partition_job import collector, finish, guarded
+from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.staging import FileFormat, Target, staged
+from cqrs_cli.jobs.whatif.output import difference_rows, difference_schema
+from cqrs_cli.jobs.whatif.task import MOST_EXAMPLES, Label, WhatifPlan, WhatifResult, decide_again
+from cqrs_cli.kafka.admin.topics import Admin, check_topics
+from cqrs_cli.kafka.clients import unreachable
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.proof.whatif.difference import HistoryDifference
+from cqrs_cli.settings.durations import milliseconds
+
+if TYPE_CHECKING:
+    import pyarrow
+    from pyspark import SparkContext
+
+    from cqrs_cli.settings.settings import Settings
+
+
+class DecidedAgain(NamedTuple):
+    """All partitions together: numbers, and the first differences of each label."""
+
+    commands: int
+    aggregates: int
+    not_asked: int
+    deleted: list[int]  # partitions where retention has deleted commands that were asked for
+    counts: Counter[Label]
+    examples: dict[Label, list[HistoryDifference]]
+    seconds: float
+
+    @property
+    def decisions(self) -> int:
+        """Commands that the other code decides otherwise."""
+        return sum(count for (kind, *_), count in self.counts.items() if kind != "state")
+
+    @property
+    def states(self) -> int:
+        """Aggregates that end otherwise."""
+        return sum(count for (kind, *_), count in self.counts.items() if kind == "state")
+
+
+def plan_whatif(
+    connection: Connection,
+    topics: Topics,
+    settings: "Settings",
+    module: str,
+    since: int | None = None,
+    until: int | None = None,
+) -> WhatifPlan:
+    """What to decide again. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
+    with Admin(connection) as admin:
+        described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
+    window = milliseconds(settings.dedup_window)
+    return WhatifPlan(
+        connection,
+        described,
+        settings.aggregates,
+        settings.root,
+        module,
+        settings.root,
+        settings.partitioner,
+        window,
+        since,
+        until,
+    )
+
+
+def decide_all_again(
+    context: "SparkContext",
+    plan: WhatifPlan,
+    target: Target | None = None,
+    watch: Callable[[float], None] = lambda part: None,
+) -> DecidedAgain:
+    """Decide all partitions again; `watch` is called with the part of them that is done. With a target, write all
+    differences. Raises the gravest error of the tasks; then nothing is written.
+    """
+    results = collector(context, WhatifResult)
+    began = time.monotonic()
+    count = plan.described.partitions
+    watcher: Callable[[dict[int, WhatifResult]], None] = lambda found: watch(len(found) / count)  # noqa: E731
+    if target is None:
+        numbers = context.parallelize(range(count), count)
+        done = finish(context, results, partial(numbers.foreach, partial(_task, plan, results)), watcher)
+    else:
+        rows = partial(_rows, plan, results, target.format)
+        with staged(context, target) as write:
+            job = partial(write, count, rows, difference_schema(target.format))
+            done = finish(context, results, job, watcher)
+    return together(list(done.values()), time.monotonic() - began)
+
+
+def together(results: list[WhatifResult], seconds: float) -> DecidedAgain:
+    """The results of all partitions, in their order."""
+    counts: Counter[Label] = Counter()
+    examples: dict[Label, list[HistoryDifference]] = {}
+    for result in results:
+        counts.update(result.counts)
+        for label, found in result.examples.items():
+            kept = examples.setdefault(label, [])
+            kept += found[: MOST_EXAMPLES - len(kept)]
+    return DecidedAgain(
+        sum(result.commands for result in results),
+        sum(result.aggregates for result in results),
+        sum(result.not_asked for result in results),
+        [result.partition for result in results if result.deleted],
+        counts,
+        examples,
+        seconds,
+    )
+
+
+def decide_partition_again(plan: WhatifPlan, partition: int) -> WhatifResult:
+    """One partition's result. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    result = WhatifResult(partition)
+
+    def work() -> WhatifResult:
+        for _ in decide_again(plan, result):
+            pass
+        return result
+
+    place = f"{plan.described.topics.commands} partition {partition}"
+    return guarded(plan.connection, place, work, lambda error: WhatifResult(partition, error=error))
+
+
+def _task(plan: WhatifPlan, results: Any, partition: int) -> None:
+    """The task that Spark runs on a worker when nothing is to be written."""
+    results.add({partition: decide_partition_again(_shipped(plan), partition)})
+
+
+def _rows(
+    plan: WhatifPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
+) -> "Iterator[pyarrow.RecordBatch]":
+    """The task on a worker: partition numbers in, their differences out; the results go to the accumulator."""
+    plan = _shipped(plan)
+    for batch in numbers:
+        for partition in batch.column(0).to_pylist():
+            result = WhatifResult(partition)
+            try:
+                yield from difference_rows(decide_again(plan, result), format)
+            except CqrsError as error:
+                result = WhatifResult(partition, error=error)
+            except KafkaException as lost:
+                result = WhatifResult(partition, error=unreachable(plan.connection, lost))
+            results.add({partition: result})
+
+
+def _shipped(plan: WhatifPlan) -> WhatifPlan:
+    """The plan on a worker, where the code comes from archives."""
+    module_root = code_root(plan.module.partition(".")[0], plan.module_root)
+    return replace(plan, root=code_root(plan.package, plan.root), module_root=module_root)

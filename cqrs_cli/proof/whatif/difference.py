@@ -1,0 +1,174 @@
+"""The difference between what history made of a command and what other code makes of it. Pure."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import FoldError, decode_event
+from cqrs_cli.core.messages.event import EventEnvelope
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.outcome import Original, OutcomeEnvelope, Verdict
+from cqrs_cli.core.messages.timestamps import parse_timestamp
+from cqrs_cli.core.stored import StoredState
+
+DifferenceKind = Literal["outcome", "events", "version", "state"]
+
+#: Why owners gave up asking the code about a command: it cost workers their lives, or never ended.
+_BLAMED = re.compile(
+    r"it did not end within \d+ s|the worker died on it (once|\d+ times)|.* \(tried alone \d+ times\)",
+    re.DOTALL,
+)
+
+
+class HistoryDifference(NamedTuple):
+    """One difference; `was` and `would` are JSON. The difference of a state belongs to no command."""
+
+    kind: DifferenceKind
+    was_result: str
+    would_result: str
+    partition: int
+    offset: int | None
+    subject: str | None
+    id: str | None
+    type: str | None
+    was: bytes
+    would: bytes
+
+    @property
+    def label(self) -> tuple[DifferenceKind, str, str]:
+        """The differences that are counted together."""
+        return self.kind, self.was_result, self.would_result
+
+
+def blame_of(outcome: OutcomeEnvelope) -> str | None:
+    """Why the code was not asked about a command in the end; None if it was.
+
+    Such a command would cost a worker its life again, so history's word counts.
+    """
+    verdict = outcome.data
+    message = verdict.message or ""
+    return message if verdict.reason == "HANDLER_ERROR" and _BLAMED.fullmatch(message) else None
+
+
+def was_given_up(outcome: OutcomeEnvelope) -> bool:
+    """True for a command that failed without being read (`run --fail`)."""
+    return outcome.data.reason == "TOO_LARGE" and outcome.data.fingerprint is UNSET
+
+
+def owner_clock(outcome: OutcomeEnvelope) -> int:
+    """The owner's clock (ms) that an expiry was judged by; 0 if the command had not expired then."""
+    try:
+        return parse_timestamp(outcome.data.decidedat or "")
+    except ValueError:
+        return 0
+
+
+def compare_decisions(
+    aggregate: Aggregate,
+    was: OutcomeEnvelope,
+    events: Sequence[EventEnvelope],
+    would: OutcomeEnvelope,
+    would_events: Sequence[EventEnvelope],
+) -> HistoryDifference | None:
+    """The difference in one command, None if there is none. `aggregate` is the other code.
+
+    The words of a refusal count where the aggregate chose them, a business rule's. An event of history that the other
+    code reads as the one it makes is the same, whatever its shape was.
+    """
+    kind: DifferenceKind
+    if _result(was.data) != _result(would.data):
+        kind = "outcome"
+    elif not _same_events(aggregate, events, would_events):
+        kind = "events"
+    elif _versions(was.data) != _versions(would.data):
+        kind = "version"
+    else:
+        return None
+    return HistoryDifference(
+        kind,
+        result_text(was.data),
+        result_text(would.data),
+        was.data.partition,
+        was.data.offset,
+        was.subject or would.subject,
+        was.causationid or would.causationid,
+        would.type.rpartition(".")[0] or None,
+        _decision_json(was.data, events),
+        _decision_json(would.data, would_events),
+    )
+
+
+def compare_states(
+    partition: int, name: str, was: StoredState | None, would: StoredState | None
+) -> HistoryDifference | None:
+    """The difference in an aggregate at the end, None if there is none."""
+    before, after = _state_json(was), _state_json(would)
+    if before == after:
+        return None
+    there, then = ("absent" if one is None else "exists" for one in (was, would))
+    return HistoryDifference("state", there, then, partition, None, name, None, None, before, after)
+
+
+def result_text(verdict: Verdict) -> str:
+    """`accepted`, `rejected BUSINESS_RULE OVERDRAWN`."""
+    parts = [verdict.status, verdict.reason or "", verdict.code or ""]
+    return " ".join(part for part in parts if part)
+
+
+def _result(verdict: Verdict) -> tuple[Any, ...]:
+    words = verdict.message if verdict.reason == "BUSINESS_RULE" else None
+    original = (verdict.original.offset, verdict.original.status) if verdict.original else None
+    return verdict.status, verdict.reason, verdict.code, words, original
+
+
+def _versions(verdict: Verdict) -> tuple[Any, ...]:
+    return verdict.version, verdict.events, verdict.original
+
+
+def _same_events(aggregate: Aggregate, was: Sequence[EventEnvelope], would: Sequence[EventEnvelope]) -> bool:
+    return len(was) == len(would) and all(
+        _same_event(aggregate, one, other) for one, other in zip(was, would, strict=True)
+    )
+
+
+def _same_event(aggregate: Aggregate, was: EventEnvelope, would: EventEnvelope) -> bool:
+    if (was.type, bytes(was.data)) == (would.type, bytes(would.data)):
+        return True
+    try:
+        return decode_event(aggregate, was) == decode_event(aggregate, would)
+    except FoldError:
+        return False
+
+
+class _Event(Struct):
+    type: str
+    version: int
+    data: Raw
+
+
+class _Decision(Struct):
+    status: str
+    reason: str | UnsetType
+    code: str | UnsetType
+    message: str | UnsetType
+    version: int
+    original: Original | UnsetType
+    events: list[_Event]
+
+
+class _State(Struct):
+    version: int
+    state: Raw
+
+
+def _decision_json(verdict: Verdict, events: Sequence[EventEnvelope]) -> bytes:
+    made = [_Event(event.type, event.aggregateversion, event.data) for event in events]
+    told = verdict.status, verdict.reason, verdict.code, verdict.message
+    return encode_json(_Decision(*told, verdict.version, verdict.original, made))
+
+
+def _state_json(stored: StoredState | None) -> bytes:
+    return encode_json(None if stored is None else _State(stored.version, Raw(stored.state)))

@@ -1,0 +1,24 @@
+import pytest
+
+from tests.cli.conftest import Cqrs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ([], "missing option '--with'"),
+        (["--with", "drafts.gone"], "there is no module 'drafts.gone'"),
+        (["--with", "/elsewhere/code.py"], "/elsewhere/code.py is not in the project"),
+        (["--with", "aggregates.counter", "--since", "2999-01-01"], "--since 2999-01-01 lies ahead"),
+        (
+            ["--with", "aggregates.counter", "--since", "1h", "--until", "2h"],
+            "--since 1h is after --until 2h",
+        ),
+        (["--with", "aggregates.counter", "--until", "soon"], "--until: not a time: 'soon'"),
+        (["--with", "aggregates.counter", "--format", "json"], "--format is of what --out writes"),
+    ],
+)
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, arguments: list[str], complaint: str) -> None:
+    said = cqrs("whatif", "bank_account", *arguments)
+    assert (said.status, said.out) == (2, "")
+    assert complaint in said.err

@@ -1,0 +1,56 @@
+"""Histories in memory, decided again by other code."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.context import BatchContext
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.jobs.whatif.rehearing import DecisionRules, Rehearing
+from cqrs_cli.jobs.whatif.task import scratch
+from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
+from cqrs_cli.proof.whatif.difference import HistoryDifference
+from tests.proof import history as tally
+from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, Add, Added, History, Tally, home
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+
+
+def code(
+    decide: Callable[[Add, Tally], Iterator[Added]] = tally.decide,
+    evolve: Callable[[Tally, Added], Tally] = tally.evolve,
+) -> Aggregate:
+    """The aggregate of the histories with a part of it changed."""
+    return Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
+
+
+def again(history: History, other: Aggregate = AGGREGATE, start: int = 0) -> list[HistoryDifference]:
+    """The differences, of the commands from an offset on."""
+    rules = DecisionRules(PARTITION, TOPIC, WINDOW, MAX_EVENT_BYTES, home)
+    outcomes = Lookahead(placed_outcomes(history.outcomes))
+    events = Lookahead(placed_events(history.events))
+    with ExitStack() as stack:
+        rehearing = Rehearing(rules, AGGREGATE, other, *scratch(stack, WINDOW))
+        rehearing.fold_before(events.below(start))
+        rehearing.remember_before(outcomes.below(start))
+        commands = [record for record in history.commands if record.offset >= start]
+        found = list(rehearing.decide(join_history(commands, outcomes, events)))
+        return [*found, *rehearing.states()]
+
+
+def decided_by(history: History, other: Aggregate) -> dict[int, list[object]]:
+    """What the other code makes of each command in one go: its outcome, but for words of our own, and its events."""
+    context = BatchContext(PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, WINDOW)
+    done = decide_batch(other, history.commands, context)
+    made: dict[int, list[object]] = {}
+    for value, _, _ in done.outcomes:
+        verdict = read_outcome(value).data
+        if verdict.reason != "BUSINESS_RULE":
+            verdict.message = ""
+        made[verdict.offset] = [verdict]
+    for value, _, _ in done.events:
+        made[read_event(value).position()[1]].append(value)
+    return made

@@ -1,0 +1,159 @@
+"""What if against a real broker, and as a command."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.render.queries.whatif import whatif_text
+from cqrs_cli.errors import ContradictionError, UsageError
+from cqrs_cli.jobs.whatif.driver import DecidedAgain, decide_partition_again, plan_whatif, together
+from cqrs_cli.jobs.whatif.output import difference_rows
+from cqrs_cli.jobs.whatif.task import WhatifPlan, WhatifResult, decide_again
+from cqrs_cli.kafka.topics.topics import KINDS
+from cqrs_cli.proof.whatif.difference import HistoryDifference
+from cqrs_cli.registry import load_from
+from tests.support import AGGREGATES, ROOT
+from tests.support.commands import command, mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.project import Project
+
+Ask = Callable[..., WhatifPlan]
+
+
+LENDING = ("amount > account.balance:", "amount > account.balance + 50:")
+
+
+def drafted(folder: Path, name: str, old: str, new: str) -> None:
+    """A draft of the bank account in a project, with a change."""
+    source = (AGGREGATES / "bank_account.py").read_text()
+    assert old in source
+    (folder / "drafts").mkdir(exist_ok=True)
+    (folder / "drafts" / f"{name}.py").write_text(source.replace(old, new))
+
+
+@pytest.fixture
+def ask(bank: TopicHarness, tmp_path: Path) -> Ask:
+    """Plans for accounts on two partitions with every kind of outcome, and code that lends 50."""
+    bank.send(*mixture(120))
+    quietly(bank.plan())
+    (tmp_path / "aggregates").symlink_to(AGGREGATES)
+    drafted(tmp_path, "lending", *LENDING)
+    settings = bank.settings.model_copy(update={"root": tmp_path})
+
+    def planned(module: str = "drafts.lending", **times: int) -> WhatifPlan:
+        return plan_whatif(bank.connection, bank.topics, settings, module, **times)
+
+    return planned
+
+
+@pytest.mark.kafka
+def test_partitions_are_decided_again(ask: Ask, bank: TopicHarness) -> None:
+    """Twice alike, and no topic has grown."""
+    ends = [bank.end(kind, n) for kind in KINDS for n in (0, 1)]
+    one, other = ([decide_partition_again(ask(), n) for n in (0, 1)] for _ in range(2))
+    assert one == other
+    done = together(one, 1.0)
+    assert (done.commands, done.not_asked, done.deleted) == (120, 0, [])
+    assert done.decisions >= done.counts["outcome", "rejected BUSINESS_RULE OVERDRAWN", "accepted"] > 0
+    same = [decide_partition_again(ask("aggregates.bank_account"), n) for n in (0, 1)]
+    assert [(found.error, dict(found.counts)) for found in same] == [(None, {})] * 2
+    assert ends == [bank.end(kind, n) for kind in KINDS for n in (0, 1)]
+
+
+@pytest.mark.kafka
+def test_differences_are_rows(ask: Ask) -> None:
+    found = list(decide_again(ask(), WhatifResult(0)))
+    (table,) = difference_rows(iter(found), "parquet")
+    (lines,) = difference_rows(iter(found), "json")
+    rows = table.to_pylist()
+    assert [(row["offset"], row["subject"], row["kind"]) for row in rows] == [
+        (one.offset, one.subject, one.kind) for one in found
+    ]
+    overdrawn = next(row for row in rows if row["was_result"] == "rejected BUSINESS_RULE OVERDRAWN")
+    assert json.loads(overdrawn["would"])["events"][0]["type"] == "bank_account.Withdrawn"
+    documents = [json.loads(line) for line in lines.column(0).to_pylist()]
+    assert [document["was"] for document in documents] == [json.loads(row["was"]) for row in rows]
+
+
+@pytest.mark.kafka
+def test_stretch_is_cut_by_time(ask: Ask, bank: TopicHarness) -> None:
+    records = bank.records("commands")
+    since, until = records[20].timestamp, records[40].timestamp
+    inside = [record for record in records if since <= record.timestamp <= until]
+    found = decide_partition_again(ask("aggregates.bank_account", since=since, until=until), 0)
+    assert (found.error, found.commands, dict(found.counts)) == (None, len(inside), {})
+    assert decide_partition_again(ask(since=records[-1].timestamp + 60_000), 0).commands == 0
+    assert decide_partition_again(ask(until=records[0].timestamp - 1), 0).commands == 0
+    bank.send(command("bank_account.Deposit", "acc-1", "undecided", {"amount": 1}))
+    assert sum(decide_partition_again(ask(), number).commands for number in (0, 1)) == 120
+
+
+@pytest.mark.kafka
+def test_unreadable_event_is_named(ask: Ask, bank: TopicHarness, tmp_path: Path) -> None:
+    bank.send(command("bank_account.Deposit", "acc-1", "late", {"amount": 1}))
+    quietly(bank.plan())
+    drafted(tmp_path, "renamed", "Deposited", "PaidIn")
+    home = bank.home("acc-1")
+    late = bank.records("commands", home)[-1].timestamp
+    found = decide_partition_again(ask("drafts.renamed", since=late), home)
+    assert isinstance(found.error, ContradictionError)
+    assert f"bank_account.events partition {home} offset" in str(found.error)
+    assert "the code knows no event bank_account.Deposited" in str(found.error)
+
+
+def test_other_code_lies_in_a_folder() -> None:
+    with pytest.raises(UsageError, match=r"there is no module 'drafts.gone' in a folder of"):
+        load_from("bank_account", "drafts.gone", ROOT)
+    with pytest.raises(UsageError, match=r"write FOLDER\.NAME"):
+        load_from("bank_account", "setup", ROOT)
+    assert load_from("account", "aggregates.bank_account", ROOT).name == "account"
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_command_writes_the_difference(project: Project, tmp_path: Path) -> None:
+    import pyarrow.parquet
+
+    bank = project.harness()
+    bank.send(*mixture(60), command("bank_account.Withdraw", "acc-0", "much", {"amount": 10**9}))
+    quietly(bank.plan())
+    drafted(project.folder, "sealed", 'code="OVERDRAWN"', 'code="TOO_MUCH"')
+    out = ("--out", str(tmp_path / "difference"), "--master", "local[2]")
+    done = project.json("whatif", "bank_account", "--with", "drafts/sealed.py", "--since", "1d", *out)
+    assert done["commands"] == 61, done
+    (found,) = done["differences"]
+    assert (done["commands"], done["states"], done["not_asked"]) == (61, 0, 0)
+    assert (found["was"], found["would"]) == (
+        "rejected BUSINESS_RULE OVERDRAWN",
+        "rejected BUSINESS_RULE TOO_MUCH",
+    )
+    rows = pyarrow.parquet.read_table(tmp_path / "difference").to_pylist()
+    assert len(rows) == done["differing"] == found["count"] > 0
+    assert {row["id"] for row in rows} >= {"much"}
+
+
+def test_differences_are_told_to_people() -> None:
+    one = HistoryDifference(
+        "outcome", "accepted", "unchanged", 0, 7, "a", "1", "bank_account.Close", b"{}", b"{}" * 200
+    )
+    gone = HistoryDifference("state", "exists", "absent", 0, None, "b", None, None, b'{"version":1}', b"null")
+    counts = Counter({gone.label: 1, one.label: 1200})
+    told = DecidedAgain(2000, 3, 4, [], counts, {one.label: [one], gone.label: [gone]}, 2.0)
+    assert whatif_text("bank_account", "drafts.kept", told, None).splitlines() == [
+        "    1,200  accepted → unchanged",
+        "           partition 0 offset 7  a  bank_account.Close",
+        "             was   {}",
+        f"             would {'{}' * 79}{{…",
+        "        1  would not exist",
+        "           b",
+        '             was   {"version":1}',
+        "             would null",
+        "not asked, since workers died on them or they were given up: 4",
+        "bank_account with drafts.kept: 2,000 commands decided again in 2.0 s, 1,200 of them otherwise; 1 of 3 "
+        "aggregates would end otherwise",
+    ]
