@@ -3,6 +3,7 @@
 import json
 import re
 import urllib.request
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from cqrs_cli.jobs.run.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
 from cqrs_cli.jobs.run.metrics import Metrics
 from cqrs_cli.owner.telemetry.measures import STEPS
 from tests.jobs.run.test_driver import Context, drive, works
-from tests.jobs.run.test_metrics import look, report
+from tests.jobs.run.test_metrics import look, reacting, report
 from tests.support import ROOT
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
@@ -45,7 +46,7 @@ def families(text: str) -> dict[str, tuple[str, set[str]]]:
 def exposed() -> dict[str, set[str]]:
     """Every metric and its labels, of a look at a run in which everything is measured."""
     metrics, registry = Metrics(), CollectorRegistry()
-    metrics.snapshot = look(report())
+    metrics.snapshot = replace(look(report()), processes=reacting())
     registry.register(metrics)
     return {sample.name: set(sample.labels) for family in registry.collect() for sample in family.samples}
 
@@ -62,7 +63,7 @@ def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
     counters.send(*increments(5))
     endpoint = Endpoint("127.0.0.1", 0)
     try:
-        endpoint.update(drive(Context(works), counters.plan()))
+        endpoint.update(replace(drive(Context(works), counters.plan()), processes=reacting()))
         with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics") as answer:
             found = families(answer.read().decode())
     finally:

@@ -13,15 +13,21 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.cli.processes import usable_processes
+from cqrs_cli.cli.render.process import process_status_document, process_status_table
 from cqrs_cli.cli.render.status import status_document, status_table
 from cqrs_cli.errors import ConfigurationError, UnavailableError, UsageError
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from cqrs_cli.core.aggregate.aggregate import Aggregate
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.owner.claim import Claim
     from cqrs_cli.owner.plan import Partition
     from cqrs_cli.owner.status import ClaimLook, PartitionStatus
+    from cqrs_cli.processes.load import LoadedProcess
+    from cqrs_cli.processes.status import HearingStatus
 
 #: Seconds from one look to the next with `--watch`.
 INTERVAL = 1.0
@@ -53,6 +59,9 @@ def status(
     ends with 3. A client's transaction that is left open hides the commands after it: it is named with how to end it.
     So is a command on which workers die, and one that its owner on this machine has been deciding for seconds.
 
+    Without names it shows the project's processes, too: how far each has reacted, its owner, and the event that
+    stopped it, with the way out.
+
     With --watch a terminal shows one table that changes; elsewhere each look is a table with its time, with -o json a
     line. cqrs top shows more, live.
     """
@@ -61,11 +70,12 @@ def status(
     if watching and with_digest:
         raise UsageError("--digest reads all states: not every second", "leave out --digest or --watch")
     names, connection = cli.usable(aggregates), cli.connection()
-    seen = _look(cli, connection, names, bool(aggregates), with_digest)
+    processes = [] if aggregates else usable_processes(cli, None)
+    seen = _look(cli, connection, names, processes, bool(aggregates), with_digest)
     for name, why in seen.missing.items():
         cli.note(f"{name}: {cli.with_flags(str(why))}")
     if watching:
-        _watch(cli, connection, names, seen)
+        _watch(cli, connection, names, processes, seen)
     topics = {name: cli.topics(name) for name in seen.statuses}
     _show(cli, seen, with_digest, present_speeds(connection, topics, seen.claims()))
 
@@ -76,6 +86,7 @@ class _Seen(NamedTuple):
     at: float
     statuses: Mapping[str, Sequence["PartitionStatus"]]
     missing: Mapping[str, ConfigurationError]
+    processes: Mapping[str, Sequence["HearingStatus"]]
 
     def claims(self) -> "dict[Partition, Claim | None]":
         from cqrs_cli.owner.plan import Partition
@@ -96,11 +107,13 @@ def _look(
     cli: Cli,
     connection: "Connection",
     names: "Mapping[str, Aggregate]",
+    processes: "Sequence[LoadedProcess]",
     chosen: bool,
     with_digest: bool = False,
 ) -> _Seen:
     """The statuses now; raises `ConfigurationError` for missing topics if they were asked for, or all are missing."""
     from cqrs_cli.owner.status import partition_statuses
+    from cqrs_cli.processes.status import process_statuses
 
     seen: dict[str, Sequence[PartitionStatus]] = {}
     missing: dict[str, ConfigurationError] = {}
@@ -120,16 +133,41 @@ def _look(
             missing[name] = error
     if not seen:
         raise next(iter(missing.values()))
-    return _Seen(at, seen, missing)
+    reacting: dict[str, Sequence[HearingStatus]] = {}
+    for one in processes:
+        try:
+            reacting[one.name] = process_statuses(connection, one, cli.settings.topic_prefix)
+        except ConfigurationError as error:
+            missing[f"process {one.name}"] = error
+    return _Seen(at, seen, missing, reacting)
 
 
 def _show(cli: Cli, seen: _Seen, with_digest: bool, speeds: "Mapping[Partition, float]") -> None:
     store = cli.settings.store
     document = status_document(seen.statuses, list(seen.missing), with_digest, speeds, store)
-    cli.result(document, partial(status_table, seen.statuses, with_digest, speeds, store))
+    document["processes"] = process_status_document(seen.processes)
+    cli.result(document, partial(_tables, seen, with_digest, speeds, store))
 
 
-def _watch(cli: Cli, connection: "Connection", names: "Mapping[str, Aggregate]", before: _Seen) -> NoReturn:
+def _tables(
+    seen: _Seen, with_digest: bool, speeds: "Mapping[Partition, float]", store: str
+) -> "RenderableType":
+    from rich.console import Group
+
+    table = status_table(seen.statuses, with_digest, speeds, store)
+    if not seen.processes:
+        return table
+    hearings = [part for parts in seen.processes.values() for part in parts]
+    return Group(table, "", process_status_table(hearings))
+
+
+def _watch(
+    cli: Cli,
+    connection: "Connection",
+    names: "Mapping[str, Aggregate]",
+    processes: "Sequence[LoadedProcess]",
+    before: _Seen,
+) -> NoReturn:
     """Look every second, for ever. Without a broker it says so, and looks again."""
     from cqrs_cli.owner.status import commit_speeds
 
@@ -138,7 +176,7 @@ def _watch(cli: Cli, connection: "Connection", names: "Mapping[str, Aggregate]",
         while True:
             time.sleep(max(0.0, before.at + INTERVAL - time.monotonic()))
             try:
-                seen = _look(cli, connection, names, chosen=False)
+                seen = _look(cli, connection, names, processes, chosen=False)
             except UnavailableError as error:
                 cli.note(str(error))
                 before = before._replace(at=time.monotonic())
@@ -164,7 +202,7 @@ class _Live:
     def show(self, seen: _Seen, speeds: "Mapping[Partition, float]") -> None:
         cli = self._cli
         if self._live is not None:
-            self._live.update(status_table(seen.statuses, False, speeds, cli.settings.store), refresh=True)
+            self._live.update(_tables(seen, False, speeds, cli.settings.store), refresh=True)
             return
         if cli.output == "text":
             cli.line(f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}".encode())

@@ -1,11 +1,15 @@
 """Shows how far processes came."""
 
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from cqrs_cli.processes.plan import ProcessProgress
+    from cqrs_cli.processes.status import HearingStatus
 
 
 def processes_document(done: "ProcessProgress") -> dict[str, Any]:
@@ -28,3 +32,59 @@ def processes_text(done: "ProcessProgress") -> str:
         else ""
     )
     return f"{worked}at {done.position:,} of {done.position + done.lag:,} records"
+
+
+def process_status_document(seen: Mapping[str, Sequence["HearingStatus"]]) -> dict[str, Any]:
+    """The part of `cqrs status` about processes, by name."""
+    return {
+        name: {"lag": sum(part.lag for part in parts), "partitions": [_hearing(part) for part in parts]}
+        for name, parts in seen.items()
+    }
+
+
+def _hearing(part: "HearingStatus") -> dict[str, Any]:
+    from cqrs_cli.core.messages.timestamps import rfc3339
+    from cqrs_cli.owner.claim import TERMINAL
+
+    claim = None if part.position is None else part.position.claim
+    return {
+        "topic": part.hearing.source.topic,
+        "partition": part.hearing.source.partition,
+        "start": part.start,
+        "end": part.end,
+        "position": None if part.position is None else part.position.offset,
+        "lag": part.lag,
+        "owner": None
+        if claim is None
+        else {
+            "run": claim.run,
+            "since": rfc3339(claim.run_epoch),
+            "stopped": claim.attempt == TERMINAL,
+        },
+        "stopped_at": part.stopped_at,
+    }
+
+
+def process_status_table(parts: Iterable["HearingStatus"]) -> "RenderableType":
+    """The same for people, with what they should look at below."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for header in ("process", "log end", "reacted to", "lag", "owner", "since"):
+        table.add_column(header, justify="left" if header in ("process", "owner", "since") else "right")
+    remarks: list[str] = []
+    for part in parts:
+        found, source = _hearing(part), part.hearing.source
+        owner = found["owner"] or {"run": "none", "since": "", "stopped": False}
+        table.add_row(
+            f"{part.hearing.process} {source.aggregate} {source.partition}",
+            f"{part.end:,}",
+            "none" if part.position is None else f"{part.position.offset:,}",
+            f"{part.lag:,}",
+            f"{owner['run']}{' (stopped)' if owner['stopped'] else ''}",
+            owner["since"],
+        )
+        remarks += part.remarks()
+    return Group(table, *map(Text, remarks))

@@ -41,6 +41,7 @@ class Metrics:
         if snapshot is not None:
             yield from _of_the_run(snapshot)
             yield from _of_the_claims(snapshot)
+            yield from _of_the_processes(snapshot)
             yield from _of_the_reports(snapshot)
 
 
@@ -70,6 +71,26 @@ def _of_the_claims(snapshot: "Snapshot") -> Iterator[Metric]:
         lag.add_metric(_labels(partition), waiting)
         owned.add_metric(_labels(partition), partition not in snapshot.unowned)
     yield from (commands, events, lag, owned)
+
+
+def _of_the_processes(snapshot: "Snapshot") -> Iterator[Metric]:
+    """What the positions and the logs' ends tell of processes."""
+    labels = ("process", *_PLACE)
+    position = GaugeMetricFamily(
+        "cqrs_process_position", "The offset of the next event that the process reads.", labels=labels
+    )
+    lag = GaugeMetricFamily("cqrs_process_lag_events", "Events that wait to be reacted to.", labels=labels)
+    owned = GaugeMetricFamily(
+        "cqrs_process_partition_owned", "1 if this run hears the partition for the process.", labels=labels
+    )
+    seen = snapshot.processes
+    for hearing, end in () if seen is None else seen.ends.items():
+        place = [hearing.process, hearing.source.aggregate, str(hearing.source.partition)]
+        at = 0 if seen is None else seen.positions.get(hearing, 0)
+        position.add_metric(place, at)
+        lag.add_metric(place, max(0, end - at))
+        owned.add_metric(place, int(seen is not None and hearing in seen.claimed))
+    yield from (position, lag, owned)
 
 
 def _of_the_reports(snapshot: "Snapshot") -> Iterator[Metric]:

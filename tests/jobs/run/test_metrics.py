@@ -1,14 +1,18 @@
 """The metrics of a look at a run."""
 
+from dataclasses import replace
+
 from prometheus_client import CollectorRegistry
 
 from cqrs_cli.jobs.run.metrics import Metrics
 from cqrs_cli.jobs.run.snapshot import Snapshot
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
 from cqrs_cli.owner.telemetry.measures import Folding
 from cqrs_cli.owner.telemetry.report import OwnerReport
+from cqrs_cli.processes.plan import Hearing, ProcessProgress
 
 AT = {"aggregate": "counter", "partition": "1"}
 HERE = Partition("counter", 1)
@@ -45,6 +49,22 @@ def served(snapshot: Snapshot | None) -> CollectorRegistry:
 def look(one: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
     counts = {HERE: Counts(accepted=3, rejected=2, events=6)}
     return Snapshot(0.0, counts, 7, lags={HERE: 7}, reports={HERE: one}, unowned=unowned, submission=2)
+
+
+def reacting(claimed: bool = True) -> ProcessProgress:
+    """A process that has 5 events before it."""
+    hearing = Hearing("checkout", EventPartition("order", "order.events", 0))
+    return ProcessProgress(0.0, {hearing: 95}, {hearing: 100}, frozenset({hearing} if claimed else ()))
+
+
+def test_processes_are_counted() -> None:
+    place = {"process": "checkout", "aggregate": "order", "partition": "0"}
+    value = served(replace(look(report()), processes=reacting())).get_sample_value
+    assert value("cqrs_process_position", place) == 95
+    assert value("cqrs_process_lag_events", place) == 5
+    assert (value("cqrs_process_partition_owned", place), value("cqrs_ready")) == (1, 1)
+    value = served(replace(look(report()), processes=reacting(claimed=False))).get_sample_value
+    assert (value("cqrs_process_partition_owned", place), value("cqrs_ready")) == (0, 0)
 
 
 def test_claims_and_logs_are_counted() -> None:

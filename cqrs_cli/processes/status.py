@@ -1,0 +1,58 @@
+"""The status of each partition that a process hears: its position, its owner, and the event that stopped it."""
+
+from typing import NamedTuple
+
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.processes.load import LoadedProcess
+from cqrs_cli.processes.plan import Hearing
+from cqrs_cli.processes.position import ProcessPosition, position_key
+from cqrs_cli.processes.positions import recorded_positions
+
+
+class HearingStatus(NamedTuple):
+    """Events are in the log from `start` to `end`; `position` is None before the process has begun."""
+
+    hearing: Hearing
+    start: int
+    end: int
+    position: ProcessPosition | None
+
+    @property
+    def lag(self) -> int:
+        """The number of events that are not reacted to yet; an upper bound, as offsets have holes."""
+        return 0 if self.position is None else max(0, self.end - max(self.start, self.position.offset))
+
+    @property
+    def stopped_at(self) -> int | None:
+        """The offset of the event that the process could not go past, while it stands there."""
+        return None if self.position is None else self.position.stopped
+
+    def remarks(self) -> list[str]:
+        """What an operator should look at, with the way out."""
+        found, at = [], self.stopped_at
+        if at is not None:
+            name, source = self.hearing.process, self.hearing.source
+            found.append(
+                f"process {name} was stopped by {source.topic}:{source.partition}@{at};"
+                f" correct it, or leave the event out: cqrs process {name} --skip {self.hearing.place}@{at}"
+            )
+        return found
+
+
+def process_statuses(connection: Connection, loaded: LoadedProcess, prefix: str) -> list[HearingStatus]:
+    """Every partition that the process hears; raises `ConfigurationError` if a topic does not exist."""
+    topics, seen = ProcessTopics(loaded.name, prefix), list[HearingStatus]()
+    readers.partitions(connection, topics.positions)
+    recorded = recorded_positions(connection, topics, "read_committed")
+    for name in sorted(loaded.sources):
+        topic = Topics(name, prefix).events
+        numbers = range(readers.partitions(connection, topic))
+        for number, (start, end) in readers.bounds(connection, topic, numbers, "read_uncommitted").items():
+            source = EventPartition(name, topic, number)
+            position = recorded.get(position_key(source))
+            seen.append(HearingStatus(Hearing(loaded.name, source), start, end, position))
+    return seen
