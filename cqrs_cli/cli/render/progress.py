@@ -30,7 +30,7 @@ class Display:
         self._endpoint: Endpoint | None = None
         self.last: Snapshot | None = None  # what was shown last
         self._shown_at = float("-inf")
-        self._shown = _facts(None)  # as the last line said
+        self._shown: object = None  # the facts of the last line
         self._rate = 0.0
         self._largest: Rebuild | None = (
             None  # of the rebuild that goes on, as it was when most was to be folded
@@ -81,7 +81,7 @@ class Display:
                 self._cli.note(progress_line(snapshot, self._rate))
             elif not self._cli.quiet:
                 self._cli.event("progress", progress_document(snapshot, self._rate))
-            self._shown_at, self._shown = snapshot.at, _facts(snapshot)
+            self._shown_at, self._shown = snapshot.at, self._facts(snapshot)
         self.last = snapshot
 
     def _tell_rebuilt(self, snapshot: "Snapshot") -> None:
@@ -106,15 +106,13 @@ class Display:
         """
         worth = self._cli.streaming or now.total("commands") > 0 or now.rebuild() is not None
         every = STREAM_EVERY if self._cli.streaming else PLAIN_EVERY
-        return worth and _facts(now) != self._shown and now.at - self._shown_at >= every
+        return worth and self._facts(now) != self._shown and now.at - self._shown_at >= every
 
-
-def _facts(snapshot: "Snapshot | None") -> tuple[object, ...]:
-    """The parts of a line that a reader waits for; speed is not among them."""
-    if snapshot is None:
-        return 0, 0, None, None
-    reacted = None if snapshot.processes is None else (snapshot.processes.position, snapshot.processes.lag)
-    return snapshot.total("commands"), snapshot.lag, snapshot.rebuild(), reacted
+    def _facts(self, now: "Snapshot") -> tuple[object, ...]:
+        """The parts of a line that a reader waits for; speed is not among them."""
+        waiting = now.waiting() if self._cli.streaming else None  # a plain line does not tell it
+        reacted = None if now.processes is None else (now.processes.position, now.processes.lag)
+        return now.total("commands"), now.lag, now.rebuild(), waiting, reacted
 
 
 def progress_line(snapshot: "Snapshot", rate: float) -> str:

@@ -147,6 +147,12 @@ def test_stream_tells_of_rebuilding(capfd: pytest.CaptureFixture[str]) -> None:
     assert decided["rebuilding"] is None
 
 
+def test_stream_says_whom_it_awaits(capfd: pytest.CaptureFixture[str]) -> None:
+    unowned = replace(snapshot(0, 5), unowned=(Partition("counter", 1),))
+    _, before, after = streamed(capfd, unowned, snapshot(5, 5), snapshot(9, 5))
+    assert (before["waiting"], after["waiting"]) == ({"counter:1": "no owner"}, {})
+
+
 def test_quiet_stream_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert streamed(capfd, snapshot(0, 5), quiet=True) == []
 

@@ -128,21 +128,20 @@ def test_service_streams_and_gets_ready(project: Project) -> None:
     project.send(increments(20))
     with project.running("run", "counter", *LOCAL, "--metrics-address", "0", "-o", "json") as run:
         assert run.stdout is not None
-        notes = iter(run.stdout.readline, "")
-        url = next(found[0] for line in notes if (found := re.search(r"http://127\.0\.0\.1:\d+", line)))
+        lines = map(json.loads, iter(run.stdout.readline, ""))
+        url = next(found[0] for line in lines if (found := re.search(r"http://127\.0\.0\.1:\d+", str(line))))
         eventually(lambda: get(f"{url}/readyz")[0] == 200, within=90)
         assert get(f"{url}/healthz")[0] == 200
         decided(project, 20, ["counter"])
         measured = 'cqrs_command_latency_seconds_count{aggregate="counter",partition="%d"}'
         eventually(lambda: sum(sample(url, measured % number) for number in range(4)) == 20)
+        progress = (line for line in lines if line["kind"] == "progress")
+        assert next(line for line in progress if line["commands"] == 20 and not line["waiting"])["lag"] == 0
         run.send_signal(signal.SIGTERM)
         out, err = run.communicate(timeout=60)
-    lines = [json.loads(line) for line in out.splitlines()]
     assert (run.returncode, err) == (128 + signal.SIGTERM, "")
-    assert {line["kind"] for line in lines} == {"note", "progress", "end"}
-    assert (lines[-1]["how"], lines[-1]["accepted"]) == ("stopped", 20)
-    last = [line for line in lines if line["kind"] == "progress"][-1]
-    assert last["commands"] == 20 and set(last["waiting"].values()) <= {"ended"}
+    end = json.loads(out.splitlines()[-1])
+    assert (end["kind"], end["how"], end["accepted"]) == ("end", "stopped", 20)
 
 
 def get(url: str) -> tuple[int, str]:
