@@ -32,6 +32,12 @@ hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
 hypothesis.settings.register_profile("long", hypothesis.settings.get_profile("untimed"), max_examples=10_000)
+# A broken rule is noticed; by which smallest example, nobody reads.
+hypothesis.settings.register_profile(
+    "unshrunk",
+    hypothesis.settings.get_profile("untimed"),
+    phases=[hypothesis.Phase.explicit, hypothesis.Phase.generate],
+)
 hypothesis.settings.load_profile("untimed")
 
 

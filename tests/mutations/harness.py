@@ -58,7 +58,8 @@ def run(root: Path, tests: list[str], bootstrap_server: str | None) -> Run:
     env = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "PYTHONPATH")}
     if bootstrap_server is not None:
         env[BOOTSTRAP_SERVER] = bootstrap_server
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "", "-p", "no:cacheprovider", *tests]
+    options = ["-q", "-x", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile", "unshrunk"]
+    command = [sys.executable, "-m", "pytest", *options, *tests]
     done = subprocess.run(
         command, cwd=root, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
