@@ -7,8 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 PURE := "not kafka and not spark and not docker and not faults"
 MINUTES := 10
-# A file of tests stays in one process, with one broker and one Spark session.
-BY_FILE := --dist loadfile --no-loadscope-reorder
+# As tests/conftest.py groups them: a file of tests stays in one process, with one broker and one Spark session.
+GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-pure faults mutants soak check bench pictures clean setup java
@@ -20,10 +20,10 @@ demo: java $(READY) ## The tour: a bank's commands decided on Spark and Kafka
 	@$(BIN)/cqrs demo
 
 test: java $(READY) ## Nearly all tests, with real brokers and Spark: minutes
-	@$(BIN)/pytest -m "not slow and not faults" --numprocesses 4 $(BY_FILE) # mostly they wait
+	@$(BIN)/pytest -m "not slow and not faults" --numprocesses 4 $(GROUPED) # mostly they wait
 
 test-slow: java $(READY) ## The rest: kills, clusters, a soak, logins, installs
-	@$(BIN)/pytest -m "slow and not faults" --numprocesses 3 $(BY_FILE) # mostly they start JVMs
+	@$(BIN)/pytest -m "slow and not faults" --numprocesses 3 $(GROUPED) # mostly they start JVMs
 
 test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m $(PURE)

@@ -41,11 +41,21 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Between several processes, tests that wait go first: the pure ones use the processors meanwhile."""
-    if os.environ.get("PYTEST_XDIST_WORKER"):
-        waiting = ("kafka", "spark", "docker")
-        items.sort(key=lambda item: not any(map(item.get_closest_marker, waiting)))
+    """Between several processes: one has the Spark session, and a file of tests that wait for a broker stays in one.
+    They go first: the pure tests use the processors meanwhile, each in any process.
+    """
+    if not os.environ.get("PYTEST_XDIST_WORKER"):
+        return
+    turns = {}
+    for item in items:
+        with_session = "spark" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("slow")
+        waiting = any(map(item.get_closest_marker, ("kafka", "spark", "docker")))
+        if with_session or waiting:
+            item.add_marker(pytest.mark.xdist_group("session" if with_session else item.path.as_posix()))
+        turns[item] = 0 if with_session else 1 if waiting else 2
+    items.sort(key=turns.__getitem__)
 
 
 @pytest.fixture(scope="session")
