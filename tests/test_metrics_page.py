@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 import yaml
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cqrs_cli.jobs.run.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
 from cqrs_cli.jobs.run.metrics import Metrics
+from cqrs_cli.jobs.run.snapshot import Snapshot
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.owner.telemetry.measures import STEPS
 from tests.jobs.run.test_driver import Context, drive, works
 from tests.jobs.run.test_metrics import look, reacting, report
@@ -22,7 +24,10 @@ from tests.support.harness import TopicHarness
 
 PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
-ROWS = re.findall(r"^\| `(cqrs_\w+)` \| (\w+) \| (?:`(\w+)`)? ?\|", PAGE, re.MULTILINE)
+_ROW = re.compile(r"^\| `(cqrs_\w+)` \| (\w+) \| (?:`(\w+)`)? ?\|", re.MULTILINE)
+_OF_RUNS, _, _REST = PAGE.partition("\n## Projections\n")
+ROWS = _ROW.findall(_OF_RUNS)
+PROJECTED = _ROW.findall(_REST)
 ALERTS = yaml.safe_load((ROOT / "compose/alerts.yaml").read_text(encoding="utf-8"))["groups"][0]["rules"]
 DASHBOARD = json.loads((ROOT / "compose/grafana.json").read_text(encoding="utf-8"))
 
@@ -61,7 +66,7 @@ def expressions() -> list[str]:
 def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
     """Of a real run, over HTTP."""
     counters.send(*increments(5))
-    endpoint = Endpoint("127.0.0.1", 0)
+    endpoint: Endpoint[Snapshot] = Endpoint(Metrics(), "127.0.0.1", 0)
     try:
         endpoint.update(replace(drive(Context(works), counters.plan()), processes=reacting()))
         with urllib.request.urlopen(f"http://127.0.0.1:{endpoint.port}/metrics") as answer:
@@ -69,6 +74,26 @@ def test_page_names_what_a_run_exposes(counters: TopicHarness) -> None:
     finally:
         endpoint.close()
     assert {name: (kind, {label} - {""}) for name, kind, label in ROWS} == found
+
+
+def test_page_names_what_a_projection_exposes() -> None:
+    pytest.importorskip("sqlalchemy")
+    from cqrs_cli.jobs.project.metrics import ProjectionMetrics
+    from cqrs_cli.projections.plan import ProjectionProgress
+
+    here, there = (EventPartition("order", "order.events", number) for number in (0, 1))
+    metrics, registry = ProjectionMetrics("recent_orders"), CollectorRegistry()
+    metrics.snapshot = ProjectionProgress(0.0, {here: 7, there: 5}, {here: 10, there: 5})
+    registry.register(metrics)
+    found = families(generate_latest(registry).decode())
+    named = {name: (kind, {label} - {""}) for name, kind, label in PROJECTED}
+    assert named == {name: (kind, labels - {"projection"}) for name, (kind, labels) in found.items()}
+    at = {"projection": "recent_orders", "aggregate": "order", "partition": "0"}
+    assert registry.get_sample_value("cqrs_projection_lag_events", at) == 3
+    assert registry.get_sample_value("cqrs_projection_position", at) == 7
+    assert registry.get_sample_value("cqrs_projection_ready") == 1
+    metrics.snapshot = replace(metrics.snapshot, beside=True)
+    assert registry.get_sample_value("cqrs_projection_ready") == 0
 
 
 @pytest.mark.parametrize("expression", expressions())

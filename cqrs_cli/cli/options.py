@@ -10,7 +10,7 @@ import typer
 
 from cqrs_cli.cli.app import version_option
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.errors import UsageError
+from cqrs_cli.errors import ConfigurationError, UsageError
 
 #: The panel of the options that every command takes.
 COMMON = "Common options"
@@ -102,6 +102,14 @@ Master = Annotated[
 Conf = Annotated[
     list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark property; repeatable.")
 ]
+MetricsAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics-address",
+        metavar="[HOST:]PORT",
+        help="Serve Prometheus metrics, /healthz and /readyz there; without HOST on loopback.",
+    ),
+]
 
 #: Names of the properties that Spark itself hides: the default of its `spark.redaction.regex`.
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
@@ -155,6 +163,16 @@ def metrics_at(address: str | None, port: int | None) -> tuple[str, int] | None:
     if ":" in host and not (host.startswith("[") and host.endswith("]")):
         raise UsageError(f"--metrics-address {address}: no host", "write --metrics-address [::1]:9500")
     return host.strip("[]") or "127.0.0.1", int(number)
+
+
+def check_sqlalchemy() -> None:
+    """Raises `ConfigurationError` where the extra `projections` is not installed."""
+    from importlib.util import find_spec
+
+    if find_spec("sqlalchemy") is None:
+        raise ConfigurationError(
+            "projections need SQLAlchemy", "install it: pip install 'cqrs-cli[projections]'"
+        )
 
 
 def duration(flag: str, text: str) -> timedelta:

@@ -26,25 +26,29 @@ _READS = "cqrs_reads"
 _IMMEDIATE = "BEGIN IMMEDIATE"
 
 
-def parse_database(text: str, root: Path) -> DatabasePlace:
-    """The place that a URL names; raises `UsageError` for one that cannot be used. A relative file is below `root`."""
+def parse_database(text: str, root: Path, flag: str = "--to") -> DatabasePlace:
+    """The place that a flag's URL names; raises `UsageError` for one that cannot be used. A relative file is below
+    `root`.
+    """
     try:
         url = make_url(text)
     except ArgumentError:
         raise UsageError(
-            f"--to: not a URL of a database: {text[:80]!r}", "e.g. sqlite:///orders.db"
+            f"{flag}: not a URL of a database: {text[:80]!r}", "e.g. sqlite:///orders.db"
         ) from None
     if url.password:
         raise UsageError(
-            "--to: a password is not accepted on the command line", "put it into ~/.pgpass, or PGPASSWORD"
+            f"{flag}: a password is not accepted on the command line", "put it into ~/.pgpass, or PGPASSWORD"
         )
     if url.drivername == "postgresql":
         url = url.set(drivername="postgresql+psycopg")
     if url.drivername not in ("sqlite", "postgresql+psycopg"):
-        raise UsageError(f"--to: {url.drivername} is not supported", "write sqlite:///FILE or postgresql://…")
+        raise UsageError(
+            f"{flag}: {url.drivername} is not supported", "write sqlite:///FILE or postgresql://…"
+        )
     if url.drivername == "sqlite":
         if url.database in (None, "", ":memory:") or url.query:
-            raise UsageError("--to: SQLite needs a file", "write sqlite:///orders.db")
+            raise UsageError(f"{flag}: SQLite needs a file", "write sqlite:///orders.db")
         url = url.set(database=str((root / str(url.database)).resolve()))
     return DatabasePlace(url.render_as_string())
 

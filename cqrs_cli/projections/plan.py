@@ -31,6 +31,7 @@ class ProjectionPlan:
     owner: str
     targets: Mapping[EventPartition, int] | None = None  # where `--once` ends: events offset
     batch: int = 5000
+    beside: bool = False  # it fills new tables, while others are served
 
     def share(self, task: int, tasks: int) -> list[EventPartition]:
         """The sources that one of `tasks` tasks projects."""
@@ -58,6 +59,7 @@ class ProjectionProgress:
     ends: Mapping[EventPartition, int]
     events: int = 0  # projected, known at the end
     seconds: float = 0.0  # that the projectors worked, known at the end
+    beside: bool = False  # of new tables, while others are served
 
     @property
     def position(self) -> int:
@@ -67,4 +69,16 @@ class ProjectionProgress:
     @property
     def lag(self) -> int:
         """Records below the ends that are not projected."""
-        return sum(max(0, end - self.positions.get(source, 0)) for source, end in self.ends.items())
+        return sum(self.lags.values())
+
+    @property
+    def lags(self) -> dict[EventPartition, int]:
+        """The same for each partition."""
+        return {source: max(0, end - self.positions.get(source, 0)) for source, end in self.ends.items()}
+
+    def waiting_places(self) -> dict[str, str]:
+        """The partitions whose events do not come into the tables that are served."""
+        if self.beside:
+            return {f"{source.aggregate}:{source.partition}": "new tables are filled" for source in self.ends}
+        missing = self.ends.keys() - self.positions.keys()
+        return {f"{source.aggregate}:{source.partition}": "no position" for source in sorted(missing)}

@@ -176,6 +176,7 @@ def _beside(
         plan.sources,
         place,
         plan.owner,
+        beside=True,
     )
     engine = open_database(place)
     try:

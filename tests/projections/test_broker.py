@@ -5,9 +5,11 @@ import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -281,6 +283,11 @@ def test_new_revision_replaces_under_load(
     assert told(place) == expected(logs)
 
 
+def served(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
 def ready(place: DatabasePlace) -> bool:
     try:
         return bool(rows(place, "SELECT count(*) FROM recent_orders")[0][0])
@@ -301,8 +308,12 @@ def test_killed_driver_is_taken_over(
     eventually(lambda: ready(place), within=120)
     os.kill(first.pid, signal.SIGKILL)
     first.communicate()
-    second = shop.start("project", "recent_orders")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    second = shop.start("project", "recent_orders", "--metrics-address", str(port))
     eventually(lambda: told(place) == expected(logs), within=120)
+    eventually(lambda: "cqrs_projection_ready 1.0" in served(f"http://127.0.0.1:{port}/metrics"))
+    assert served(f"http://127.0.0.1:{port}/metrics").count("cqrs_projection_lag_events{") == 4
     second.send_signal(signal.SIGINT)
     _, err = second.communicate(timeout=60)
     assert second.returncode == 130

@@ -10,9 +10,8 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, spark_properties
+from cqrs_cli.cli.options import Conf, Master, MetricsAddress, check_sqlalchemy, metrics_at, spark_properties
 from cqrs_cli.cli.output import counted
-from cqrs_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -42,6 +41,7 @@ def complete_projection(incomplete: str) -> list[str]:
         "cqrs project recent_orders --to sqlite:///orders.db --once",
         "cqrs project recent_orders --to postgresql://shop@db-1/shop",
         "cqrs project recent_orders --rebuild",
+        "cqrs project recent_orders --metrics-address 9600",
     ],
 )
 def project(
@@ -57,6 +57,7 @@ def project(
     rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Fill new tables from the first event on, then exchange them.")
     ] = False,
+    metrics_address: MetricsAddress = None,
     master: Master = None,
     conf: Conf = None,
 ) -> None:
@@ -67,21 +68,19 @@ def project(
     --rebuild, new tables are filled beside the present ones, which are served meanwhile, and exchanged in one
     transaction. A password is not part of the URL: it stands in ~/.pgpass or PGPASSWORD.
     """
-    try:
-        import sqlalchemy  # noqa: F401
-    except ModuleNotFoundError:
-        raise ConfigurationError(
-            "projections need SQLAlchemy", "install it: pip install 'cqrs-cli[projections]'"
-        ) from None
+    check_sqlalchemy()
+    from cqrs_cli.cli.render.progress import serve_metrics
     from cqrs_cli.cli.render.project import RateDisplay
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
+    from cqrs_cli.jobs.project.metrics import ProjectionMetrics
     from cqrs_cli.projections.database import parse_database, shown
     from cqrs_cli.projections.load import PACKAGE, load_projection
     from cqrs_cli.projections.prepare import prepare_projection
 
     cli.timestamped = not sys.stderr.isatty()
     spark = spark_properties(conf or ())
+    address = metrics_at(metrics_address, None)
     cli.flags.update(master=master)
     settings = cli.settings
     loaded = load_projection(name, settings.root, settings.aggregates)
@@ -89,6 +88,8 @@ def project(
     with ExitStack() as stack:
         prepared = prepare_projection(settings, cli.connection(), loaded, place, cli.note, rebuild=rebuild)
         display: RateDisplay[ProjectionProgress] = stack.enter_context(RateDisplay(cli))
+        if address is not None:
+            display.endpoint = serve_metrics(cli, stack, address, ProjectionMetrics(name))
         with cli.working("starting Spark"):
             session = project_session(settings, "project", name, spark, [PACKAGE])
             context = stack.enter_context(session)

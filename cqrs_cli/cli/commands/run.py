@@ -13,7 +13,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, complete_process, metrics_at, spark_properties
+from cqrs_cli.cli.options import Conf, Master, MetricsAddress, complete_process, metrics_at, spark_properties
 from cqrs_cli.cli.output import counted
 from cqrs_cli.errors import TakenOverError, UsageError
 
@@ -59,14 +59,7 @@ def run(
         Literal["lmdb", "memory"] | None,
         typer.Option("--store", metavar="lmdb|memory", help="Keep states on disk, or in memory alone."),
     ] = None,
-    metrics_address: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics-address",
-            metavar="[HOST:]PORT",
-            help="Serve Prometheus metrics, /healthz and /readyz there; without HOST on loopback.",
-        ),
-    ] = None,
+    metrics_address: MetricsAddress = None,
     metrics_port: Annotated[
         int | None,
         typer.Option("--metrics-port", metavar="N", min=1, max=65535, help="The same, on loopback."),

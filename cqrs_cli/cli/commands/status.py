@@ -12,9 +12,10 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.cli.options import AggregateNames, check_sqlalchemy
 from cqrs_cli.cli.processes import usable_processes
 from cqrs_cli.cli.render.process import process_status_document, process_status_table
+from cqrs_cli.cli.render.project import statuses_document, statuses_table
 from cqrs_cli.cli.render.status import status_document, status_table
 from cqrs_cli.errors import ConfigurationError, UnavailableError, UsageError
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cqrs_cli.owner.status import ClaimLook, PartitionStatus
     from cqrs_cli.processes.load import LoadedProcess
     from cqrs_cli.processes.status import HearingStatus
+    from cqrs_cli.projections.positions import ProjectionStatus
 
 #: Seconds from one look to the next with `--watch`.
 INTERVAL = 1.0
@@ -39,6 +41,7 @@ INTERVAL = 1.0
         "cqrs status",
         "cqrs status bank_account --watch",
         "cqrs status bank_account --digest -o json",
+        "cqrs status --projections sqlite:///projections.db",
     ],
 )
 def status(
@@ -50,6 +53,10 @@ def status(
     watching: Annotated[
         bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C.")
     ] = False,
+    projections: Annotated[
+        str | None,
+        typer.Option("--projections", metavar="URL", help="The projections in this database, too."),
+    ] = None,
 ) -> None:
     """Show lag, owner, speed and state of every partition.
 
@@ -69,6 +76,8 @@ def status(
 
     if watching and with_digest:
         raise UsageError("--digest reads all states: not every second", "leave out --digest or --watch")
+    if watching and projections:
+        raise UsageError("--projections is not watched", "watch cqrs project --metrics-address instead")
     names, connection = cli.usable(aggregates), cli.connection()
     processes = [] if aggregates else usable_processes(cli, None)
     seen = _look(cli, connection, names, processes, bool(aggregates), with_digest)
@@ -77,6 +86,8 @@ def status(
     if watching:
         _watch(cli, connection, names, processes, seen)
     topics = {name: cli.topics(name) for name in seen.statuses}
+    if projections is not None:
+        seen = seen._replace(projected=_projected(cli, connection, projections))
     _show(cli, seen, with_digest, present_speeds(connection, topics, seen.claims()))
 
 
@@ -87,6 +98,7 @@ class _Seen(NamedTuple):
     statuses: Mapping[str, Sequence["PartitionStatus"]]
     missing: Mapping[str, ConfigurationError]
     processes: Mapping[str, Sequence["HearingStatus"]]
+    projected: Sequence["ProjectionStatus"] = ()
 
     def claims(self) -> "dict[Partition, Claim | None]":
         from cqrs_cli.owner.plan import Partition
@@ -142,10 +154,20 @@ def _look(
     return _Seen(at, seen, missing, reacting)
 
 
+def _projected(cli: Cli, connection: "Connection", url: str) -> "list[ProjectionStatus]":
+    check_sqlalchemy()
+    from cqrs_cli.projections.database import parse_database
+    from cqrs_cli.projections.positions import projection_statuses
+
+    return projection_statuses(connection, parse_database(url, cli.settings.root, "--projections"))
+
+
 def _show(cli: Cli, seen: _Seen, with_digest: bool, speeds: "Mapping[Partition, float]") -> None:
     store = cli.settings.store
     document = status_document(seen.statuses, list(seen.missing), with_digest, speeds, store)
     document["processes"] = process_status_document(seen.processes)
+    if seen.projected:
+        document["projections"] = statuses_document(seen.projected)
     cli.result(document, partial(_tables, seen, with_digest, speeds, store))
 
 
@@ -155,10 +177,13 @@ def _tables(
     from rich.console import Group
 
     table = status_table(seen.statuses, with_digest, speeds, store)
-    if not seen.processes:
-        return table
-    hearings = [part for parts in seen.processes.values() for part in parts]
-    return Group(table, "", process_status_table(hearings))
+    tables: list[RenderableType] = [table]
+    if seen.processes:
+        hearings = [part for parts in seen.processes.values() for part in parts]
+        tables += ["", process_status_table(hearings)]
+    if seen.projected:
+        tables += ["", statuses_table(seen.projected)]
+    return Group(*tables)
 
 
 def _watch(

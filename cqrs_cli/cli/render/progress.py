@@ -3,14 +3,16 @@
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.run.endpoint import Endpoint
+    from cqrs_cli.jobs.run.endpoint import Endpoint, Look, Served
     from cqrs_cli.jobs.run.snapshot import Rebuild, Snapshot
+
+    _L = TypeVar("_L", bound=Look)
 
 #: Seconds between two lines off a terminal; a line is written only if it differs from the one before.
 PLAIN_EVERY = 10.0
@@ -27,7 +29,7 @@ class Display:
         self._cli = cli
         self._stack = ExitStack()
         self._address = metrics
-        self._endpoint: Endpoint | None = None
+        self._endpoint: Endpoint[Snapshot] | None = None
         self.last: Snapshot | None = None  # what was shown last
         self._shown_at = float("-inf")
         self._shown: object = None  # the facts of the last line
@@ -38,15 +40,10 @@ class Display:
 
     def __enter__(self) -> "Display":
         if self._address is not None:
-            from cqrs_cli.jobs.run.endpoint import Endpoint
+            from cqrs_cli.jobs.run.metrics import Metrics
 
-            host, port = self._address
-            self._endpoint = Endpoint(host, port)
-            self._stack.callback(self._endpoint.close)
-            shown = f"[{host}]" if ":" in host else host
-            self._cli.note(
-                f"metrics: http://{shown}:{self._endpoint.port}/metrics, /healthz and /readyz there"
-            )
+            metrics: Served[Snapshot] = Metrics()
+            self._endpoint = serve_metrics(self._cli, self._stack, self._address, metrics)
         self._live = self._line()
         return self
 
@@ -113,6 +110,20 @@ class Display:
         waiting = now.waiting() if self._cli.streaming else None  # a plain line does not tell it
         reacted = None if now.processes is None else (now.processes.position, now.processes.lag)
         return now.total("commands"), now.lag, now.rebuild(), waiting, reacted
+
+
+def serve_metrics(
+    cli: Cli, stack: ExitStack, address: tuple[str, int], metrics: "Served[_L]"
+) -> "Endpoint[_L]":
+    """Serve metrics at this host and port until the stack is closed, and say where."""
+    from cqrs_cli.jobs.run.endpoint import Endpoint
+
+    host, port = address
+    endpoint = Endpoint(metrics, host, port)
+    stack.callback(endpoint.close)
+    shown = f"[{host}]" if ":" in host else host
+    cli.note(f"metrics: http://{shown}:{endpoint.port}/metrics, /healthz and /readyz there")
+    return endpoint
 
 
 def progress_line(snapshot: "Snapshot", rate: float) -> str:

@@ -4,7 +4,7 @@ And how far a projection came.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -13,7 +13,11 @@ from cqrs_cli.cli.output import counted
 from cqrs_cli.cli.render.progress import PLAIN_EVERY
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from cqrs_cli.jobs.run.endpoint import Endpoint
     from cqrs_cli.projections.plan import ProjectionProgress
+    from cqrs_cli.projections.positions import ProjectionStatus
 
 
 class Followed(Protocol):
@@ -42,6 +46,7 @@ class RateDisplay(Generic[_P]):
         self._shown: _P | None = None
         self._rate = 0.0
         self.last: _P | None = None  # what was shown last
+        self.endpoint: Endpoint[Any] | None = None  # it serves what is shown
 
     def __enter__(self) -> "RateDisplay[_P]":
         if not self._cli.quiet and sys.stderr.isatty():
@@ -57,6 +62,8 @@ class RateDisplay(Generic[_P]):
     def show(self, progress: _P) -> None:
         """Take in how far it is."""
         before, self.last = self.last, progress
+        if self.endpoint is not None:
+            self.endpoint.update(progress)
         if before is not None and progress.at > before.at:
             speed = max(0, progress.position - before.position) / (progress.at - before.at)
             self._rate = speed if self._rate == 0.0 else 0.6 * self._rate + 0.4 * speed
@@ -95,3 +102,29 @@ def projection_text(name: str, done: "ProjectionProgress") -> str:
     """The same as a line."""
     worked = f"{counted(done.events, 'event')} projected in {done.seconds:.3g} s; " if done.seconds else ""
     return f"{worked}{name} is at {done.position:,} of {done.position + done.lag:,} records"
+
+
+def statuses_document(found: "Sequence[ProjectionStatus]") -> dict[str, Any]:
+    """The projections of a database, by name."""
+    document: dict[str, Any] = {}
+    for one in found:
+        projection = document.setdefault(one.projection, {"lag": 0, "partitions": []})
+        projection["lag"] += one.lag or 0
+        projection["partitions"].append({**one._asdict(), "lag": one.lag})
+        del projection["partitions"][-1]["projection"]
+    return document
+
+
+def statuses_table(found: "Sequence[ProjectionStatus]") -> "Table":
+    """The same for people."""
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for header in ("projection", "events", "log end", "projected to", "lag", "owner"):
+        table.add_column(header, justify="right" if header in ("log end", "projected to", "lag") else "left")
+    for one in found:
+        gone = "topic is gone" if one.end is None else f"{one.end:,}"
+        lag = "" if one.lag is None else f"{one.lag:,}"
+        place = f"{one.topic} {one.partition}"
+        table.add_row(one.projection, place, gone, f"{one.position:,}", lag, one.owner)
+    return table

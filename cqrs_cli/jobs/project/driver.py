@@ -90,7 +90,7 @@ class _Watcher:
         self._engine: Engine = open_database(plan.place)
         self._ends = dict(plan.targets or ends(plan))
         self._read_ends = self._checked = time.monotonic()
-        self._last = ProjectionProgress(time.monotonic(), {}, {})
+        self._last = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
 
     def look(self) -> ProjectionProgress:
         """The progress now; that of the last look if database or broker are away."""
@@ -107,7 +107,7 @@ class _Watcher:
             for source in self._plan.sources
             if (source.topic, source.partition) in found
         }
-        self._last = ProjectionProgress(time.monotonic(), positions, self._ends)
+        self._last = ProjectionProgress(time.monotonic(), positions, self._ends, beside=self._plan.beside)
         return self._last
 
     def check(self) -> None:

@@ -1,25 +1,22 @@
-"""The HTTP endpoint of a run, for Prometheus and for what restarts and routes services.
+"""The HTTP endpoint of a run or a projection, for Prometheus and for what restarts and routes services.
 
-`/metrics` has the metrics. `/healthz` fails where a restart of the driver helps, and only there. `/readyz` tells if the
-owner of every partition decides now.
+`/metrics` has the metrics. `/healthz` fails where a restart of the driver helps, and only there. `/readyz` tells if
+every partition is served now.
 """
 
 import json
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import Generic, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry
+from prometheus_client.core import Metric
 from prometheus_client.exposition import choose_encoder
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.jobs.run.metrics import Metrics
-
-if TYPE_CHECKING:
-    from cqrs_cli.jobs.run.snapshot import Snapshot
 
 #: Seconds without a sign of the driver after which it hangs. It may wait for a broker, or before it submits again.
 ALIVE_WITHIN = 180.0
@@ -28,16 +25,40 @@ ALIVE_WITHIN = 180.0
 FRESH_WITHIN = 30.0
 
 
-class Endpoint:
-    """Serves one run from threads of its own until it is closed."""
+class Look(Protocol):
+    """A look at a job at a time (monotonic seconds)."""
 
-    def __init__(self, host: str, port: int, clock: Callable[[], float] = time.monotonic) -> None:
+    @property
+    def at(self) -> float: ...
+
+    def waiting_places(self) -> dict[str, str]:
+        """The partitions that are not served now, each with the reason."""
+
+
+_L = TypeVar("_L", bound=Look)
+
+
+class Served(Protocol[_L]):
+    """A collector for Prometheus that speaks of the last look, and of those who were asked for it."""
+
+    snapshot: _L | None
+    asked: str
+
+    def collect(self) -> Iterator[Metric]: ...
+
+
+class Endpoint(Generic[_L]):
+    """Serves one job from threads of its own until it is closed."""
+
+    def __init__(
+        self, metrics: Served[_L], host: str, port: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Port 0 takes a free one. Raises `ConfigurationError` if it cannot listen there."""
         self._clock = clock
-        self._metrics = Metrics()
+        self._metrics = metrics
         self._seen = clock()
         registry = CollectorRegistry(auto_describe=False)
-        registry.register(self._metrics)
+        registry.register(metrics)
         handler = _handler(registry, self.health, self.readiness)
         try:
             self._server = _server(host, port, handler)
@@ -49,7 +70,7 @@ class Endpoint:
         self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
         self._thread.start()
 
-    def update(self, snapshot: "Snapshot") -> None:
+    def update(self, snapshot: _L) -> None:
         """Serve this look from now on."""
         self._metrics.snapshot = snapshot
         self.beat()
@@ -69,7 +90,7 @@ class Endpoint:
         if snapshot is None:
             return {"ready": False, "why": "the run has not begun"}
         if self._clock() - snapshot.at > FRESH_WITHIN:
-            return {"ready": False, "why": "no answer from Kafka"}
+            return {"ready": False, "why": f"no answer from {self._metrics.asked}"}
         waiting = snapshot.waiting_places()
         return {"ready": not waiting, "waiting": waiting}
 

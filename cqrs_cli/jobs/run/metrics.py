@@ -29,6 +29,8 @@ _PLACE = ("aggregate", "partition")
 class Metrics:
     """A collector for a Prometheus registry."""
 
+    asked = "Kafka"
+
     def __init__(self) -> None:
         self.snapshot: Snapshot | None = None
 

@@ -13,6 +13,7 @@ import pytest
 from cqrs_cli.cli.options import metrics_at
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.jobs.run.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
+from cqrs_cli.jobs.run.metrics import Metrics
 from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.owner.plan import Partition
 from cqrs_cli.owner.telemetry.report import OwnerReport
@@ -35,13 +36,13 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def endpoint(clock: Clock) -> Iterator[Endpoint]:
-    served = Endpoint("127.0.0.1", 0, clock)
+def endpoint(clock: Clock) -> Iterator[Endpoint[Snapshot]]:
+    served = Endpoint(Metrics(), "127.0.0.1", 0, clock)
     yield served
     served.close()
 
 
-def get(endpoint: Endpoint, path: str, method: str = "GET") -> tuple[int, str]:
+def get(endpoint: Endpoint[Snapshot], path: str, method: str = "GET") -> tuple[int, str]:
     request = urllib.request.Request(f"http://127.0.0.1:{endpoint.port}{path}", method=method)
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -51,7 +52,7 @@ def get(endpoint: Endpoint, path: str, method: str = "GET") -> tuple[int, str]:
             return refused.code, refused.read().decode()
 
 
-def asked(endpoint: Endpoint, path: str) -> tuple[int, Any]:
+def asked(endpoint: Endpoint[Snapshot], path: str) -> tuple[int, Any]:
     status, text = get(endpoint, path)
     return status, json.loads(text)
 
@@ -72,17 +73,17 @@ def test_metrics_listen_on_loopback_only() -> None:
     before = listening(os.getpid())
     address = metrics_at("0", None)
     assert address is not None
-    endpoint = Endpoint(*address)
+    endpoint = Endpoint(Metrics(), *address)
     try:
         added = {port: at for port, at in listening(os.getpid()).items() if port not in before}
         assert {port: str(at) for port, at in added.items()} == {endpoint.port: "127.0.0.1"}
         with pytest.raises(ConfigurationError, match=f"port {endpoint.port} cannot be used"):
-            Endpoint("127.0.0.1", endpoint.port)
+            Endpoint(Metrics(), "127.0.0.1", endpoint.port)
     finally:
         endpoint.close()
 
 
-def test_metrics_are_served_as_text(endpoint: Endpoint, clock: Clock) -> None:
+def test_metrics_are_served_as_text(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
     endpoint.update(look(clock(), "decide"))
     status, text = get(endpoint, "/metrics?name=x")
     assert status == 200 and 'cqrs_lag_commands{aggregate="counter",partition="0"} 7.0' in text
@@ -90,7 +91,7 @@ def test_metrics_are_served_as_text(endpoint: Endpoint, clock: Clock) -> None:
     assert get(endpoint, "/")[0] == 404
 
 
-def test_ready_while_every_owner_decides(endpoint: Endpoint, clock: Clock) -> None:
+def test_ready_while_every_owner_decides(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
     assert asked(endpoint, "/readyz") == (503, {"ready": False, "why": "the run has not begun"})
     endpoint.update(look(clock(), "warm", HERE))
     assert asked(endpoint, "/readyz") == (503, {"ready": False, "waiting": {"counter:0": "warm"}})
@@ -98,7 +99,7 @@ def test_ready_while_every_owner_decides(endpoint: Endpoint, clock: Clock) -> No
     assert asked(endpoint, "/readyz") == (200, {"ready": True, "waiting": {}})
 
 
-def test_old_look_is_not_ready(endpoint: Endpoint, clock: Clock) -> None:
+def test_old_look_is_not_ready(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
     endpoint.update(look(clock(), "decide"))
     clock.now += FRESH_WITHIN + 1
     endpoint.beat()
@@ -106,7 +107,7 @@ def test_old_look_is_not_ready(endpoint: Endpoint, clock: Clock) -> None:
     assert get(endpoint, "/healthz")[0] == 200
 
 
-def test_silent_driver_is_not_alive(endpoint: Endpoint, clock: Clock) -> None:
+def test_silent_driver_is_not_alive(endpoint: Endpoint[Snapshot], clock: Clock) -> None:
     assert asked(endpoint, "/healthz") == (200, {"alive": True, "silent_seconds": 0.0})
     clock.now += ALIVE_WITHIN + 1
     assert get(endpoint, "/healthz")[0] == 503
