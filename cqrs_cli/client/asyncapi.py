@@ -25,8 +25,11 @@ _COMMAND = {
     "correlationid": _TEXT,
     "causationid": _TEXT,
     "traceparent": _TEXT,
+    "tracestate": _TEXT,
 }
-_OPTIONAL = {"expectedversion", "expirytime", "correlationid", "causationid", "traceparent"}
+#: Attributes of events that only those of a traced command have.
+_TRACE = {"traceparent", "tracestate"}
+_OPTIONAL = {"expectedversion", "expirytime", "correlationid", "causationid", "traceparent", "tracestate"}
 
 _EVENT = {
     "specversion": {"const": "1.0"},
@@ -40,6 +43,7 @@ _EVENT = {
     "eventindex": _COUNT,
     "eventcount": {"type": "integer", "minimum": 1},
     "traceparent": _TEXT,
+    "tracestate": _TEXT,
 }
 
 
@@ -83,7 +87,7 @@ def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[s
     events = zip(aggregate.events, references[len(aggregate.commands) :], strict=True)
     return {
         "commands": {_key(t): _message(t, _document(t, data, _COMMAND, _OPTIONAL)) for t, data in commands},
-        "events": {_key(t): _message(t, _document(t, data, _EVENT, {"traceparent"})) for t, data in events},
+        "events": {_key(t): _message(t, _document(t, data, _EVENT, _TRACE)) for t, data in events},
         "outcomes": {"outcome": _message(f"{aggregate.name} outcome", outcome)},
     }
 

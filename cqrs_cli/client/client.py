@@ -69,6 +69,7 @@ class Client:
         correlation_id: str | None = None,
         expires: timedelta | None = None,
         traceparent: str | None = None,
+        tracestate: str | None = None,
         timeout: float | None = None,
         aggregate: str | None = None,
     ) -> PendingOutcome:
@@ -79,7 +80,7 @@ class Client:
         Raises `UsageError` for what no owner would take, `UnavailableError` if no broker is configured.
         """
         composed = self._composed(
-            aggregate_id, command, expect, id, correlation_id, expires, traceparent, aggregate
+            aggregate_id, command, expect, id, correlation_id, expires, (traceparent, tracestate), aggregate
         )
         topics = Topics(composed.aggregate, self._settings.topic_prefix)
         pending = PendingOutcome(composed, topics, self._timeout if timeout is None else timeout)
@@ -141,7 +142,7 @@ class Client:
         id: str | None,
         correlation_id: str | None,
         expires: timedelta | None,
-        traceparent: str | None,
+        trace: tuple[str | None, str | None],
         aggregate: str | None,
     ) -> Composed:
         if not isinstance(command, Command):
@@ -164,6 +165,7 @@ class Client:
             expected=None if expect is None else str(expect),
             correlation=correlation_id,
             expiry=None if expires is None else time.time_ns() // 1_000_000 + milliseconds(expires),
-            traceparent=traceparent,
+            traceparent=trace[0],
+            tracestate=trace[1],
             spelling=IN_PYTHON,
         )

@@ -31,6 +31,7 @@ def compose(
     correlation: str | None = None,
     expiry: int | None = None,
     traceparent: str | None = None,
+    tracestate: str | None = None,
 ) -> Composed:
     """One command to an aggregate: `fields` are `name=text`, `name:=json` or `name[key]=text`, `expiry` is in ms since
     the epoch.
@@ -50,6 +51,7 @@ def compose(
         correlation=correlation,
         expiry=expiry,
         traceparent=traceparent,
+        tracestate=tracestate,
     )
 
 

@@ -184,14 +184,15 @@ class Batch:
         subject: str | UnsetType = UNSET
         cause: str | UnsetType = UNSET
         correlation: str | UnsetType = UNSET
-        trace: str | UnsetType = UNSET
+        parent: str | UnsetType = UNSET
+        state: str | UnsetType = UNSET
         kind = "cqrs.failed"
         if envelope is not None:
             if verdict.status != "failed" or envelope.type in self.aggregate.commands:
                 kind = f"{envelope.type}.{verdict.status}"
             if verdict.reason != "KEY_MISMATCH" or is_text(record.key):
                 subject, cause = envelope.subject, envelope.id
-                correlation, trace = envelope.correlationid or cause, envelope.traceparent or UNSET
+                correlation, (parent, state) = envelope.correlationid or cause, envelope.trace()
         outcome = WrittenOutcome(
             "1.0",
             f"{self.context.partition}/{record.offset}",
@@ -201,7 +202,8 @@ class Batch:
             self.time,
             cause,
             correlation,
-            trace,
+            parent,
+            state,
             verdict,
         )
         self.done.outcomes.append((write_outcome(outcome), record.key, record.timestamp))

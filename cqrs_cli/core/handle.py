@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected
@@ -103,7 +103,7 @@ def _write(
     key, timestamp, subject, cause = record.key, record.timestamp, envelope.subject, envelope.id
     assert key is not None
     count = len(datas)
-    correlation, trace = envelope.correlationid or cause, envelope.traceparent or UNSET
+    correlation, (parent, state) = envelope.correlationid or cause, envelope.trace()
     place = f"{context.partition}/{record.offset}/"
     limit = context.max_event_bytes - len(key) - RECORD_OVERHEAD
     total = 0
@@ -120,7 +120,8 @@ def _write(
                 time,
                 cause,
                 correlation,
-                trace,
+                parent,
+                state,
                 version,
                 index,
                 count,

@@ -31,6 +31,7 @@ class Recorded(Struct, Generic[_E], frozen=True, gc=False):
     offset: int
     topic: str = ""
     traceparent: str | None = None  # of the command, for tracers (W3C Trace Context)
+    tracestate: str | None = None
 
 
 def record_event(
@@ -54,4 +55,5 @@ def record_event(
         offset,
         topic,
         envelope.traceparent,
+        envelope.tracestate,
     )

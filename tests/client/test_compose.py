@@ -79,6 +79,35 @@ def test_malformed_traces_are_refused(trace: str) -> None:
 
 
 @pytest.mark.parametrize(
+    "state", ["a=1", "a=1, b@c=2 ,", "0t@sys*/-_=!x=".rstrip("="), ",".join(["a=1"] * 32)]
+)
+def test_tracestate_becomes_an_attribute(state: str) -> None:
+    assert sent("amount=1", traceparent=TRACE, tracestate=state)["tracestate"] == state
+
+
+@pytest.mark.parametrize(
+    ("state", "complaint"),
+    [
+        ("", "is not a W3C tracestate; it is like vendor=value"),
+        ("a", "is not a W3C tracestate"),
+        ("A=1", "is not a W3C tracestate"),
+        ("a=1=2", "is not a W3C tracestate"),
+        ("a=é", "is not a W3C tracestate"),
+        (",".join(["a=1"] * 33), "is not a W3C tracestate"),
+        (f"a={'x' * 255},b={'x' * 255}", "has 515 characters; give 512 at most"),
+    ],
+)
+def test_malformed_tracestates_are_refused(state: str, complaint: str) -> None:
+    with pytest.raises(UsageError, match=f"^--tracestate.*{complaint}"):
+        sent("amount=1", traceparent=TRACE, tracestate=state)
+
+
+def test_tracestate_needs_a_traceparent() -> None:
+    with pytest.raises(UsageError, match=r"^--tracestate means nothing without --traceparent; give both"):
+        sent("amount=1", tracestate="a=1")
+
+
+@pytest.mark.parametrize(
     ("fields", "complaint"),
     [
         ([], "missing required field `amount`; Deposit takes amount: int"),

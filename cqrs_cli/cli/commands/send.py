@@ -77,6 +77,10 @@ def send(
         str | None,
         typer.Option("--traceparent", metavar="TRACE", help="W3C trace, handed on to events and outcome."),
     ] = None,
+    tracestate: Annotated[
+        str | None,
+        typer.Option("--tracestate", metavar="STATE", help="What tracers add to it; handed on with it."),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Print what was decided.")] = False,
     rehearse: Annotated[
         bool, typer.Option("--dry-run", help="Decide here and now, print outcome and events, send nothing.")
@@ -103,9 +107,10 @@ def send(
     from cqrs_cli.client.compose import compose
 
     patience = duration("--timeout", timeout).total_seconds() if wait else None
-    single = (aggregate, id, command, fields, expect, command_id, correlation, expires, traceparent)
+    single = (aggregate, id, command, fields, expect, command_id, correlation, expires)
+    trace = (traceparent, tracestate)
     if file is not None:
-        if any(single):
+        if any((*single, *trace)):
             raise UsageError(
                 "with --file the lines say everything", "leave out what belongs to a single command"
             )
@@ -129,6 +134,7 @@ def send(
         correlation=correlation,
         expiry=None if expires is None else deadline("--expires", expires),
         traceparent=traceparent,
+        tracestate=tracestate,
     )
     if rehearse:
         return dry_run(cli, [composed], ids_may_repeat=command_id is not None)

@@ -19,6 +19,9 @@ from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 #: The longest attribute, in bytes of UTF-8.
 MAX_ATTRIBUTE = 1024
 
+#: The longest `tracestate` that is handed on, in characters: W3C asks for these, and lets a longer one be left out.
+MAX_TRACESTATE = 512
+
 STRUCTURED = "application/cloudevents+json"
 
 _Moment = Annotated[datetime, Meta(tz=True)]
@@ -38,6 +41,7 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
     correlationid: str | None = None
     causationid: str | None = None
     traceparent: str | None = None
+    tracestate: str | None = None
     time: str | None = None
     datacontenttype: str | None = None
     data_base64: Raw | UnsetType = UNSET
@@ -50,6 +54,13 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
         if raw == b"null":
             return None
         return msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
+
+    def trace(self) -> tuple[str | UnsetType, str | UnsetType]:
+        """`traceparent` and `tracestate` for events and outcome: both, the first alone, or none of the two."""
+        if not self.traceparent:
+            return UNSET, UNSET
+        state = self.tracestate
+        return self.traceparent, state if state and len(state) <= MAX_TRACESTATE else UNSET
 
 
 _decode = msgspec.json.Decoder(CommandEnvelope).decode

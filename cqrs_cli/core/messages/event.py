@@ -22,6 +22,7 @@ class EventEnvelope(Struct, kw_only=True, gc=False):
     eventcount: int
     correlationid: str = ""
     traceparent: str | None = None
+    tracestate: str | None = None
     source: str = ""
     specversion: str = "1.0"
     data: Raw = Raw(b"{}")
@@ -46,6 +47,7 @@ class WrittenEvent(Struct, gc=False, frozen=True):
     causationid: str
     correlationid: str
     traceparent: str | UnsetType
+    tracestate: str | UnsetType
     aggregateversion: int
     eventindex: int
     eventcount: int

@@ -56,6 +56,7 @@ class WrittenOutcome(Struct, gc=False):
     causationid: str | UnsetType
     correlationid: str | UnsetType
     traceparent: str | UnsetType
+    tracestate: str | UnsetType
     data: Verdict
 
 
@@ -70,6 +71,7 @@ class OutcomeEnvelope(Struct, gc=False, kw_only=True):
     causationid: str | None = None
     correlationid: str | None = None
     traceparent: str | None = None
+    tracestate: str | None = None
     source: str = ""
     specversion: str = ""
 

@@ -28,11 +28,9 @@ def fed(*records: Record) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     return events, outcomes
 
 
-def binary(trace: str, number: int) -> Record:
+def binary(trace: dict[str, str], number: int) -> Record:
     attributes = {"specversion": "1.0", "id": "1", "source": "/t", "type": "tally.Add", "subject": "a"}
-    headers: Headers = [
-        (f"ce_{name}", text.encode()) for name, text in {**attributes, "traceparent": trace}.items()
-    ]
+    headers: Headers = [(f"ce_{name}", text.encode()) for name, text in {**attributes, **trace}.items()]
     return Record(0, 5000, b"a", b'{"n":%d}' % number, headers)
 
 
@@ -40,7 +38,7 @@ def binary(trace: str, number: int) -> Record:
 def test_any_trace_is_handed_on_unchanged(trace: str, number: int, in_headers: bool) -> None:
     """Of commands that are accepted, unchanged and rejected, in both modes."""
     structured = record(0, command(data={"n": number}, traceparent=trace))
-    events, outcomes = fed(binary(trace, number) if in_headers else structured)
+    events, outcomes = fed(binary({"traceparent": trace}, number) if in_headers else structured)
     assert [one["traceparent"] for one in (*events, *outcomes)] == [trace] * (1 + max(0, number))
 
 
@@ -52,6 +50,26 @@ def test_trace_changes_nothing_else(trace: str, number: int) -> None:
     for traced, plain in zip(with_trace, without, strict=True):
         assert [{**one, "traceparent": trace} for one in plain] == traced
         assert not any("traceparent" in one for one in plain)
+
+
+@given(
+    st.none() | _texts | st.just(""), st.none() | _texts | st.text("x", max_size=900), _numbers, st.booleans()
+)
+def test_tracestate_goes_with_traceparent(
+    trace: str | None, state: str | None, number: int, in_headers: bool
+) -> None:
+    """Both, the trace alone, or nothing; a tracestate that is too long or empty is left out whole."""
+    given = {"traceparent": trace, "tracestate": state}
+    if in_headers:
+        sent = binary({name: text for name, text in given.items() if text is not None}, number)
+    else:
+        sent = record(0, command(data={"n": number}, traceparent=trace, tracestate=state))
+    wanted = {}
+    if trace:
+        wanted = {"traceparent": trace} | ({"tracestate": state} if state and len(state) <= 512 else {})
+    events, outcomes = fed(sent)
+    for one in (*events, *outcomes):
+        assert {name: text for name, text in one.items() if name.startswith("trace")} == wanted
 
 
 def test_duplicate_has_its_own_trace() -> None:
@@ -75,9 +93,19 @@ def test_outcome_without_subject_has_no_trace() -> None:
     assert not {"subject", "traceparent"} & outcome.keys()
 
 
-@pytest.mark.parametrize(("attributes", "trace"), [({"traceparent": TRACE}, TRACE), ({}, None)])
-def test_readers_of_events_get_the_trace(attributes: dict[str, str], trace: str | None) -> None:
+@pytest.mark.parametrize(
+    ("attributes", "trace"),
+    [
+        ({"traceparent": TRACE, "tracestate": "a=1"}, (TRACE, "a=1")),
+        ({"traceparent": TRACE}, (TRACE, None)),
+        ({}, (None, None)),
+    ],
+)
+def test_readers_of_events_get_the_trace(
+    attributes: dict[str, str], trace: tuple[str | None, str | None]
+) -> None:
     partition = Partition()
     partition.feed(record(0, command(**attributes)))
     (value, _, _) = partition.events[0]
-    assert record_event(AGGREGATE, value, "tally.events", 3, 0).traceparent == trace
+    recorded = record_event(AGGREGATE, value, "tally.events", 3, 0)
+    assert (recorded.traceparent, recorded.tracestate) == trace
