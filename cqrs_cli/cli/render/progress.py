@@ -9,10 +9,10 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.run.endpoint import Endpoint, Look, Served
+    from cqrs_cli.jobs.run.endpoint import Endpoint, JobLook, Served
     from cqrs_cli.jobs.run.snapshot import Rebuild, Snapshot
 
-    _L = TypeVar("_L", bound=Look)
+    _L = TypeVar("_L", bound=JobLook)
 
 #: Seconds between two lines off a terminal; a line is written only if it differs from the one before.
 PLAIN_EVERY = 10.0

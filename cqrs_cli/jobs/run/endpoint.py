@@ -25,7 +25,7 @@ ALIVE_WITHIN = 180.0
 FRESH_WITHIN = 30.0
 
 
-class Look(Protocol):
+class JobLook(Protocol):
     """A look at a job at a time (monotonic seconds)."""
 
     @property
@@ -35,7 +35,7 @@ class Look(Protocol):
         """The partitions that are not served now, each with the reason."""
 
 
-_L = TypeVar("_L", bound=Look)
+_L = TypeVar("_L", bound=JobLook)
 
 
 class Served(Protocol[_L]):
