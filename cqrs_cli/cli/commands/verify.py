@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cqrs_cli.cli.app import app
+from cqrs_cli.cli.certifying import certify
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, Conf, Master, duration, spark_properties
 from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines, violations_text
-from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.driver import Verified
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
         "cqrs verify bank_account",
         "cqrs verify bank_account --state",
         "cqrs verify bank_account -o json",
+        "cqrs verify bank_account --certificate november.json",
+        "cqrs verify bank_account --against november.json",
     ],
 )
 def verify(
@@ -34,6 +37,18 @@ def verify(
     longest_window: Annotated[
         str | None,
         typer.Option("--longest-window", metavar="DURATION", help="Of dedup_window, if it was longer once."),
+    ] = None,
+    certificate: Annotated[
+        Path | None,
+        typer.Option(
+            "--certificate", metavar="FILE", help="Hash the records and write the hashes; no proof."
+        ),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            "--against", metavar="FILE", help="Find what has changed since that certificate; no proof."
+        ),
     ] = None,
     master: Master = None,
     conf: Conf = None,
@@ -48,6 +63,10 @@ def verify(
     It needs little memory, and temporary disk (TMPDIR): 400 bytes for each command, with --state what the shards take.
     An id that was decided again within dedup_window is a violation, and so is a repetition of what was decided before
     it. Where the window was changed, give the shortest there ever was, and with --longest-window the longest.
+
+    A certificate holds the topics' ids, the partitions' ends, and a SHA-256 for each 10,000 offsets of each. --against
+    reads again and names each stretch that was altered, cut off or replaced since, then ends with 5. With both the
+    topics are read once. Records that retention has deleted since are counted; that of events is a change.
     """
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
@@ -55,6 +74,11 @@ def verify(
 
     spark = spark_properties(conf or ())
     cli.flags.update(master=master)
+    if certificate is not None or against is not None:
+        if state or longest_window:
+            raise UsageError("with a certificate nothing is proved", "leave --state and --longest-window out")
+        certify(cli, aggregate, certificate, against, spark)
+        return
     longest = duration("--longest-window", longest_window) if longest_window else None
     settings = cli.settings
     if state or cli.aggregate_names():

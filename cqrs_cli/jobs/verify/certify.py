@@ -1,0 +1,181 @@
+"""Certificates of an aggregate's topics: read and hashed on Spark, a task a partition; nothing is proved meanwhile."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.jobs.engine.partition_job import collector, finish, guarded
+from cqrs_cli.kafka.admin.topics import Admin, find_topics
+from cqrs_cli.kafka.clients import bulk_consumer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
+from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind, Topics
+from cqrs_cli.proof.certificate import (
+    Certificate,
+    Checked,
+    LogCertificate,
+    LogHasher,
+    Stretch,
+    TopicCertificate,
+    check_log,
+)
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.accumulators import Accumulator
+
+
+@dataclass(frozen=True, slots=True)
+class CertifyPlan:
+    """The data that every task needs. `cuts`: by topic, where each partition of an earlier certificate ends."""
+
+    connection: Connection
+    described: AggregateTopics
+    cuts: Mapping[Kind, list[int]]
+
+
+class CertifiedPartition(NamedTuple):
+    """One partition's four logs, each with its stretch at the cut; or the error that ends the job."""
+
+    logs: Mapping[Kind, tuple[LogCertificate, Stretch | None]] = {}
+    error: CqrsError | None = None
+
+
+class TopicChange(NamedTuple):
+    """A change since the certificate, with its place."""
+
+    topic: str
+    kind: Kind
+    partition: int
+    offset: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.topic} partition {self.partition}: {self.what}"
+
+
+class Certified(NamedTuple):
+    """All partitions together, now; `changes` since an earlier certificate, if there was one."""
+
+    certificate: Certificate
+    changes: list[TopicChange]
+    checked: int
+    deleted: dict[str, int]  # by topic: records that retention has deleted since
+    seconds: float
+
+    @property
+    def records(self) -> int:
+        """The committed records that are there now."""
+        logs = (log for topic in self.certificate.topics.values() for log in topic.partitions)
+        return sum(stretch.records for log in logs for stretch in log.stretches)
+
+
+def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | None = None) -> CertifyPlan:
+    """A certificate of what is committed now. Raises `ConfigurationError` for topics that are missing."""
+    with Admin(connection) as admin:
+        found = find_topics(admin, topics)
+        if (error := missing_topics(topics, found)) is not None:
+            raise error
+        described = aggregate_topics(topics, admin.cluster_id(), found)
+    cuts: dict[Kind, list[int]] = {
+        kind: [log.end for log in earlier.topics[topics.name(kind)].partitions] for kind in KINDS if earlier
+    }
+    return CertifyPlan(connection, described, cuts)
+
+
+def certify_topics(
+    context: "SparkContext",
+    plan: CertifyPlan,
+    earlier: Certificate | None = None,
+    watch: Callable[[float], None] = lambda part: None,
+) -> Certified:
+    """Read and hash every partition; `watch` is called with the part of them that is done."""
+    results = collector(context, CertifiedPartition)
+    began, count = time.monotonic(), plan.described.partitions
+    numbers = context.parallelize(range(count), count)
+    job = partial(numbers.foreach, partial(_certify_task, plan, results))
+    done = finish(context, results, job, lambda found: watch(len(found) / count))
+    return compare_all(plan, done.values(), earlier, time.monotonic() - began)
+
+
+def _certify_task(
+    plan: CertifyPlan, results: "Accumulator[dict[int, CertifiedPartition]]", partition: int
+) -> None:
+    """The task that Spark runs on a worker."""
+    results.add({partition: certify_partition(plan, partition)})
+
+
+def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
+    """One partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    log = PartitionLog(plan.connection, plan.described.topics, partition)
+
+    def work() -> CertifiedPartition:
+        return CertifiedPartition({kind: _hashed(plan, log, kind) for kind in KINDS})
+
+    return guarded(
+        plan.connection, log.place("commands"), work, lambda error: CertifiedPartition(error=error)
+    )
+
+
+def _hashed(plan: CertifyPlan, log: PartitionLog, kind: Kind) -> tuple[LogCertificate, Stretch | None]:
+    cuts = plan.cuts.get(kind, [])
+    hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None)
+    start, end = log.bounds(kind)
+    if start < end:
+        with closing(bulk_consumer(plan.connection, fetch_wait_max_ms=10)) as reader:
+            for records in log.read_with(reader, kind, start, end):
+                hasher.feed(records)
+    return hasher.finish(start, end)
+
+
+def compare_all(
+    plan: CertifyPlan, results: Iterable[CertifiedPartition], earlier: Certificate | None, seconds: float
+) -> Certified:
+    """All partitions together, in their order, and what has changed since `earlier`."""
+    logs, described = [result.logs for result in results], plan.described
+    topics, changes, checked = {}, list[TopicChange](), 0
+    deleted: dict[str, int] = {}
+    for kind in KINDS:
+        name = described.topics.name(kind)
+        topics[name] = TopicCertificate(described.ids[kind], [log[kind][0] for log in logs])
+        if earlier is None:
+            continue
+        was = earlier.topics[name]
+        if was.id != described.ids[kind]:
+            what = f"is another topic than the certificate's: it was made again, {was.id} is gone"
+            changes.append(TopicChange(name, kind, 0, 0, what))
+        for partition, log in enumerate(was.partitions):
+            found = _checked(log, logs, partition, kind)
+            changes += [TopicChange(name, kind, partition, *change) for change in found.changes]
+            checked += found.checked
+            if found.deleted:
+                deleted[name] = deleted.get(name, 0) + found.deleted
+            if found.deleted and kind == "events":
+                start = logs[partition][kind][0].start
+                changes.append(
+                    TopicChange(name, kind, partition, start, f"begins at {start}: events were deleted")
+                )
+    made = Certificate(
+        aggregate=described.topics.aggregate,
+        cluster=described.cluster_id,
+        made=rfc3339(time.time_ns() // 1_000_000),
+        topics=topics,
+    )
+    return Certified(made, changes, checked, deleted, seconds)
+
+
+def _checked(
+    was: LogCertificate,
+    logs: list[Mapping[Kind, tuple[LogCertificate, Stretch | None]]],
+    partition: int,
+    kind: Kind,
+) -> Checked:
+    """One log compared; a partition that is gone counts as empty."""
+    now, at_cut = logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
+    return check_log(was, now, at_cut)

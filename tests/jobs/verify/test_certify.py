@@ -1,0 +1,68 @@
+"""Certificates of topics on a real broker, and as a command."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.jobs.verify.certify import Certified, certify_partition, compare_all, plan_certify
+from cqrs_cli.proof import certificate
+from cqrs_cli.proof.certificate import Certificate
+from tests.jobs.verify.test_command import call
+from tests.support.harness import TopicHarness
+from tests.support.rewriting import append, edited, rewrite
+from tests.support.topic_loss import shorten
+
+
+def certified(harness: TopicHarness, earlier: Certificate | None = None) -> Certified:
+    plan = plan_certify(harness.connection, harness.topics, earlier)
+    results = [certify_partition(plan, number) for number in range(harness.partitions)]
+    assert [result.error for result in results] == [None] * harness.partitions
+    return compare_all(plan, results, earlier, 1.0)
+
+
+@pytest.mark.kafka
+@pytest.mark.pins("certified")
+def test_only_changes_are_found(decided: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate, "STRETCH", 50)
+    made = certified(decided)
+    assert (made.checked, made.changes) == (0, [])
+    append(decided, "outcomes", decided.records("outcomes")[7])
+    since = certified(decided, made.certificate)
+    assert (since.checked, since.changes, since.deleted) == (made.records, [], {})
+    shorten(decided, "commands", 60)
+    shorter = certified(decided, made.certificate)
+    assert shorter.changes == []
+    (gone,) = shorter.deleted.values()
+    assert gone + shorter.checked == made.records
+    shorten(decided, "events", 1)
+    (lost,) = certified(decided, made.certificate).changes
+    assert str(lost) == f"{decided.topics.events} partition 0: begins at 1: events were deleted"
+    rewrite(decided, "outcomes", lambda log: log.__setitem__(0, edited(log[0], source="/other")))
+    changes = certified(decided, made.certificate).changes
+    assert "is another topic than the certificate's" in next(
+        one.what for one in changes if one.kind == "outcomes"
+    )
+    assert "offsets 0 to 49 were altered" in [one.what for one in changes if one.kind == "outcomes"]
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_command_keeps_and_compares(decided: TopicHarness, tmp_path: Path) -> None:
+    file = tmp_path / "project" / "then.json"
+    said = call(decided, "bank_account", "--certificate", "then.json")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.splitlines()[-1] == "certificate written to then.json"
+    told = json.loads(file.read_text())
+    told["topics"][decided.topics.events]["partitions"][0]["stretches"][0]["sha256"] = "0" * 64
+    file.with_name("other.json").write_text(json.dumps(told))
+    said = call(decided, "bank_account", "--against", "other.json", "--certificate", "now.json")
+    assert said.returncode == 5
+    assert said.stdout.splitlines()[0].startswith(f"{decided.topics.events} partition 0: offsets 0 to ")
+    assert said.stderr.startswith(
+        "error: 1 change in the topics of bank_account since other.json; look at the first"
+    )
+    assert (
+        json.loads(file.with_name("now.json").read_text())["topics"] == json.loads(file.read_text())["topics"]
+    )

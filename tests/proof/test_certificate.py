@@ -1,0 +1,131 @@
+"""A certificate finds every change of a byte below it, and none in an untouched log."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof import certificate
+from cqrs_cli.proof.certificate import (
+    Certificate,
+    Checked,
+    LogCertificate,
+    LogHasher,
+    TopicCertificate,
+    check_log,
+    read_certificate,
+    write_certificate,
+)
+from tests.proof.history import moved
+from tests.proof.reading import remade
+
+TEXTS = st.none() | st.binary(max_size=3)
+RECORDS = st.builds(
+    Record,
+    st.just(0),
+    st.integers(0, 3),
+    TEXTS,
+    TEXTS,
+    st.none() | st.lists(st.tuples(st.sampled_from("ab"), TEXTS), max_size=2),
+)
+
+
+@st.composite
+def logs(draw: st.DrawFn) -> list[Record]:
+    """Records with holes between their offsets."""
+    offset, made = draw(st.integers(0, 12)), []
+    for record in draw(st.lists(RECORDS, min_size=1, max_size=12)):
+        offset += draw(st.integers(1, 6))
+        made.append(moved(record, offset))
+    return made
+
+
+@pytest.fixture(autouse=True)
+def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(certificate, "STRETCH", 5)
+
+
+def hashed(records: Sequence[Record], end: int) -> LogCertificate:
+    hasher = LogHasher()
+    hasher.feed(record for record in records if record.offset < end)
+    return hasher.finish(0, end)[0]
+
+
+def checked(
+    was: Sequence[Record], now: Sequence[Record], end: int, now_end: int | None = None, start: int = 0
+) -> Checked:
+    """The log `now` against the certificate of `was` up to `end`."""
+    hasher = LogHasher(end)
+    high = max(end, now[-1].offset + 1 if now else 0) if now_end is None else now_end
+    hasher.feed(record for record in now if start <= record.offset < high)
+    return check_log(hashed(was, end), *hasher.finish(start, high))
+
+
+@pytest.mark.pins("certified")
+@given(logs(), logs(), st.integers(0, 60), st.integers(0, 60))
+def test_untouched_log_has_no_change(log: list[Record], more: list[Record], end: int, start: int) -> None:
+    """Wherever the certificate ends, whatever came since, and wherever retention has got to."""
+    later = [moved(record, record.offset + max(end, log[-1].offset + 1)) for record in more]
+    below = sum(record.offset < end for record in log)
+    assert checked(log, [*log, *later], end) == Checked([], below, 0)
+    found = checked(log, [*log, *later], end, start=min(start, later[-1].offset))
+    assert (found.changes, found.checked + found.deleted) == ([], below)
+
+
+@pytest.mark.pins("certified")
+@given(logs(), st.data())
+def test_every_changed_record_is_found(log: list[Record], data: st.DataObject) -> None:
+    end = log[-1].offset + data.draw(st.integers(1, 3))
+    number = data.draw(st.integers(0, len(log) - 1))
+    record = log[number]
+    change = data.draw(RECORDS)
+    other = moved(change, record.offset)
+    changed = [*log[:number], *([] if data.draw(st.booleans()) else [other]), *log[number + 1 :]]
+    found = checked(log, changed, end, end).changes
+    if changed == log or (_alike(other, record) and len(changed) == len(log)):
+        assert found == []
+    else:
+        low = record.offset // 5 * 5
+        assert [(one.offset, one.what) for one in found] == [
+            (low, f"offsets {low} to {min(low + 4, end - 1)} were altered")
+        ]
+
+
+def _alike(one: Record, other: Record) -> bool:
+    """Without headers and with none is the same."""
+    return remade(one, headers=one.headers or []) == remade(other, headers=other.headers or [])
+
+
+@pytest.mark.pins("certified")
+@given(logs(), st.data())
+def test_cut_log_is_found(log: list[Record], data: st.DataObject) -> None:
+    end = log[-1].offset + 1
+    now_end = data.draw(st.integers(0, end - 1))
+    first, *_ = checked(log, [record for record in log if record.offset < now_end], end, now_end).changes
+    assert first.what == f"ends at {now_end}, the certificate at {end}: records were cut off"
+
+
+def test_records_in_holes_are_found() -> None:
+    log = [Record(1, 0, b"a"), Record(11, 0, b"a")]
+    (found,) = checked(log, [log[0], Record(7, 0, b"new"), log[1]], 12, 12).changes
+    assert found == (5, "offsets 5 to 9 were altered: the certificate knows no records there")
+
+
+@given(st.lists(RECORDS, min_size=2, max_size=2))
+def test_different_records_differ_in_bytes(pair: list[Record]) -> None:
+    one, other = (certificate.record_bytes(record) for record in pair)
+    assert (one == other) == _alike(*pair)
+
+
+def test_certificate_is_read_back() -> None:
+    log = hashed([Record(1, 0, b"a"), Record(7, 0, b"b")], 9)
+    made = Certificate(
+        aggregate="a", cluster="c", made="now", topics={"a.events": TopicCertificate("id", [log])}
+    )
+    assert read_certificate(write_certificate(made)) == made
+    for text in (b"", b"{}", b"\xff", msgspec.json.encode({**msgspec.to_builtins(made), "format": "other"})):
+        with pytest.raises(ValueError):
+            read_certificate(text)
