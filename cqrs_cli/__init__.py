@@ -1,23 +1,23 @@
 """The names that aggregates and programs import; the README has both. Loads no Spark, Kafka, LMDB or Typer.
 
-`Client` and `decode` are loaded on first use: aggregates need neither.
+Each is loaded on first use: a command line that needs none of them starts a quarter sooner.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from msgspec import field
-from msgspec.structs import replace
-
-from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
-from cqrs_cli.core.process import Process, Send
-from cqrs_cli.core.recorded import Recorded
-from cqrs_cli.projections.projection import Projection
 from cqrs_cli.version import __version__
 
 if TYPE_CHECKING:
+    from msgspec import field
+    from msgspec.structs import replace
+
     from cqrs_cli.client.client import Client
     from cqrs_cli.client.decode import decode
+    from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
+    from cqrs_cli.core.process import Process, Send
+    from cqrs_cli.core.recorded import Recorded
+    from cqrs_cli.projections.projection import Projection
 
 __all__ = [
     "Client",
@@ -37,11 +37,33 @@ __all__ = [
     "replace",
 ]
 
-#: Loaded on first use, by module.
-_LATER = {"Client": "cqrs_cli.client.client", "decode": "cqrs_cli.client.decode"}
+_VOCABULARY = "cqrs_cli.core.aggregate.decider"
+
+#: Where each name is defined.
+_HOMES = {
+    "Client": "cqrs_cli.client.client",
+    "Command": _VOCABULARY,
+    "Context": _VOCABULARY,
+    "Decider": _VOCABULARY,
+    "Event": _VOCABULARY,
+    "Process": "cqrs_cli.core.process",
+    "Projection": "cqrs_cli.projections.projection",
+    "Recorded": "cqrs_cli.core.recorded",
+    "Rejected": _VOCABULARY,
+    "Send": "cqrs_cli.core.process",
+    "State": _VOCABULARY,
+    "decode": "cqrs_cli.client.decode",
+    "field": "msgspec",
+    "replace": "msgspec.structs",
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_LATER[name]), name)
+    found = globals()[name] = getattr(importlib.import_module(_HOMES[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

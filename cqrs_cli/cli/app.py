@@ -1,5 +1,8 @@
 """The root of the command line: `cqrs` and its groups of commands."""
 
+import importlib
+import sys
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -43,6 +46,10 @@ Data goes to stdout, everything else to stderr; -o json makes it JSON. Exit code
 class PlainCommand(TyperCommand):
     """A command whose help shows a flag without the `<bool>` that Typer puts behind it."""
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _load_help()
+        super().format_help(ctx, formatter)
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain(super().get_params(ctx))
 
@@ -50,8 +57,25 @@ class PlainCommand(TyperCommand):
 class PlainGroup(TyperGroup):
     """A group whose help shows a flag without `<bool>`."""
 
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        _load_help()
+        super().format_help(ctx, formatter)
+
     def get_params(self, ctx: Any) -> list[Any]:
         return _plain(super().get_params(ctx))
+
+
+def _load_help() -> None:
+    """Load what writes the help, but not Markdown, which none of it is: its parser takes a fifth of `cqrs --help`."""
+    if "typer.rich_utils" in sys.modules or "rich.markdown" in sys.modules:
+        return
+    absent: Any = ModuleType("rich.markdown")
+    absent.Markdown = object
+    sys.modules[absent.__name__] = absent
+    try:
+        importlib.import_module("typer.rich_utils")
+    finally:
+        del sys.modules[absent.__name__]
 
 
 def _plain(params: list[Any]) -> list[Any]:

@@ -93,15 +93,20 @@ def _words(error: Exception) -> str:
         return type(error).__name__
 
 
-def load_commands() -> None:
-    """Have every command register itself on `app`."""
-    for name in COMMANDS:
+def load_commands(arguments: Sequence[str] = ()) -> None:
+    """Have the command that these arguments name register itself on `app`; every command if they name none.
+
+    They stand there in the order of the help, whatever was loaded before.
+    """
+    named = next((one for one in arguments if not one.startswith("-")), None)
+    for name in (named,) if named in COMMANDS else COMMANDS:
         importlib.import_module(f"cqrs_cli.cli.commands.{name}")
+    app.registered_commands.sort(key=lambda one: COMMANDS.index(one.name or ""))
 
 
 def parse(arguments: Sequence[str]) -> Call | int:
     """The call that a command line asks for; an exit status if it is done (help, version). Raises `UsageError`."""
-    load_commands()
+    load_commands(arguments)
     root = typer.main.get_command(app)
     try:
         read = root.main(list(arguments), prog_name="cqrs", standalone_mode=False)

@@ -9,12 +9,11 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
-import msgspec
-
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
 
 if TYPE_CHECKING:
+    import msgspec
     from rich.console import Console, RenderableType
 
     Document = Mapping[str, Any] | msgspec.Raw
@@ -137,6 +136,8 @@ class Printer:
 
 def json_line(document: object) -> bytes:
     """One line of JSON. A value that JSON cannot hold (a path, say) becomes its text."""
+    import msgspec  # neither the help nor what a person reads needs it
+
     return msgspec.json.encode(document, enc_hook=str)
 
 
