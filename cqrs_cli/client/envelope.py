@@ -110,6 +110,17 @@ def write_command(
     return Composed(chosen, aggregate, subject, wire_type, msgspec.json.encode(written))
 
 
+def readable_trace(traceparent: str | None, tracestate: str | None) -> tuple[str | None, str | None]:
+    """The trace of an event as its commands hand it on: without what no tracer reads, which would be refused."""
+    for parent, state in ((traceparent, tracestate), (traceparent, None)):
+        try:
+            _check_trace(parent, state, IN_PYTHON)
+        except UsageError:
+            continue
+        return parent, state
+    return None, None
+
+
 def _check_trace(parent: str | None, state: str | None, spelling: Spelling) -> None:
     if parent is not None and _TRACEPARENT.fullmatch(parent) is None:
         raise UsageError(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import NamedTuple
 
-from cqrs_cli.client.envelope import IN_PYTHON, write_command
+from cqrs_cli.client.envelope import IN_PYTHON, readable_trace, write_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.messages.json import encode_json
@@ -71,6 +71,7 @@ class Composer:
             aggregate.decode_command[wire_type](data)
         except ValueError as error:
             raise InvalidReaction(f"{wire_type}: {error}") from error
+        trace, vendor = readable_trace(recorded.traceparent, recorded.tracestate)
         try:
             composed = write_command(
                 send.aggregate,
@@ -82,6 +83,8 @@ class Composer:
                 expected=None if send.expect is None else str(send.expect),
                 correlation=recorded.correlation_id or None,
                 causation=recorded.id,
+                traceparent=trace,
+                tracestate=vendor,
                 expiry=None if send.expires is None else time + send.expires // _MILLISECOND,
                 spelling=IN_PYTHON,
             )

@@ -1,7 +1,10 @@
 """Step 3: read events, react, and commit the commands with the position in one transaction."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.invalid import raised
@@ -11,11 +14,15 @@ from cqrs_cli.core.react import InvalidReaction, reaction
 from cqrs_cli.core.recorded import record_event
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.event_tail import Tell
+from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
+from cqrs_cli.owner.claim import progressed
 from cqrs_cli.owner.signals import BatchTooLarge
+from cqrs_cli.owner.trials.gate import GATE
 from cqrs_cli.processes.compose import ComposedCommand, Composer
 from cqrs_cli.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.processes.owner import ProcessOwner
+from cqrs_cli.processes.trials import blamed_event
 
 
 class StoppedError(Exception):
@@ -44,6 +51,8 @@ class ReactLoop:
         self.events = self.commands = 0
         self.left: list[Record] = []  # read, but not in the batch that was cut
         self.at = self.reached = 0
+        self.reacting: Record | None = None  # the event that `react` has now
+        self.blamed = blamed_event(owner.mine.trial)
 
     def run(self, start: int, stopping: Callable[[], bool]) -> None:
         """React until the target is reached or `stopping()` says so. Raises what stops the process at an event."""
@@ -56,19 +65,49 @@ class ReactLoop:
         while not stopping() and (target is None or self.at < target):
             records = self.left
             if not records:
-                records, self.reached = tail.poll(self.batch_limit)
+                records, self.reached = tail.poll(self._limit)
             if records:
-                self._react_and_commit(records[: self.batch_limit], records)
+                batch = records[: self._limit]
+                with self._admitted(batch):
+                    self._react_and_commit(batch, records)
                 checked = time.monotonic()
                 continue
             self.at = max(self.at, self.reached)  # past markers of transactions
             if (now := time.monotonic()) - checked >= timing.idle_check:
                 owner.check_claim()
                 checked = now
+                self._acquit()
                 if self.at != self._committed() or now - refreshed > timing.offset_refresh:
                     owner.commit([], self.at)
                     refreshed = now
         if self.at != self._committed():
+            owner.commit([], self.at)
+
+    @property
+    def _limit(self) -> int:
+        trial = self.owner.mine.trial
+        return self.batch_limit if trial is None else min(self.batch_limit, trial.limit)
+
+    @contextmanager
+    def _admitted(self, records: list[Record]) -> Iterator[None]:
+        """Let a batch through the gate of this Python process; a suspect goes alone, and is announced first."""
+        owner, trial = self.owner, self.owner.mine.trial
+        if trial is None or trial.limit > 1:
+            with GATE.shared():
+                yield
+            return
+        with GATE.alone():
+            owner.mine = replace(owner.mine, trial=trial.announce(records[0].offset))
+            owner.commit([], self.at)
+            yield
+
+    def _acquit(self) -> None:
+        """End a trial at the end of the log: the suspects are reacted to, or gone."""
+        owner, source = self.owner, self.owner.hearing.source
+        if owner.mine.trial is None:
+            return
+        if watermarks(owner.watcher, source.topic, source.partition)[1] <= self.at:
+            owner.mine = replace(owner.mine, trial=None)
             owner.commit([], self.at)
 
     def _committed(self) -> int | None:
@@ -82,11 +121,14 @@ class ReactLoop:
         until, size, done, reacted = time.monotonic() + timing.deciding, 0, 0, 0
         stopped: StoppedError | None = None
         for record in records:
+            self.reacting = record
             try:
                 sent = self._react(record)
             except StoppedError as error:
                 stopped = error
                 break
+            finally:
+                self.reacting = None
             done += 1
             if sent is None:
                 continue
@@ -110,13 +152,17 @@ class ReactLoop:
     def _commit(
         self, commands: list[ComposedCommand], end: int, first: int, size: int, stopped: StoppedError | None
     ) -> None:
-        before = self.owner.position
+        owner, before = self.owner, self.owner.position
         assert before is not None
-        position = None
+        claim = progressed(owner.mine, owner.mine.counts, size, end)
         if stopped is not None:
-            position = type(before)(end, before.claim, stopped.offset, before.skipped, before.accepted)
+            claim = replace(claim, trial=None)  # corrected code is not to be blamed
+        position = replace(
+            before, offset=end, claim=claim, stopped=None if stopped is None else stopped.offset
+        )
         try:
-            self.owner.commit(commands, end, position)
+            owner.commit(commands, end, position)
+            owner.mine = claim
         except BatchRefusedError as error:
             late = isinstance(error, BatchLateError)
             raise BatchTooLarge(first, size, str(error), late, False) from error
@@ -134,6 +180,8 @@ class ReactLoop:
             return None
         kind = f"{source.aggregate}.{type(recorded.event).__name__}"
         about = f"({recorded.aggregate_id!r}, version {recorded.version})"
+        if self.blamed is not None and self.blamed.offset == record.offset:
+            raise self._stop(record, f"cannot go past {kind}", about, self.blamed.why)
         if self.refused is not None and self.refused[0] == record.offset:
             raise self._stop(record, f"cannot send for {kind}", about, self.refused[1])
         try:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from cqrs_cli import failpoints
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer
 from cqrs_cli.kafka.event_tail import PartitionTail, Tell
-from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim, suspect
 from cqrs_cli.owner.signals import ClaimLost, Superseded
 from cqrs_cli.processes.compose import ComposedCommand
 from cqrs_cli.processes.plan import Hearing, ProcessPlan
@@ -62,7 +62,9 @@ class ProcessOwner:
             skip=plan.skips.get(hearing),
             accept=plan.losses.get(hearing),
         )
-        self.mine = replace(self.mine, n=1 + max(self.mine.n, recorded.claim.n if recorded else 0))
+        before = recorded.claim if recorded else None
+        mine = replace(self.mine, n=1 + max(self.mine.n, before.n if before else 0))
+        self.mine = suspect(mine, before, plan.timing.batch_limit)
         failpoints.reached("claim.before")
         self.commit([], resumed.offset, ProcessPosition(resumed.offset, self.mine, *resumed[1:]))
         failpoints.reached("claim.after")
@@ -81,7 +83,7 @@ class ProcessOwner:
         before = self.position
         if position is None:
             assert before is not None
-            position = replace(before, offset=offset, stopped=None)
+            position = replace(before, offset=offset, claim=self.mine, stopped=None)
         self.writer.commit(commands, position, self.reader)
         self.position = position
 

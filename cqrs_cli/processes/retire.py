@@ -4,13 +4,14 @@ The fence aborts an open transaction at once: until then nobody sees commands be
 straggling owner to return quietly.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 
 from confluent_kafka import KafkaException
 from msgspec.structs import replace
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.owner.claim import parse_claim, terminal
+from cqrs_cli.owner.claim import Claim, parse_claim, terminal
 from cqrs_cli.processes.owner import ProcessOwner
 from cqrs_cli.processes.plan import Hearing, ProcessPlan
 from cqrs_cli.processes.position import position_key
@@ -28,14 +29,23 @@ def retire_processes(plan: ProcessPlan) -> None:
 
 
 def _retire(plan: ProcessPlan, hearing: Hearing) -> None:
+    leave_position(plan, hearing, lambda _, claim: terminal(claim, plan.run_epoch, plan.run))
+
+
+def leave_position(plan: ProcessPlan, hearing: Hearing, change: Callable[[int, Claim], Claim | None]) -> None:
+    """Fence a partition's owner and replace its claim by what `change` makes of the position and the claim.
+
+    It is asked before and after the fence; None leaves the claim as it is. Without a broker nothing happens.
+    """
     try:
         with ProcessOwner(plan, hearing, plan.claim(hearing, 0)) as owner:
-            seen = parse_claim(committed_of(owner.watcher, hearing).metadata)
-            if terminal(seen, plan.run_epoch, plan.run) is None:
+            seen = committed_of(owner.watcher, hearing)
+            claim = parse_claim(seen.metadata)
+            if claim is None or seen.offset is None or change(seen.offset, claim) is None:
                 return
             owner.writer.fence()
             position = recorded_positions(plan.connection, owner.topics).get(position_key(hearing.source))
-            last = terminal(position.claim if position else None, plan.run_epoch, plan.run)
+            last = None if position is None else change(position.offset, position.claim)
             if position is not None and last is not None:
                 owner.commit([], position.offset, replace(position, claim=last))
     except (KafkaException, CqrsError):

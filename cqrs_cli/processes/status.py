@@ -11,6 +11,7 @@ from cqrs_cli.processes.load import LoadedProcess
 from cqrs_cli.processes.plan import Hearing
 from cqrs_cli.processes.position import ProcessPosition, position_key
 from cqrs_cli.processes.positions import recorded_positions
+from cqrs_cli.processes.trials import explain_trial
 
 
 class HearingStatus(NamedTuple):
@@ -40,6 +41,8 @@ class HearingStatus(NamedTuple):
                 f"process {name} was stopped by {source.topic}:{source.partition}@{at};"
                 f" correct it, or leave the event out: cqrs process {name} --skip {self.hearing.place}@{at}"
             )
+        elif self.position is not None and self.position.claim.trial is not None:
+            found.append(f"{self.hearing}: {explain_trial(self.position.claim.trial)}")
         return found
 
 

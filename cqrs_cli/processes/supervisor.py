@@ -55,6 +55,7 @@ class ProcessSupervisor:
         self.refused: tuple[int, str] | None = None
         self.notes: list[str] = []
         self.owner: ProcessOwner | None = None
+        self.loop: ReactLoop | None = None  # of the present owner, once it reacts
         self.pause = self.timing.first_pause
         self.events = self.commands = 0
         self.ending: ProcessResult | None = None
@@ -107,13 +108,13 @@ class ProcessSupervisor:
 
     def _is_done(self) -> bool:
         """Let one owner work: true if it ended by itself, false if another one is to begin."""
-        loop: ReactLoop | None = None
+        loop = self.loop = None
         with ProcessOwner(self.plan, self.hearing, self.mine) as owner:
             self.owner = owner
             try:
                 owner.fence()
                 start = owner.claim()
-                loop = ReactLoop(
+                loop = self.loop = ReactLoop(
                     owner, self.loaded, self.composer, self.batch_limit, self.refused, self._note
                 )
                 loop.run(start, self.stopping.is_set)

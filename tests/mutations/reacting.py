@@ -4,6 +4,7 @@ from tests.mutations.table import Mutation
 
 _BROKER = "tests/processes/test_broker.py"
 _CRASHES = "tests/processes/test_crashes.py"
+_DEADLY = "tests/processes/test_deadly.py"
 
 REACTING = [
     Mutation(
@@ -92,6 +93,29 @@ REACTING = [
         "cqrs_cli/processes/compose.py",
         (("target(self._partitioner, key, place.partitions)", "hash(key) % place.partitions"),),
         f"{_BROKER}::test_commands_say_where_they_come_from",
+    ),
+    Mutation(
+        "nobody suspects the event on which a worker died",
+        "cqrs_cli/processes/owner.py",
+        (
+            (
+                "        self.mine = suspect(mine, before, plan.timing.batch_limit)\n",
+                "        self.mine = mine\n",
+            ),
+        ),
+        f"{_DEADLY}::test_deadly_event_stops_the_process",
+    ),
+    Mutation(
+        "a reaction that does not end is waited for",
+        "cqrs_cli/jobs/process/task.py",
+        (("            watch.look()\n", "            pass\n"),),
+        f"{_DEADLY}::test_endless_event_stops_the_process",
+    ),
+    Mutation(
+        "a trace ends at a process",
+        "cqrs_cli/processes/compose.py",
+        (("traceparent=trace,", "traceparent=None,"),),
+        "tests/processes/test_compose.py::test_traces_are_handed_on",
     ),
     Mutation(
         "an id does not have the event's time",

@@ -192,7 +192,7 @@ RULES = [
     ),
     Mutation(
         "the time of a pause counts as deciding",
-        "cqrs_cli/jobs/run/hanging.py",
+        "cqrs_cli/jobs/engine/watch.py",
         ((" or now - looked > self._timing.paused:", ":"),),
         "tests/jobs/run/test_hanging.py",
     ),

@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
 
@@ -172,14 +173,22 @@ class DyingProcess:
     """A run in a process of its own; `fault` is a failpoint."""
 
     def __init__(self, plan: ProcessPlan, fault: str = "", batch: int = 7) -> None:
-        plan = replace(plan, timing=replace(IMPATIENT, batch_limit=batch))
-        self._process = _PROCESSES.Process(target=_serve, args=(plan, fault), daemon=True)
+        plan = replace(plan, timing=replace(plan.timing, batch_limit=batch))
+        self._ours, theirs = _PROCESSES.Pipe(duplex=False)
+        self._process = _PROCESSES.Process(target=_serve, args=(plan, fault, theirs), daemon=True)
         self._process.start()
+        theirs.close()
 
     def killed(self) -> bool:
         """Wait for the end: whether it was SIGKILL."""
         self._process.join(60)
         return self._process.exitcode == -signal.SIGKILL
+
+    def ended(self) -> tuple[int | None, CqrsError | None]:
+        """Wait for the end: exit code, the number of a signal negative, and the error, if it did not die."""
+        self._process.join(60)
+        error = self._ours.recv() if self._process.exitcode in (0, 1) else None
+        return self._process.exitcode, error
 
     def stopped(self) -> bool:
         """True while a SIGSTOP pauses it."""
@@ -193,9 +202,10 @@ class DyingProcess:
         return self._process.exitcode
 
 
-def _serve(plan: ProcessPlan, fault: str) -> None:
+def _serve(plan: ProcessPlan, fault: str, pipe: Pipe) -> None:
     os.environ[failpoints.VARIABLE] = fault
     failures = [result.error for result in react_here(plan) if result.error]
+    pipe.send(failures[0] if failures else None)
     os._exit(failures[0].exit_code if failures else 0)
 
 

@@ -54,6 +54,29 @@ def test_commands_are_whole() -> None:
     read_command(Record(0, 0, one.key, one.value, list(HEADERS)))
 
 
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+@pytest.mark.parametrize(
+    ("trace", "handed_on"),
+    [
+        ((TRACE, "vendor=1"), (TRACE, "vendor=1")),
+        ((TRACE, None), (TRACE, None)),
+        ((TRACE, "no state"), (TRACE, None)),
+        (("whatever a client has sent", "vendor=1"), (None, None)),
+        ((None, None), (None, None)),
+    ],
+)
+def test_traces_are_handed_on(
+    trace: tuple[str | None, str | None], handed_on: tuple[str | None, str | None]
+) -> None:
+    """But for those that no tracer reads: a command with one would be refused."""
+    event = msgspec.structs.replace(recorded(), traceparent=trace[0], tracestate=trace[1])
+    (one,) = COMPOSER.compose(event, (Send("order", "o-1", Ship()),))
+    made = document(one)
+    assert (made.get("traceparent"), made.get("tracestate")) == handed_on
+
+
 events = st.builds(
     recorded,
     st.from_regex(r"[0-9]{1,3}/[0-9]{1,9}/[0-9]{1,2}", fullmatch=True),

@@ -94,6 +94,7 @@ def _choose(
 
     The last that is not later, as far as the brokers' clocks agree; never one that the command itself led to.
     """
+    named = _of_its_topic(named, "" if node.command is None else node.command.id)
     earlier = [cause for cause in named if cause.node.time <= node.time]
     for cause in [*reversed(earlier), *named]:
         above: CommandNode | None = cause.node
@@ -102,6 +103,15 @@ def _choose(
         if above is None:
             return cause
     return None
+
+
+def _of_its_topic(named: list[_Cause], id: str) -> list[_Cause]:
+    """The causes from the topic that a process's command names, `<process>/<events topic>/…`; all for other ids."""
+    _, _, rest = id.partition("/")
+    topic, at, _ = rest.partition("/")
+    found = [cause for cause in named if at and topic.endswith(f"{cause.node.place[0]}.events")]
+    longest = max((len(cause.node.place[0]) for cause in found), default=0)
+    return [cause for cause in found if len(cause.node.place[0]) == longest] or named
 
 
 def _put(node: CommandNode, message: LinkedMessage) -> None:

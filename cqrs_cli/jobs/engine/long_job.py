@@ -38,17 +38,19 @@ class Moving(Protocol):
 
 _R = TypeVar("_R", bound=LongResult)
 _P = TypeVar("_P", bound=Moving)
-_P_co = TypeVar("_P_co", bound=Moving, covariant=True)
 
 #: The function that Spark runs on a worker: the number of the task in, nothing of interest out.
 Task = Callable[[int, Iterable[int]], Iterator[int]]
 
 
-class Watcher(Protocol[_P_co]):
+class Watcher(Protocol[_P]):
     """Knows how far a job is."""
 
-    def look(self) -> _P_co:
+    def look(self) -> _P:
         """The progress now; that of the last look if nobody answers."""
+
+    def has_moved(self, before: _P) -> bool:
+        """True if the job got further since that look."""
 
     def check(self) -> None:
         """Raise the error that ends the job, if there is one that its tasks would not see."""
@@ -130,7 +132,7 @@ def run_long_job(
             return watcher.look(), results
         if jvm.is_gone(context, within=1.0):
             raise CqrsError("Spark's JVM is gone, and its tasks with it", "see the log, then start again")
-        futile = 0 if watcher.look().position > began.position else futile + 1
+        futile = 0 if watcher.has_moved(began) else futile + 1
         if futile >= FUTILE_JOBS:
             raise gave_up(context, job.error)
         note(f"a task was lost; submitting again in {_BACKOFF:g} s")

@@ -35,6 +35,10 @@ def run_processes(
     names = ", ".join(plan.processes())
 
     def submit(number: int) -> LongJob[ProcessResult]:
+        if number:
+            watcher.look()
+            for text in watcher.suspicions():
+                note(text)
         watcher.begin(number)
         work = partial(_work, replace(plan, submission=number), tasks)
         return LongJob(context, _GROUP, f"cqrs process {names}", tasks, ProcessResult, work)

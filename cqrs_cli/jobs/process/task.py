@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from cqrs_cli import failpoints, registry
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.engine.watch import Watchdog
+from cqrs_cli.jobs.process.hanging import ReactWatch
 from cqrs_cli.processes.compose import Composer
 from cqrs_cli.processes.load import load_process
 from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessResult
@@ -83,6 +85,7 @@ def _watch(
     parent: int,
 ) -> None:
     orphaned = 0.0
+    watches, watchdog = [ReactWatch(one) for one in supervisors], Watchdog(plan.timing.decide_timeout)
     while any(thread.is_alive() for thread in threads):
         for thread in threads:
             thread.join(timeout=0.2 / len(threads))
@@ -94,7 +97,11 @@ def _watch(
             break
         for one in supervisors:
             one.end_if_stuck()
+        for watch in watches:
+            watch.look()
+        watchdog.renew()
         if gc.get_count()[0] > _GARBAGE:
             gc.collect(1)
     if orphaned:
         os._exit(os.EX_SOFTWARE)
+    watchdog.stop()

@@ -11,9 +11,11 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.owner.claim import Claim, parse_claim
+from cqrs_cli.owner.trials.trial import Trial
 from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessProgress
 from cqrs_cli.processes.positions import committed_of
 from cqrs_cli.processes.supervisor import topic_made_again
+from cqrs_cli.processes.trials import explain_trial
 
 #: Seconds between two looks at the topics.
 _TOPICS_EVERY = 10.0
@@ -26,6 +28,7 @@ class ProcessWatcher:
         self._plan, self._note = plan, note
         self._clients: dict[str, Consumer] = {}
         self._submission = 0
+        self._trials: dict[Hearing, Trial] = {}
         self._checked = self._begun = time.monotonic()
         self._listening = False
         self._last = ProcessProgress(time.monotonic(), {}, {})
@@ -35,9 +38,19 @@ class ProcessWatcher:
         self._submission = submission
         self._begun = time.monotonic()
 
+    def suspicions(self) -> list[str]:
+        """The events on which workers may be dying, as of the last look."""
+        return [f"{hearing}: {explain_trial(trial)}" for hearing, trial in sorted(self._trials.items())]
+
+    def has_moved(self, before: ProcessProgress) -> bool:
+        """True if the present submission got further: also one that only claimed, for then each death counts."""
+        now = self.look()
+        return bool(now.claimed) or now.position > before.position
+
     def look(self) -> ProcessProgress:
         """The progress now; that of the last look if the broker does not answer. Says once that all listen."""
         positions, ends, claimed = dict[Hearing, int](), dict[Hearing, int](), set[Hearing]()
+        trials = dict[Hearing, Trial]()
         try:
             for hearing in self._plan.hearings:
                 client, source = self._client(hearing), hearing.source
@@ -48,10 +61,13 @@ class ProcessWatcher:
                 claim = parse_claim(found.metadata)
                 if claim is not None and self._is_present(claim):
                     claimed.add(hearing)
+                if claim is not None and claim.run == self._plan.run and claim.trial is not None:
+                    trials[hearing] = claim.trial
         except (KafkaException, MissingError, CqrsError):
             self._begun = time.monotonic()  # nobody can claim meanwhile
             self.close()  # a client that once met a broker cut off from the others may go on being wrong
             return self._last
+        self._trials = trials
         self._last = ProcessProgress(
             time.monotonic(), positions, self._plan.targets or ends, frozenset(claimed)
         )

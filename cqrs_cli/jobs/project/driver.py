@@ -110,6 +110,10 @@ class _Watcher:
         self._last = ProjectionProgress(time.monotonic(), positions, self._ends, beside=self._plan.beside)
         return self._last
 
+    def has_moved(self, before: ProjectionProgress) -> bool:
+        """True if rows were written since that look."""
+        return self.look().position > before.position
+
     def check(self) -> None:
         """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never."""
         if time.monotonic() - self._checked > _TOPICS_EVERY:

@@ -137,12 +137,20 @@ def _name_hidden(plan: Plan, progress: Progress, note: Callable[[str], None], pa
 
 
 def _tell_trials(progress: Progress, note: Callable[[str], None]) -> bool:
-    """Tell on which commands workers may be dying; true if there are any. The claims stand still: no task runs."""
+    """Tell on which commands and events workers may be dying; true if there are any.
+
+    The claims stand still: no task runs.
+    """
     with suppress(UnavailableError):
         progress.look()
-    for (name, number), trial in progress.trials().items():
-        note(f"{name} partition {number}: {trial}")
-    return bool(progress.trials())
+    suspicions = [
+        f"{name} partition {number}: {trial}" for (name, number), trial in progress.trials().items()
+    ]
+    if progress.watcher is not None:
+        suspicions += progress.watcher.suspicions()
+    for text in suspicions:
+        note(text)
+    return bool(suspicions)
 
 
 def _settled(

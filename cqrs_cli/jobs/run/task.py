@@ -9,8 +9,10 @@ from dataclasses import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.engine.watch import CodeWatch, Watchdog
+from cqrs_cli.jobs.process.hanging import ReactWatch
 from cqrs_cli.jobs.process.task import process_supervisors
-from cqrs_cli.jobs.run.hanging import DecideWatch, Watchdog
+from cqrs_cli.jobs.run.hanging import DecideWatch
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.supervisor import Supervisor
@@ -78,11 +80,11 @@ def _own(
     stopping = threading.Event()
     deciding = _supervisors(plan, [one for one in share if isinstance(one, Partition)], attempt, stopping)
     heard = [one for one in share if isinstance(one, Hearing)]
-    owners: list[Supervisor | ProcessSupervisor] = [*deciding]
-    if processes is not None:
-        owners += process_supervisors(processes, heard, attempt, stopping)
+    reacting = [] if processes is None else process_supervisors(processes, heard, attempt, stopping)
+    owners: list[Supervisor | ProcessSupervisor] = [*deciding, *reacting]
     threads = [threading.Thread(target=owner.run, daemon=True) for owner in owners]
-    watches, watchdog = [DecideWatch(owner) for owner in deciding], Watchdog(plan.timing.decide_timeout)
+    watches: list[CodeWatch] = [*map(DecideWatch, deciding), *map(ReactWatch, reacting)]
+    watchdog = Watchdog(plan.timing.decide_timeout)
     reporters = [Reporter(owner) for owner in deciding]
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.jobs.engine import watch
 from cqrs_cli.jobs.run import hanging
 from cqrs_cli.jobs.run.hanging import DecideWatch
 from cqrs_cli.owner.claim import Claim
@@ -26,7 +27,7 @@ class Task:
         self.left: list[Claim | None] = []
         self.ends: list[int] = []
         self.said: list[str] = []
-        monkeypatch.setattr(hanging, "time", SimpleNamespace(monotonic=lambda: self.clock))
+        monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: self.clock))
         monkeypatch.setattr(hanging, "leave_claim", self._leave)
         monkeypatch.setattr(os, "_exit", self.ends.append)
         self.batch = SimpleNamespace(deciding=None)
