@@ -161,12 +161,7 @@ REACTING = [
     Mutation(
         "the event that stops a process is not recorded",
         "cqrs_cli/processes/loop.py",
-        (
-            (
-                "        if stopped is not None:\n            position =",
-                "        if False:\n            position =",
-            ),
-        ),
+        (("stopped=None if stopped is None else stopped.offset", "stopped=None"),),
         "tests/processes/test_stops.py::test_process_stops_at_the_event",
     ),
 ]
