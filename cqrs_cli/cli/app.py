@@ -28,6 +28,7 @@ PANELS = {
     "replay": "Look",
     "export": "Look",
     "whatif": "Look",
+    "sql": "Look",
     "check": "Operate",
     "verify": "Operate",
     "status": "Operate",

@@ -34,6 +34,7 @@ COMMANDS = (
     "replay",
     "export",
     "whatif",
+    "sql",
     "check",
     "verify",
     "status",

@@ -39,25 +39,30 @@ class Events(cqrs.Event):
     pass
 
 
+class State(cqrs.Event):
+    pass
+
+
 class Notes(cqrs.State):
     pass
 
 
-def decide(command: Note, notes: Notes) -> list[Events]:
+def decide(command: Note, notes: Notes) -> list[Events | State]:
     return [Events()]
 
 
-def evolve(notes: Notes, event: Events) -> Notes:
+def evolve(notes: Notes, event: Events | State) -> Notes:
     return notes
 
 
-def test_type_called_as_a_topic() -> None:
+def test_type_called_as_another_view() -> None:
     made = Aggregate.of("notes", cqrs.Decider(decide, evolve, initial=Notes()))
     assert list(view_reads([made])) == [
         "notes_commands",
         "notes_events",
         "notes_outcomes",
         "notes_Events_event",
+        "notes_State_event",
     ]
 
 

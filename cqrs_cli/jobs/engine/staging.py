@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 #: Of both kinds of JSON rows are given to Spark as whole lines, with the schema `LINES`.
-FileFormat = Literal["parquet", "json", "jsonl"]
+FileFormat = Literal["parquet", "json", "jsonl", "csv"]
 LINES = "line string"
 
 #: From batches of partition numbers to batches of their rows.
@@ -36,6 +36,18 @@ def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
 
     Raises `UsageError` when the target is not empty, `ConfigurationError` when it cannot be written.
     """
+    with staging(context, target) as stage:
+        yield lambda partitions, rows, schema: _write(context, stage, target, partitions, rows, schema)
+        if target.format != "parquet":
+            java: Any = context._jvm
+            folder = java.org.apache.hadoop.fs.Path(stage)
+            files = folder.getFileSystem(context._jsc.hadoopConfiguration())
+            _rename_lines(java, files, folder, target.format)
+
+
+@contextmanager
+def staging(context: "SparkContext", target: Target) -> Iterator[str]:
+    """A folder next to the target, which takes the target's place at the end. Raises as `staged` does."""
     from py4j.protocol import Py4JJavaError
 
     java: Any = context._jvm
@@ -49,9 +61,7 @@ def staged(context: "SparkContext", target: Target) -> Iterator[Write]:
     except Py4JJavaError as error:
         raise _unwritable(target, error.java_exception.getMessage()) from error
     try:
-        yield lambda partitions, rows, schema: _write(context, str(stage), target, partitions, rows, schema)
-        if target.format != "parquet":
-            _rename_lines(java, files, stage, target.format)
+        yield str(stage)
         try:
             files.delete(path, False)  # not a folder that another replay has filled meanwhile
             renamed = files.rename(stage, path)

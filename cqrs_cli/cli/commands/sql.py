@@ -1,0 +1,207 @@
+"""`cqrs sql`: queries over commands, events, outcomes and states."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import Conf, Master, moment, spark_properties
+from cqrs_cli.cli.render.queries.sql import print_rows
+from cqrs_cli.cli.target import target_folder
+from cqrs_cli.errors import CqrsError, UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.jobs.engine.staging import Target
+    from cqrs_cli.jobs.sql.driver import SqlSession
+
+Format = Literal["table", "csv", "json", "parquet"]
+
+
+@command(
+    app,
+    examples=[
+        'cqrs sql "SELECT status, reason, count(*) FROM bank_account_outcomes GROUP BY ALL"',
+        'cqrs sql "SELECT sum(balance) FROM bank_account_state" --at 2026-11-01',
+        "cqrs sql --file report.sql --format csv",
+        'cqrs sql "SELECT * FROM bank_account_Deposited" --format parquet --out deposits',
+        "cqrs sql",
+    ],
+)
+def sql(
+    cli: Cli,
+    query: Annotated[
+        str | None, typer.Argument(metavar="[QUERY]", help="Spark SQL. Default: from stdin, or at a prompt.")
+    ] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", metavar="FILE", help="Take the queries from it.")
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="TIME", help="States as they were then: 2h ago, 2026-11-21, or RFC 3339."
+        ),
+    ] = None,
+    format: Annotated[
+        Format | None,
+        typer.Option(
+            "--format", metavar="table|csv|json|parquet", help="Default: table; with -o json: json."
+        ),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", help="Write the answer there: csv, json or parquet.")
+    ] = None,
+    master: Master = None,
+    conf: Conf = None,
+) -> None:
+    """Ask a project's topics and states with Spark SQL.
+
+    For each aggregate there are the views order_commands, order_events, order_outcomes, order_state (id, version, time
+    and a column for each field of the state) and one for each type of event with its fields as columns, order_Placed.
+    SHOW VIEWS lists them, DESCRIBE order_state their columns. A query reads what is committed when it is planned.
+
+    Several queries are parted by semicolons. At a prompt, Tab completes the names of views; a query ends with a
+    semicolon. A table shows the first 1,000 rows; json is a line for each row. Times are in UTC.
+    """
+    from cqrs_cli.core.messages.timestamps import rfc3339
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
+    from cqrs_cli.jobs.sql.driver import SqlSession, split_queries
+
+    spark = spark_properties(conf or ())
+    if cli.flags.get("properties"):
+        raise UsageError("sql takes no -X", "put the property into the file of --command-config")
+    cli.flags.update(master=master)
+    settings, shape = cli.settings, _shape(cli, format, out)
+    then = None if at is None else rfc3339(moment("--at", at))
+    text = _text(query, file)
+    queries = [] if text is None else split_queries(text)
+    if text is not None and not queries:
+        raise UsageError("there is no query", 'write one: cqrs sql "SELECT …"')
+    if out is not None and len(queries) != 1:
+        raise UsageError("--out is for one query", "give it as the argument")
+    target = None if out is None else target_folder(out, _file_format(shape))
+    cli.chosen(None)
+    connection = cli.connection()
+    with ExitStack() as stack:
+        with cli.working("starting Spark"):
+            context = stack.enter_context(project_session(settings, "sql", "", spark))
+            slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
+            session = SqlSession(context, connection, settings, then, _source_flags(cli))
+        if text is None:
+            _prompt(cli, session, shape)
+        for one in queries:
+            _answer(cli, session, one, shape, target)
+
+
+def _shape(cli: Cli, format: Format | None, out: str | None) -> Format:
+    """The form of the answer; raises `UsageError` for one that cannot go where it should."""
+    if out is not None:
+        if format == "table":
+            raise UsageError("a table is for the screen", "write --format csv, json or parquet")
+        return format or "parquet"
+    if format == "parquet":
+        raise UsageError("parquet needs a folder", "name one: --out DIR")
+    return format or ("json" if cli.output == "json" else "table")
+
+
+def _file_format(shape: Format) -> Literal["csv", "json", "parquet"]:
+    assert shape != "table"
+    return shape
+
+
+def _text(query: str | None, file: Path | None) -> str | None:
+    """The queries, None if they come at a prompt; raises `UsageError` for a file that cannot be read."""
+    if query is not None and file is not None:
+        raise UsageError("a query and --file", "give one of them")
+    if file is not None:
+        try:
+            return file.read_text(encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise UsageError(f"cannot read {file}: {error}", "name a file of SQL") from None
+    if query is not None:
+        return query
+    return None if sys.stdin.isatty() else sys.stdin.read()
+
+
+def _source_flags(cli: Cli) -> dict[str, str]:
+    """The flags of this call that choose the cluster, as options of the data source."""
+    names = {
+        "bootstrap_server": "bootstrapServer",
+        "topic_prefix": "prefix",
+        "command_config": "commandConfig",
+    }
+    return {
+        option: str(value) for flag, option in names.items() if (value := cli.flags.get(flag)) is not None
+    }
+
+
+def _answer(cli: Cli, session: "SqlSession", query: str, shape: Format, target: "Target | None") -> None:
+    answer = session.query(query)
+    if target is not None:
+        count = session.write(answer, target)
+        cli.result({"rows": count, "out": target.folder}, f"{count:,} rows written to {target.folder}")
+    elif answer.columns:
+        with session.told():
+            print_rows(cli, answer, shape)
+    cli.flush()
+
+
+def _prompt(cli: Cli, session: "SqlSession", shape: Format) -> None:
+    """Answer one query after the other, each of which ends with a semicolon, until the input ends."""
+    cli.note(f"views: {', '.join(session.names)}; Ctrl-D ends")
+    for query in _typed(cli.settings.root / ".cqrs" / "sql_history", session.names):
+        try:
+            _answer(cli, session, query, shape, None)
+        except CqrsError as error:
+            cli.failure(error)
+
+
+def _typed(history: Path, words: list[str]) -> Iterator[str]:
+    """The queries that are typed, with history and completion."""
+    import readline
+
+    from cqrs_cli.jobs.sql.driver import split_queries
+
+    history.parent.mkdir(exist_ok=True)
+    if history.exists():
+        readline.read_history_file(history)
+    readline.set_completer(completer(words))
+    readline.parse_and_bind("tab: complete")
+    try:
+        while True:
+            lines = [input("sql> ")]
+            while lines[-1].strip() and not lines[-1].rstrip().endswith(";"):
+                lines.append(input("   > "))
+            yield from split_queries("\n".join(lines))
+    except EOFError:
+        return
+    finally:
+        readline.write_history_file(history)
+
+
+def completer(words: list[str]) -> Callable[[str, int], str | None]:
+    """Readline's completion of the names of views and the first words of SQL."""
+    known = [
+        *words,
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "GROUP BY",
+        "ORDER BY",
+        "LIMIT",
+        "JOIN",
+        "DESCRIBE",
+        "SHOW VIEWS",
+    ]
+
+    def complete(text: str, state: int) -> str | None:
+        found = [word for word in known if word.lower().startswith(text.lower())]
+        return found[state] if state < len(found) else None
+
+    return complete

@@ -1,0 +1,94 @@
+"""The rows of a query: as a table, as CSV, or as lines of JSON."""
+
+import base64
+import csv
+import io
+from collections.abc import Iterable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.output import printable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from rich.table import Table
+
+#: Rows of a table; more would not be read.
+MOST_ROWS = 1_000
+
+
+def print_rows(cli: Cli, answer: "DataFrame", shape: Literal["table", "csv", "json", "parquet"]) -> None:
+    """Print the answer of a query."""
+    if shape == "json":
+        for row in answer.toJSON().toLocalIterator():
+            cli.line(str(row).encode())
+    elif shape == "csv":
+        for line in csv_lines(answer.columns, answer.toLocalIterator()):
+            cli.line(line)
+    else:
+        rows = answer.limit(MOST_ROWS + 1).collect()
+        cli.stdout.print(rows_table(answer.columns, rows[:MOST_ROWS]))
+        if len(rows) > MOST_ROWS:
+            cli.note(f"these are the first {MOST_ROWS:,} rows: --format csv or json prints all")
+
+
+def rows_table(columns: list[str], rows: "Iterable[Any]") -> "Table":
+    """The rows as a table; numbers are on the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    rows = list(rows)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(columns):
+        numeric = any(isinstance(row[number], (int, float, Decimal)) for row in islice(rows, 20))
+        table.add_column(Text(printable(name)), justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(printable(cell_text(value))) for value in row))
+    return table
+
+
+def csv_lines(columns: list[str], rows: "Iterable[Any]") -> Iterable[bytes]:
+    """The rows as CSV (RFC 4180), with a header."""
+    yield _csv_line(columns)
+    for row in rows:
+        yield _csv_line([cell_text(value) for value in row])
+
+
+def _csv_line(cells: list[str]) -> bytes:
+    written = io.StringIO()
+    csv.writer(written).writerow(cells)
+    return written.getvalue().removesuffix("\r\n").encode(errors="replace")
+
+
+def cell_text(value: Any) -> str:
+    """A value as text: times in UTC, lists and objects as JSON."""
+    from cqrs_cli.core.messages.json import encode_json
+
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, (bytes, bytearray)):
+        return base64.b64encode(value).decode()
+    if isinstance(value, (list, dict, tuple)):
+        return encode_json(_plain(value)).decode()
+    return str(value)
+
+
+def _plain(value: Any) -> Any:
+    """Lists and objects with values that JSON has."""
+    if hasattr(value, "asDict"):
+        return {name: _plain(one) for name, one in value.asDict().items()}
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, (int, float, str, type(None))) else cell_text(value)

@@ -1,0 +1,27 @@
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cqrs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--", " ; "], "there is no query"),
+        (["SELECT 1", "--file", "x.sql"], "a query and --file; give one of them"),
+        (["--file", "x.sql"], "cannot read x.sql"),
+        (["SELECT 1", "--at", "soon"], "--at: not a time: 'soon'"),
+        (["SELECT 1", "--format", "parquet"], "parquet needs a folder; name one: --out DIR"),
+        (["SELECT 1", "--format", "table", "--out", "new"], "a table is for the screen"),
+        (["SELECT 1", "--out", "full"], "full exists and is not empty"),
+        (["SELECT 1; SELECT 2", "--out", "new"], "--out is for one query"),
+        (["SELECT 1", "-X", "client.id=me"], "sql takes no -X"),
+    ],
+)
+def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[str], complaint: str) -> None:
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").touch()
+    said = cqrs("sql", *arguments)
+    assert (said.status, said.out) == (2, "")
+    assert complaint in said.err

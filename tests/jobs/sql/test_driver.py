@@ -1,0 +1,123 @@
+"""SQL over an aggregate's topics and states, on Spark against a real broker, and as a command."""
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cqrs_cli.cli.commands.sql import completer
+from cqrs_cli.cli.render.queries.sql import cell_text, csv_lines
+from cqrs_cli.errors import ContradictionError, UsageError
+from cqrs_cli.jobs.engine.staging import Target
+from cqrs_cli.jobs.sql.driver import SqlSession, split_queries
+from tests.support.commands import mixture
+from tests.support.eventlog import append
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.project import Project
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_views_and_errors(spark: "SparkContext", bank: TopicHarness, tmp_path: Path) -> None:
+    bank.send(*mixture(80))
+    quietly(bank.plan())
+    flags = {"bootstrapServer": bank.connection.bootstrap_server, "prefix": bank.topics.prefix}
+    session = SqlSession(spark, bank.connection, bank.settings, flags=flags)
+    asked = """SELECT count(*), sum(s.balance), sum(e.version) FROM bank_account_STATE s
+               JOIN (SELECT subject, max(version) version FROM bank_account_events GROUP BY 1) e
+               ON e.subject = s.id AND e.version = s.version"""
+    states = {id: json.loads(saved.state) for n in (0, 1) for id, saved in bank.shard(partition=n).items()}
+    (row,) = session.query(asked).collect()
+    assert tuple(row)[:2] == (len(states), sum(state["balance"] for state in states.values()))
+    answer = session.query("SELECT id, balance FROM bank_account_state ORDER BY id")
+    assert session.write(answer, Target(str(tmp_path / "states"), "csv")) == len(states)
+    (file,) = (tmp_path / "states").glob("*.csv")
+    assert file.read_text().splitlines()[0] == "id,balance"
+    for text, complaint in (
+        ("SELEC 1", "not SQL: .*PARSE_SYNTAX_ERROR"),
+        ("SELECT * FROM bank_acount_events", "did you mean bank_account_events"),
+        ("SELECT owner_ FROM bank_account_state", "UNRESOLVED_COLUMN"),
+    ):
+        with pytest.raises(UsageError, match=complaint):
+            session.query(text)
+    append(bank.connection, bank.topics.events, 0, [b"{}"])
+    fresh = SqlSession(spark, bank.connection, bank.settings, flags=flags)
+    with pytest.raises(ContradictionError, match="events partition 0 offset"), fresh.told():
+        fresh.query("SELECT * FROM bank_account_state").collect()
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.slow
+def test_command_answers_from_a_file(project: Project) -> None:
+    bank = project.harness()
+    bank.send(*mixture(40))
+    quietly(bank.plan())
+    file = project.folder / "report.sql"
+    file.write_text(
+        """-- the events of one type; with its fields
+        SELECT count(*) AS deposits FROM bank_account_Deposited;
+        SELECT DISTINCT status FROM bank_account_outcomes WHERE status = 'accepted';
+        SELECT count(*) AS then FROM bank_account_state"""
+    )
+    deposits = sum(
+        b'"bank_account.Deposited"' in (r.value or b"") for n in (0, 1) for r in bank.records("events", n)
+    )
+    said = project.cqrs("sql", "--file", "report.sql", "--at", "1d", "-o", "json", "--master", "local[2]")
+    assert [json.loads(line) for line in said.splitlines()] == [
+        {"deposits": deposits},
+        {"status": "accepted"},
+        {"then": 0},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "queries"),
+    [
+        ("SELECT 1", ["SELECT 1"]),
+        (" SELECT 1 ; SELECT ';' ;; ", ["SELECT 1", "SELECT ';'"]),
+        ("SELECT `a;b` -- no; end\n; -- nothing", ["SELECT `a;b` -- no; end"]),
+        ("", []),
+    ],
+)
+def test_semicolons_part_queries(text: str, queries: list[str]) -> None:
+    assert split_queries(text) == queries
+
+
+def test_names_are_completed() -> None:
+    complete = completer(["order_Placed", "order_events"])
+    assert [complete("ORDER_", n) for n in range(3)] == ["order_Placed", "order_events", None]
+    assert complete("sel", 0) == "SELECT"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, ""),
+        (True, "true"),
+        (1.5, "1.5"),
+        (Decimal("1.50"), "1.50"),
+        (datetime(2026, 11, 21, 1, tzinfo=UTC), "2026-11-21T01:00:00.000Z"),
+        (date(2026, 11, 21), "2026-11-21"),
+        (b"\xff", "/w=="),
+        ([1, {"a": None}], '[1,{"a":null}]'),
+        ("a", "a"),
+    ],
+)
+def test_cells_are_text(value: Any, text: str) -> None:
+    assert cell_text(value) == text
+
+
+def test_csv_quotes_what_it_must() -> None:
+    assert list(csv_lines(["a", "b"], [(1, 'say "no", twice'), (None, "x\ny")])) == [
+        b"a,b",
+        b'1,"say ""no"", twice"',
+        b',"x\ny"',
+    ]
