@@ -19,6 +19,12 @@ class ProcessPosition(Struct, frozen=True, omit_defaults=True):
     stopped: int | None = None  # the event at `offset` ended the process
     skipped: int | None = None  # the last event that an operator skipped
     accepted: int | None = None  # where an operator last said to go on after a loss
+    skipped_before: tuple[int, ...] = ()  # the events that were skipped before `skipped`
+
+    @property
+    def all_skipped(self) -> tuple[int, ...]:
+        """Every event of the partition that an operator has skipped."""
+        return self.skipped_before if self.skipped is None else (*self.skipped_before, self.skipped)
 
     def encode(self) -> bytes:
         return msgspec.json.encode(self)
@@ -58,6 +64,7 @@ class Resumed(NamedTuple):
     stopped: int | None = None
     skipped: int | None = None
     accepted: int | None = None
+    skipped_before: tuple[int, ...] = ()
 
 
 def resume(
@@ -80,12 +87,14 @@ def resume(
         if accept is None or (found is not None and _is_spent(found, state, accept)):
             raise error
         check_place(state.source.topic, state.source.partition, accept, state.start, state.end)
-        return Resumed(accept, skipped=None if found is None else found.skipped, accepted=accept)
+        if found is None or found.claim.topic_id != state.topic_id:
+            return Resumed(accept, accepted=accept)  # what was skipped were events of another topic
+        return Resumed(accept, None, found.skipped, accept, found.skipped_before)
     if found is None:
         return Resumed(state.start if beginning else state.stable)
     if skip is not None and skip == found.stopped == found.offset:
-        return Resumed(skip + 1, skipped=skip, accepted=found.accepted)
-    return Resumed(found.offset, found.stopped, found.skipped, found.accepted)
+        return Resumed(skip + 1, None, skip, found.accepted, found.all_skipped)
+    return Resumed(found.offset, found.stopped, found.skipped, found.accepted, found.skipped_before)
 
 
 def _is_spent(found: ProcessPosition, state: SourceState, accept: int) -> bool:

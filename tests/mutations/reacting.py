@@ -95,6 +95,23 @@ REACTING = [
         f"{_BROKER}::test_commands_say_where_they_come_from",
     ),
     Mutation(
+        "a lost command of a process is not missed",
+        "cqrs_cli/proof/process/reactions.py",
+        (('            yield f"command {number}, for {wanted.topic}, is missing"\n', "            pass\n"),),
+        "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
+    ),
+    Mutation(
+        "an operator's earlier skips are forgotten",
+        "cqrs_cli/processes/position.py",
+        (
+            (
+                "return Resumed(skip + 1, None, skip, found.accepted, found.all_skipped)",
+                "return Resumed(skip + 1, None, skip, found.accepted)",
+            ),
+        ),
+        "tests/processes/test_verify.py::test_skips_and_beginnings_are_clean",
+    ),
+    Mutation(
         "nobody suspects the event on which a worker died",
         "cqrs_cli/processes/owner.py",
         (

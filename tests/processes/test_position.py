@@ -24,7 +24,7 @@ from cqrs_cli.processes.position import (
 SOURCE = EventPartition("order", "shop.order.events", 3)
 
 
-def at(offset: int, topic_id: str = "id-1", **noted: int) -> ProcessPosition:
+def at(offset: int, topic_id: str = "id-1", **noted: Any) -> ProcessPosition:
     return ProcessPosition(offset, Claim(1, "run", 0, 0, 4, topic_id, 8), **noted)
 
 
@@ -140,3 +140,17 @@ def test_names_have_the_prefix() -> None:
     assert topics.transactional_id(SOURCE.topic, 3) == "cqrs.shop.process.checkout.shop.order.events.3"
     assert position_key(SOURCE) == b"shop.order.events/3"
     assert topics.transactional_id(SOURCE.topic, 3) != Topics("order", "shop.").transactional_id(3)
+
+
+def test_every_skip_is_kept() -> None:
+    """Until the topic is another one: then they were other events."""
+    first = resume(state(at(50, stopped=50)), skip=50)
+    assert first == Resumed(51, None, 50)
+    second = resume(state(at(60, stopped=60, skipped=50)), skip=60)
+    assert second == Resumed(61, None, 60, None, (50,))
+    kept = at(70, skipped=60, skipped_before=(50,))
+    assert kept.all_skipped == (50, 60) and at(70).all_skipped == ()
+    assert resume(state(kept)) == Resumed(70, None, 60, None, (50,))
+    assert read_position(kept.encode()) == kept
+    assert resume(state(at(120, skipped=60, skipped_before=(50,))), accept=90)[2:] == (60, 90, (50,))
+    assert resume(state(at(70, "id-0", skipped=60)), accept=20) == Resumed(20, accepted=20)

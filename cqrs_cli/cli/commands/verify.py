@@ -10,7 +10,16 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.certifying import certify
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, Conf, Master, duration, spark_properties
+from cqrs_cli.cli.options import (
+    Conf,
+    Master,
+    complete_aggregate,
+    complete_process,
+    duration,
+    spark_properties,
+)
+from cqrs_cli.cli.output import counted
+from cqrs_cli.cli.render.process import reactions_document, reactions_lines
 from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines, violations_text
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 
@@ -24,13 +33,26 @@ if TYPE_CHECKING:
         "cqrs verify bank_account",
         "cqrs verify bank_account --state",
         "cqrs verify bank_account -o json",
+        "cqrs verify --process checkout",
         "cqrs verify bank_account --certificate november.json",
         "cqrs verify bank_account --against november.json",
     ],
 )
 def verify(
     cli: Cli,
-    aggregate: AggregateName,
+    aggregate: Annotated[
+        str | None,
+        typer.Argument(metavar="AGGREGATE", help="The aggregate's name.", autocompletion=complete_aggregate),
+    ] = None,
+    process: Annotated[
+        str | None,
+        typer.Option(
+            "--process",
+            metavar="NAME",
+            help="Prove what a process sent instead, without Spark.",
+            autocompletion=complete_process,
+        ),
+    ] = None,
     state: Annotated[
         bool, typer.Option("--state", help="Fold the events and compare with the live shards.")
     ] = False,
@@ -55,6 +77,10 @@ def verify(
 ) -> None:
     """Prove that an aggregate's topics keep every promise, on Spark; ends with 5 if not, naming each place.
 
+    With --process: every event below the process's position has the commands that react gives for it, each once and
+    where it belongs, and no other event has any. It reads the topics on this machine: 300 bytes of memory for each
+    command that is still there.
+
     Every decided command has one outcome and no other has; events follow from commands, complete, with versions from 1
     on, one after the other, and the aggregate's code can read each; expected versions held; repetitions point to what
     they repeat; what failed is kept. Run it with the code that the owners run; they may be at work meanwhile. Commands
@@ -72,6 +98,15 @@ def verify(
     from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.verify.driver import plan_verify, verify_topics
 
+    if process is not None:
+        if aggregate is not None or state or longest_window or certificate or against:
+            raise UsageError(
+                "--process is for a process alone", "leave out the aggregate, and what is for aggregates"
+            )
+        _verify_process(cli, process)
+        return
+    if aggregate is None:
+        raise UsageError("which aggregate?", f"one of {', '.join(cli.aggregate_names())}, or --process NAME")
     spark = spark_properties(conf or ())
     cli.flags.update(master=master)
     if certificate is not None or against is not None:
@@ -97,6 +132,23 @@ def verify(
     cli.result(verify_document(aggregate, done), "\n".join(verify_lines(aggregate, done)))
     cli.flush()
     _judge(aggregate, done)
+
+
+def _verify_process(cli: Cli, name: str) -> None:
+    from cqrs_cli.processes.load import load_process
+    from cqrs_cli.processes.verify import verify_process
+
+    settings = cli.settings
+    loaded = load_process(name, settings.root, settings.aggregates)
+    with cli.working("reading the positions") as say:
+        found = verify_process(cli.connection(), settings, loaded, say)
+    cli.result(reactions_document(name, found), "\n".join(reactions_lines(name, found)))
+    cli.flush()
+    if found.count:
+        raise ContradictionError(
+            f"{counted(found.count, 'violation')} in what process {name} sent",
+            "docs/processes.md says what each means",
+        )
 
 
 def _existing_shards(cli: Cli, aggregate: str) -> Path:

@@ -10,6 +10,10 @@ if TYPE_CHECKING:
 
     from cqrs_cli.processes.plan import ProcessProgress
     from cqrs_cli.processes.status import HearingStatus
+    from cqrs_cli.proof.process.reactions import Reactions
+
+#: Violations that are listed for people.
+_MOST_LINES = 10
 
 
 def processes_document(done: "ProcessProgress") -> dict[str, Any]:
@@ -88,3 +92,33 @@ def process_status_table(parts: Iterable["HearingStatus"]) -> "RenderableType":
         )
         remarks += part.remarks()
     return Group(table, *map(Text, remarks))
+
+
+def reactions_document(name: str, found: "Reactions") -> dict[str, Any]:
+    """What `cqrs verify --process` found."""
+    return {
+        "process": name,
+        "events": found.events,
+        "commands": found.commands,
+        "accepted_losses": found.accepted,
+        "unknown": found.unknown,
+        "violations": found.named,
+        "violation_count": found.count,
+    }
+
+
+def reactions_lines(name: str, found: "Reactions") -> list[str]:
+    """The same for people."""
+    said = found.named[:_MOST_LINES]
+    if (more := found.count - len(said)) > 0:
+        said.append(f"and {more:,} more: see -o json")
+    said.append(
+        f"process {name}: {counted(found.events, 'event')} below its position, {counted(found.commands, 'command')}"
+    )
+    if found.accepted:
+        said.append(f"missing, which an operator accepted: {counted(found.accepted, 'command')}")
+    if found.unknown:
+        said.append(
+            f"of events that are deleted, or before an accepted loss: {counted(found.unknown, 'command')}"
+        )
+    return [*said, counted(found.count, "violation") if found.count else "no violation"]

@@ -1,0 +1,1 @@
+"""What a process sent, judged by the events that it heard. Pure."""

@@ -1,0 +1,177 @@
+"""The rule of a process is silent on clean histories, and finds every planted fault."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.proof.process.reactions import (
+    HeardEvent,
+    ReactedRange,
+    ReactionPlace,
+    Reactions,
+    judge_others,
+    judge_partition,
+    judge_strays,
+)
+
+Found = dict[str, dict[int, list[ReactionPlace]]]
+
+
+@dataclass
+class History:
+    """Events 0 to `end`, of which a process reacted to those from `start` to `position`."""
+
+    counts: Sequence[int]  # commands of each event
+    start: int
+    position: int
+    skips: frozenset[int] = frozenset()
+    accepted: int | None = None
+    raises: frozenset[int] = frozenset()
+    deleted_below: int = 0  # ms: commands of earlier events may be deleted
+
+    def event(self, offset: int) -> HeardEvent:
+        commands = [self.place(offset, number) for number in range(self.counts[offset])]
+        return HeardEvent(
+            offset, f"p/t/{offset}@{offset}", offset, None if offset in self.raises else commands
+        )
+
+    def place(self, offset: int, number: int) -> ReactionPlace:
+        return ReactionPlace("payment.commands", offset % 3, b"%d/%d" % (offset, number))
+
+    def sent(self) -> Found:
+        """What a process without fault has sent."""
+        return {
+            f"p/t/{offset}@{offset}": {
+                number: [self.place(offset, number)] for number in range(self.counts[offset])
+            }
+            for offset in range(self.start, self.position)
+            if offset not in self.skips and self.counts[offset]
+        }
+
+    def judge(self, sent: Found, position: int | None = None) -> Reactions:
+        found = Reactions()
+        reacted = ReactedRange(
+            self.position if position is None else position, self.position, self.skips, self.accepted
+        )
+        events = map(self.event, range(len(self.counts)))
+        kept = self.deleted_below
+        matched = set(judge_partition("t:0", events, reacted, sent, lambda _, time: time >= kept, found))
+        judge_strays(sent, matched, self.accepted is None, found)
+        judge_others(found)
+        return found
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> History:
+    counts = draw(st.lists(st.integers(0, 3), min_size=1, max_size=12))
+    start = draw(st.integers(0, len(counts)))
+    position = draw(st.integers(start, len(counts)))
+    skips = draw(st.frozensets(st.integers(start, position - 1))) if position > start else frozenset[int]()
+    return History(counts, start, position, skips)
+
+
+@given(histories())
+def test_clean_histories_are_silent(history: History) -> None:
+    found = history.judge(history.sent())
+    assert (found.named, found.count) == ([], 0)
+    assert found.commands == sum(len(one) for one in history.sent().values())
+
+
+@given(histories(), st.data())
+def test_owners_at_work_are_no_fault(history: History, data: st.DataObject) -> None:
+    """Commands that were sent after the topics were read are not missing."""
+    surely = data.draw(st.integers(history.start, history.position))
+    sent = {origin: one for origin, one in history.sent().items() if int(origin.rpartition("@")[2]) < surely}
+    assert history.judge(sent, surely).named == []
+
+
+WHOLE = History([1, 2, 0, 1, 1], 0, 4)
+
+
+def missing(sent: Found) -> None:
+    del sent["p/t/1@1"][1]
+
+
+def whole_reaction_is_missing(sent: Found) -> None:
+    del sent["p/t/1@1"]
+
+
+def twice(sent: Found) -> None:
+    sent["p/t/0@0"][0] *= 2
+
+
+def too_early(sent: Found) -> None:
+    sent["p/t/4@4"] = {0: [WHOLE.place(4, 0)]}
+
+
+def stray(sent: Found) -> None:
+    sent["p/t/9@9"] = {0: [WHOLE.place(4, 0)]}
+
+
+def of_another_topic(sent: Found) -> None:
+    sent["p/t/1@77"] = {0: [WHOLE.place(1, 0)]}
+
+
+def elsewhere(sent: Found) -> None:
+    sent["p/t/3@3"] = {0: [WHOLE.place(3, 0)._replace(partition=2)]}
+
+
+def other_bytes(sent: Found) -> None:
+    sent["p/t/3@3"] = {0: [WHOLE.place(3, 0)._replace(digest=b"")]}
+
+
+def one_more(sent: Found) -> None:
+    sent["p/t/3@3"][1] = [WHOLE.place(3, 1)]
+
+
+FAULTS = {
+    missing: "t:0@1: command 1, for payment.commands, is missing",
+    whole_reaction_is_missing: "t:0@1: command 0, for payment.commands, is missing",
+    twice: "t:0@0: command 0 was sent 2 times",
+    too_early: "t:0@4: it has commands, and the position is 4",
+    stray: "commands of p/t/9@9: there is no such event",
+    of_another_topic: "commands of p/t/1@77: there is no such event",
+    elsewhere: "1 commands are not those that react gives now: was it changed?",
+    other_bytes: "1 commands are not those that react gives now: was it changed?",
+    one_more: "1 commands are not those that react gives now: was it changed?",
+}
+
+
+@pytest.mark.pins("reacted-once")
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
+def test_planted_faults_are_found(fault: object) -> None:
+    sent = WHOLE.sent()
+    fault(sent)  # type: ignore[operator]
+    found = WHOLE.judge(sent)
+    assert FAULTS[fault] in found.named and found.count in (1, 2)  # type: ignore[index]
+
+
+def test_skipped_events_have_no_commands() -> None:
+    history = History([1, 1, 1], 0, 3, frozenset({1}), raises=frozenset({1}))
+    assert history.judge(history.sent()).named == []
+    plain = History([1, 1, 1], 0, 3)
+    assert history.judge(plain.sent()).named == ["t:0@1: it has commands, and an operator left it out"]
+    raising = History([1, 1, 1], 0, 3, raises=frozenset({1}))
+    assert raising.judge(history.sent()).named == ["t:0@1: react raises on it, and it is below the position"]
+
+
+def test_deleted_commands_are_not_missing() -> None:
+    history = History([1, 1, 1, 1], 0, 4, deleted_below=2)
+    sent = history.sent()
+    del sent["p/t/1@1"]
+    assert history.judge(sent).named == []
+    del sent["p/t/2@2"]
+    assert history.judge(sent).named == ["t:0@2: command 0, for payment.commands, is missing"]
+
+
+def test_accepted_losses_are_counted() -> None:
+    history = History([1, 1, 1, 1], 0, 4, accepted=2)
+    sent = history.sent()
+    del sent["p/t/1@1"]
+    sent["p/t/3@3"][0] *= 2
+    sent["p/t/0@99"] = {0: [history.place(0, 0)]}
+    found = history.judge(sent)
+    assert (found.named, found.accepted, found.unknown) == ([], 1, 1)
