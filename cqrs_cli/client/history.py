@@ -1,6 +1,6 @@
 """One aggregate as its events tell it: its state at a version or a moment, and how it came about. No Spark."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -51,12 +51,42 @@ def parse_at(text: str | None) -> Within:
     return lambda folded: folded.time <= latest
 
 
-def find_ranges(connection: Connection, topic: str, key: bytes, partitioner: Partitioner) -> list[LogRange]:
-    """The places of this key's committed events: one partition, or all of them when the partitioner is off."""
+def find_ranges(
+    connection: Connection,
+    topic: str,
+    key: bytes,
+    partitioner: Partitioner,
+    positions: Mapping[int, int] | None = None,
+) -> list[LogRange]:
+    """The places of this key's committed events: one partition, or all of them when the partitioner is off.
+
+    With `positions` those below them. Raises `UsageError` for positions that the log does not have.
+    """
     count = readers.partitions(connection, topic)
     only = partition_for(partitioner, key, count)
     bounds = readers.bounds(connection, topic, range(count) if only is None else [only])
+    if positions is not None:
+        bounds = cut_bounds(topic, bounds, positions)
     return [LogRange(topic, partition, start, end) for partition, (start, end) in bounds.items()]
+
+
+def cut_bounds(
+    topic: str, bounds: Mapping[int, tuple[int, int]], positions: Mapping[int, int]
+) -> dict[int, tuple[int, int]]:
+    """The bounds of partitions up to the offset of each; raises `UsageError` for one that the log does not have."""
+    cut = {}
+    for partition, (start, end) in bounds.items():
+        if (position := positions.get(partition)) is None:
+            raise UsageError(
+                f"there is no offset for {topic} partition {partition}", "give one for each partition"
+            )
+        if not start <= position <= end:
+            raise UsageError(
+                f"{topic} partition {partition} has no offset {position}: it reaches from {start} to {end}",
+                "give the offsets of this topic",
+            )
+        cut[partition] = start, position
+    return cut
 
 
 def read_records(

@@ -10,6 +10,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, Conf, Master, spark_properties
+from cqrs_cli.cli.positions import positions_of
 from cqrs_cli.cli.render.replay import replay_document, replay_text
 from cqrs_cli.cli.target import optional_target
 from cqrs_cli.errors import UsageError
@@ -20,6 +21,7 @@ from cqrs_cli.errors import UsageError
     examples=[
         "cqrs replay bank_account",
         "cqrs replay bank_account --until 2026-11-21T01:02:03Z",
+        "cqrs replay bank_account --until @positions.json",
         "cqrs replay bank_account --out accounts --format json",
     ],
 )
@@ -29,7 +31,9 @@ def replay(
     until: Annotated[
         str | None,
         typer.Option(
-            "--until", metavar="TIME", help="As it was then: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 2h ago."
+            "--until",
+            metavar="TIME|@FILE",
+            help="As it was then: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 2h ago, or at the offsets in a file.",
         ),
     ] = None,
     out: Annotated[
@@ -46,7 +50,8 @@ def replay(
     """Rebuild all aggregates of a type from their events, on Spark.
 
     The digest sums up ids, versions and states; equal digests mean equal aggregates. At a time each aggregate is
-    everything up to its last version whose time is not later.
+    everything up to its last version whose time is not later. A file holds an offset of the events for each partition,
+    {"0": 1200, "1": 0}, below which they count, or is a certificate (cqrs verify --certificate).
 
     --out writes one row for each: JSON Lines with the state as an object, or Parquet with a column for each of its
     fields, by its type; one that has no type of a column (a union, say) is a string of JSON.
@@ -62,18 +67,21 @@ def replay(
     spark = spark_properties(conf or ())
     cli.flags.update(master=master)
     settings = cli.settings
-    moment = _moment(until)
+    positions = positions_of("--until", until, cli.topics(aggregate).events)
+    moment = _moment(until) if positions is None else None
     target = optional_target(out, format)
     cli.aggregate(aggregate)
     topics = cli.topics(aggregate)
     connection = cli.connection()
-    wanted = plan_replay(connection, topics, settings.aggregates, settings.root, moment)
+    wanted = plan_replay(connection, topics, settings.aggregates, settings.root, moment, positions)
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "replay", aggregate, spark))
         slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
         done = replay_events(context, wanted, target, _watcher(say, aggregate))
-    cli.result(replay_document(aggregate, moment, done, target), replay_text(aggregate, done, target))
+    cli.result(
+        replay_document(aggregate, moment or positions, done, target), replay_text(aggregate, done, target)
+    )
 
 
 def _moment(until: str | None) -> str | None:

@@ -10,6 +10,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.positions import positions_of
 from cqrs_cli.cli.render.show import show_document, show_text
 from cqrs_cli.errors import UsageError
 
@@ -25,6 +26,7 @@ LONG = 200_000
         "cqrs show bank_account acc-42 --at 3",
         "cqrs show bank_account acc-42 --at 2026-11-21T01:02:03Z -o json",
         "cqrs show bank_account acc-42 --at 2h",
+        "cqrs show bank_account acc-42 --at @positions.json",
     ],
 )
 def show(
@@ -34,8 +36,8 @@ def show(
     at: Annotated[
         str | None,
         typer.Option(
-            metavar="VERSION|TIME",
-            help="As it was at a version, or at a time: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 2h ago.",
+            metavar="VERSION|TIME|@FILE",
+            help="As it was at a version, a time (2026-11-21T01:02:03Z, 2026-11-21, 2h ago), or offsets in a file.",
         ),
     ] = None,
     history: Annotated[bool, typer.Option("--history", help="Its events, too.")] = False,
@@ -43,15 +45,18 @@ def show(
     """Show an aggregate's state and version, folded from its committed events.
 
     An aggregate that does not exist has version 0 and the initial state. At a time it is everything up to its last
-    version whose time is not later. All events of its partition are read for this.
+    version whose time is not later. A file holds an offset of the events for each partition, {"0": 1200, "1": 0}, below
+    which they count, or is a certificate (cqrs verify --certificate). All events of its partition are read for this.
     """
     from cqrs_cli.client import history as queries
 
-    within = queries.parse_at(at)
+    topic = cli.topics(aggregate).events
+    positions = positions_of("--at", at, topic)
+    within = queries.parse_at(at if positions is None else None)
     loaded = cli.aggregate(aggregate)
     key = id.encode(errors="surrogateescape")
     connection = cli.connection()
-    places = queries.find_ranges(connection, cli.topics(aggregate).events, key, cli.settings.partitioner)
+    places = queries.find_ranges(connection, topic, key, cli.settings.partitioner, positions)
     count = sum(place.end - place.start for place in places)
     with cli.working(f"reading {count:,} events") if count > LONG else nullcontext():
         shown = queries.fold_history(loaded, id, queries.read_records(connection, key, places), within)

@@ -1,5 +1,6 @@
 """The totals of `cqrs replay`: as JSON, and for people."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import counted
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def replay_document(
-    aggregate: str, until: str | None, done: "Replayed", target: "Target | None"
+    aggregate: str, until: str | Mapping[int, int] | None, done: "Replayed", target: "Target | None"
 ) -> dict[str, Any]:
     from cqrs_cli.core.digest import as_hex
 

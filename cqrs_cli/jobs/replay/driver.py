@@ -4,11 +4,12 @@ Results come back through an accumulator. A task returns a contradiction as a va
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cqrs_cli.client.history import cut_bounds
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
@@ -35,11 +36,21 @@ class Replayed(NamedTuple):
 
 
 def plan_replay(
-    connection: Connection, topics: Topics, package: str, root: Path, until: str | None = None
+    connection: Connection,
+    topics: Topics,
+    package: str,
+    root: Path,
+    until: str | None = None,
+    positions: Mapping[int, int] | None = None,
 ) -> ReplayPlan:
-    """A replay of the events that are committed now. Raises `ConfigurationError` if the events topic is missing."""
+    """A replay of the events that are committed now, or of those below `positions`, an offset for each partition.
+
+    Raises `ConfigurationError` if the events topic is missing, `UsageError` for positions that it does not have.
+    """
     count = readers.partitions(connection, topics.events)
     bounds = readers.bounds(connection, topics.events, range(count))
+    if positions is not None:
+        bounds = cut_bounds(topics.events, bounds, positions)
     return ReplayPlan(connection, topics, package, root, bounds, until)
 
 

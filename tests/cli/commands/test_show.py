@@ -1,5 +1,8 @@
 """`cqrs show` on topics that an owner has decided."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Cqrs
@@ -48,3 +51,11 @@ def test_show_text_has_state_and_history(decided: Cqrs) -> None:
     assert said.out.startswith("bank_account a  version 3, since 20")
     assert "balance" in said.out
     assert "Withdrawn" in said.out
+
+
+def test_show_goes_back_to_offsets(decided: Cqrs, tmp_path: Path) -> None:
+    tail = decided("tail", "bank_account", "events", "--aggregate-id", "a", "-o", "json").lines
+    home = tail[1]["partition"]
+    (tmp_path / "positions").write_text(json.dumps({home: tail[1]["offset"], 1 - home: 0}))
+    shown = decided("show", "bank_account", "a", "--at", "@positions", "-o", "json").document
+    assert (shown["version"], shown["state"]["balance"]) == (1, 0)

@@ -1,0 +1,41 @@
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.positions import positions_of
+from cqrs_cli.errors import UsageError
+from cqrs_cli.proof.certificate import Certificate, LogCertificate, TopicCertificate, write_certificate
+from tests.cli.conftest import Cqrs
+
+
+def test_positions_come_from_files(tmp_path: Path) -> None:
+    file = tmp_path / "positions.json"
+    file.write_text('{"0": 12, "1": 0}')
+    assert positions_of("--at", f"@{file}", "a.events") == {0: 12, 1: 0}
+    logs = [LogCertificate(0, 7, []), LogCertificate(0, 9, [])]
+    made = Certificate(
+        aggregate="a", cluster="c", made="then", topics={"a.events": TopicCertificate("id", logs)}
+    )
+    file.write_bytes(write_certificate(made))
+    assert positions_of("--at", f"@{file}", "a.events") == {0: 7, 1: 9}
+    with pytest.raises(UsageError, match=r"has no offsets of b\.events"):
+        positions_of("--at", f"@{file}", "b.events")
+    assert [positions_of("--at", text, "a.events") for text in (None, "7", "2h")] == [None] * 3
+
+
+@pytest.mark.parametrize(
+    "found", ["", "[1]", "{}", '{"0": -1}', '{"0": true}', '{"a": 1}', '{"topics": 1}', "[" * 9999]
+)
+def test_other_files_are_refused(tmp_path: Path, found: str) -> None:
+    (tmp_path / "file").write_text(found)
+    with pytest.raises(UsageError, match=r"--at: .*/file has no offsets of a\.events; write an offset"):
+        positions_of("--at", f"@{tmp_path / 'file'}", "a.events")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("replay", "bank_account", "--until"), ("show", "bank_account", "a", "--at")]
+)
+def test_a_missing_file_ends_with_2(cqrs: Cqrs, arguments: tuple[str, ...]) -> None:
+    said = cqrs(*arguments, "@nowhere")
+    assert (said.status, said.out) == (2, "")
+    assert f"{arguments[-1]}: cannot read nowhere" in said.err

@@ -1,0 +1,66 @@
+"""A replay up to a time or to offsets is what was live then, when a run was stopped."""
+
+import json
+import random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cqrs_cli.client.history import cut_bounds, find_ranges, fold_history, parse_at, read_records
+from cqrs_cli.core.digest import as_hex
+from cqrs_cli.errors import UsageError
+from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
+from tests.support import ROOT
+from tests.support.commands import mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+@pytest.mark.pins("state-is-events")
+def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> None:
+    """Up to a time, and up to offsets; for all accounts, and for one."""
+    topic, stops = bank.topics.events, []
+    print("seed", seed := random.randrange(1_000_000))
+    choice, sent = random.Random(seed), list(mixture(150, seed=seed))
+    while sent:
+        count = choice.randrange(20, 100)
+        some, sent = sent[:count], sent[count:]
+        bank.send(*some)
+        quietly(bank.plan())
+        positions = {partition: bank.end("events", partition) for partition in (0, 1)}
+        times = [json.loads(r.value or b"")["time"] for n in (0, 1) for r in bank.records("events", n)]
+        stops.append(
+            (positions, max(times), bank.digest(), bank.shard(partition=bank.home("acc-1"))["acc-1"])
+        )
+
+    def digest(**asked: Any) -> str:
+        plan = plan_replay(bank.connection, bank.topics, "aggregates", ROOT, **asked)
+        return as_hex(replay_events(spark, plan).total.digest)
+
+    for positions, time, live, account in stops:
+        assert digest(positions=positions) == live
+        assert digest(until=time) == live
+        places = find_ranges(bank.connection, topic, b"acc-1", "murmur2", positions)
+        records = read_records(bank.connection, b"acc-1", places)
+        shown = fold_history(bank.aggregate, "acc-1", records, parse_at(None))
+        assert (shown.version, bank.aggregate.encode_state(shown.state)) == (account.version, account.state)
+
+
+@pytest.mark.parametrize(
+    ("positions", "complaint"),
+    [
+        ({0: 3}, "there is no offset for bank.events partition 1"),
+        ({0: 3, 1: 9}, "bank.events partition 1 has no offset 9: it reaches from 2 to 8"),
+        ({0: 3, 1: 1}, "bank.events partition 1 has no offset 1: it reaches from 2 to 8"),
+    ],
+)
+def test_positions_are_those_of_the_log(positions: dict[int, int], complaint: str) -> None:
+    bounds = {0: (0, 5), 1: (2, 8)}
+    with pytest.raises(UsageError, match=complaint):
+        cut_bounds("bank.events", bounds, positions)
+    assert cut_bounds("bank.events", bounds, {0: 3, 1: 2, 7: 1}) == {0: (0, 3), 1: (2, 2)}
