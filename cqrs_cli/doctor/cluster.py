@@ -12,6 +12,7 @@ from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import Role, needs
 from cqrs_cli.kafka.topics.checks import TopicInfo, missing_topics, mistakes
+from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 
 #: The roles that are judged when none is named.
@@ -41,8 +42,12 @@ def check_cluster(
     aggregates: Sequence[Topics],
     window: timedelta,
     roles: Sequence[Role] = DEFAULT_ROLES,
+    processes: Sequence[ProcessUse] = (),
 ) -> Iterator[Check]:
-    """Check the cluster behind `connection` and the topics of these aggregates, as far as the roles need them."""
+    """Check the cluster behind `connection` and the topics of these aggregates, as far as the roles need them, and
+    those of these processes where run is among the roles.
+    """
+    processes = processes if "run" in roles else ()
     with Admin(connection) as admin:
         brokers = admin.broker_count()
         said = f"Kafka {admin.broker_version()} at {connection.bootstrap_server}, {brokers} broker"
@@ -53,9 +58,11 @@ def check_cluster(
             aggregates if set(roles) != {"send"} else ()
         ):  # a client that only sends may not see all of them
             yield from examined("topics", partial(_topics, admin, topics, window, brokers, found))
+        if processes:
+            yield from examined("processes", lambda: _positions(admin, processes, found))
         if "run" in roles:
             yield from examined("transactions", lambda: _transactions(admin, found))
-        yield from examined("acls", lambda: _acls(admin, aggregates, roles))
+        yield from examined("acls", lambda: _acls(admin, aggregates, roles, processes))
 
 
 def _data_path(connection: Connection) -> Iterable[Check]:
@@ -95,6 +102,25 @@ def _topics(
         yield ok("topics", f"{topics.aggregate}: {there['commands'].partitions} partitions, set up right")
 
 
+def _positions(admin: Admin, processes: Sequence[ProcessUse], found: dict[str, TopicInfo]) -> Iterator[Check]:
+    """Check the topic of each process's positions; adds those that exist to `found`."""
+    there = admin.describe([one.topics.positions for one in processes])
+    found |= there
+    for one in processes:
+        info = there.get(one.topics.positions)
+        mistake = one.topics.mistake(info)
+        if info is None:
+            yield warn(
+                "processes",
+                f"{one.topics.process} has no topic: cqrs run leaves it out",
+                "create it: cqrs init",
+            )
+        elif mistake is not None:
+            yield fail("processes", mistake)
+        else:
+            yield ok("processes", f"{one.topics.process}: hears {', '.join(one.sources)}")
+
+
 def _transactions(admin: Admin, found: dict[str, TopicInfo]) -> Iterator[Check]:
     """Transactions that hold back readers for longer than they may."""
     places = [
@@ -123,12 +149,16 @@ def _blocked(transaction: OpenTransaction, server: str) -> UnavailableError:
     )
 
 
-def _acls(admin: Admin, aggregates: Sequence[Topics], roles: Sequence[Role]) -> Iterator[Check]:
+def _acls(
+    admin: Admin, aggregates: Sequence[Topics], roles: Sequence[Role], processes: Sequence[ProcessUse]
+) -> Iterator[Check]:
     """Check that the cluster's authorizer, if there is one, allows what the roles need."""
     lacking = {
         role: admin.missing_acls(need for topics in aggregates for need in needs(role, topics))
         for role in roles
     }
+    if processes:
+        lacking["run"] += admin.missing_acls(need for one in processes for need in one.needs())
     for role, refused in lacking.items():
         yield from (fail("acls", need.denied(role)) for need in refused)
     if any(lacking.values()):

@@ -15,6 +15,8 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.process import Process
 from cqrs_cli.core.react import heard_events
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics, ProcessUse
+from cqrs_cli.kafka.topics.topics import Topics
 
 #: The package with the processes.
 PROCESSES = "processes"
@@ -33,6 +35,15 @@ class LoadedProcess:
     events: frozenset[type[Event]]
     named: tuple[str, ...]  # aggregates that its code names in `Send("…")`
     place: str  # file and line of `react`
+
+    def use(self, prefix: str) -> ProcessUse:
+        """The topics that it uses, with this prefix."""
+        sources = tuple(Topics(name, prefix).events for name in sorted(self.sources))
+        return ProcessUse(
+            ProcessTopics(self.name, prefix),
+            sources,
+            tuple(Topics(name, prefix).commands for name in self.named),
+        )
 
 
 def process_names(root: Path) -> list[str]:

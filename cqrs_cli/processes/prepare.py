@@ -12,7 +12,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.checks import TopicInfo
-from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_needs, process_refusal
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_refusal
 from cqrs_cli.kafka.topics.topics import MAX_MESSAGE_BYTES, Topics
 from cqrs_cli.owner.claim import next_run_epoch
 from cqrs_cli.owner.position import check_place
@@ -89,10 +89,8 @@ def _described(
     }
     named = sorted({name for one in loaded.values() for name in one.named})
     with Admin(connection) as admin:
-        for process, one in loaded.items():
-            targets = [Topics(name, prefix).commands for name in one.named]
-            needs = process_needs(ProcessTopics(process, prefix), sources[process].values(), targets)
-            if missing := admin.missing_acls(needs):
+        for one in loaded.values():
+            if missing := admin.missing_acls(one.use(prefix).needs()):
                 raise process_refusal(missing)
         heard = _existing(admin, sorted({topic for by in sources.values() for topic in by.values()}))
         taken = _existing(admin, [Topics(name, prefix).commands for name in named])

@@ -17,6 +17,7 @@ from cqrs_cli.kafka.topics.acls import Role
 if TYPE_CHECKING:
     from cqrs_cli.doctor.check import Check
     from cqrs_cli.doctor.settings import SettingRow
+    from cqrs_cli.kafka.topics.process_topics import ProcessUse
     from cqrs_cli.settings.settings import Settings
 
 
@@ -40,7 +41,8 @@ def doctor(
 ) -> int:
     """Check Java, Python, Spark, limits, the broker, topics, transactions, ACLs and events. Starts and changes nothing.
 
-    The code must be able to read the events: it looks at the oldest and the newest of each partition.
+    The code must be able to read the events: it looks at the oldest and the newest of each partition. Processes are
+    checked, too: their code, the topic of their positions, and what they need to be allowed.
 
     Where the cluster has an authorizer, a missing permission is a failure, too: one that send or run needs, or with
     --for one that those commands need; read stands for show, tail, trace, replay, export, verify, status, top and
@@ -82,6 +84,7 @@ def _project(settings: "Settings") -> "Iterator[Check]":
 
     yield from examined("settings", lambda: machine.check_settings(settings))
     yield from examined("aggregates", lambda: machine.check_aggregates(settings))
+    yield from examined("processes", lambda: _processes(settings))
     in_memory = settings.store == "memory"
     yield from examined(
         "state",
@@ -90,6 +93,31 @@ def _project(settings: "Settings") -> "Iterator[Check]":
     yield from examined("limits", lambda: machine.check_limits(settings))
     if not in_memory:  # which holds nothing of older code
         yield from examined("revision", lambda: _revisions(settings))
+
+
+def _processes(settings: "Settings") -> "Iterator[Check]":
+    """Check that the project's processes can be loaded."""
+    from cqrs_cli.doctor.check import fail, ok
+    from cqrs_cli.processes.load import load_process, process_names
+
+    for name in process_names(settings.root):
+        try:
+            loaded = load_process(name, settings.root, settings.aggregates)
+        except CqrsError as error:
+            yield fail("processes", error)
+        else:
+            yield ok("processes", f"{name}: {len(loaded.events)} kinds of events, at {loaded.place}")
+
+
+def _uses(settings: "Settings") -> "list[ProcessUse]":
+    """The topics of each process whose code can be loaded; the others have their own check."""
+    from cqrs_cli.processes.load import load_process, process_names
+
+    found = []
+    for name in process_names(settings.root):
+        with suppress(CqrsError):
+            found.append(load_process(name, settings.root, settings.aggregates).use(settings.topic_prefix))
+    return found
 
 
 def _revisions(settings: "Settings") -> "Iterator[Check]":
@@ -127,6 +155,7 @@ def _cluster(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Che
             topics,
             settings.dedup_window,
             (role,) if role else cluster.DEFAULT_ROLES,
+            _uses(settings),
         )
 
     yield from examined("broker", look)

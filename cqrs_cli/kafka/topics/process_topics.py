@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.topics.acls import RequiredAcl
@@ -55,6 +56,18 @@ class ProcessTopics:
             "set it: kafka-configs.sh --bootstrap-server HOST:PORT --alter"
             f" --topic {self.positions} --add-config cleanup.policy=compact",
         )
+
+
+class ProcessUse(NamedTuple):
+    """A process's own topic, the topics of events that it hears, and those of commands that it sends."""
+
+    topics: ProcessTopics
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    def needs(self) -> list[RequiredAcl]:
+        """The ACLs that running it needs."""
+        return process_needs(self.topics, self.sources, self.targets)
 
 
 def process_needs(topics: ProcessTopics, sources: Iterable[str], targets: Iterable[str]) -> list[RequiredAcl]:
