@@ -25,6 +25,9 @@ def top(
     most 500 outcomes for each partition and look. It says so where a command is on trial, takes long, or is hidden by
     an open transaction.
 
+    Without names it shows processes, too, a row for each partition of events that one hears, as "checkout < order 0":
+    sent are the events that came, decided those that it has read.
+
     Keys sort the rows (n, s, d, r, l, o), fold them by aggregate (a), pause (p) and quit (q). It needs a terminal; off
     one use cqrs status.
     """
@@ -39,11 +42,15 @@ def top(
         cli.aggregate(name)  # says which there are
     from cqrs_cli.cli.live.looking import Looker, look_or_tell
     from cqrs_cli.cli.live.loop import show_live
+    from cqrs_cli.cli.processes import chosen_processes
 
     topics = {name: cli.topics(name) for name in aggregates or known}
     if not topics:
         cli.usable(None)  # says how to begin
-    looker = Looker(cli.connection(), topics, cli.settings.state_dir)
+    connection = cli.connection()
+    processes = [] if aggregates else chosen_processes(cli, connection, None)
+    uses = [one.use(cli.settings.topic_prefix) for one in processes]
+    looker = Looker(connection, topics, cli.settings.state_dir, uses)
     show_live(cli.stdout, lambda: look_or_tell(looker), looker.close, interval)
     for name, why_not in looker.missing.items():
         cli.note(f"{name}: {cli.with_flags(str(why_not))}")

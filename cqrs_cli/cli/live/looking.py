@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import NamedTuple
@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, KafkaException
 from msgspec import UNSET
 
 from cqrs_cli.cli.live.model import Look, PartitionLook, Where
+from cqrs_cli.cli.live.reacting import ProcessLooker
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
@@ -18,6 +19,7 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.owner.explain import hidden_commands
@@ -43,8 +45,15 @@ class _Clients(NamedTuple):
 class Looker:
     """Looks at aggregates, from one thread. Aggregates without topics are left out: see `missing`."""
 
-    def __init__(self, connection: Connection, topics: Mapping[str, Topics], state_dir: Path) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        topics: Mapping[str, Topics],
+        state_dir: Path,
+        processes: Sequence[ProcessUse] = (),
+    ) -> None:
         """Raises `ConfigurationError` if none of them has topics."""
+        self._reacting = ProcessLooker(connection, processes)
         self._connection, self._state_dir = connection, state_dir
         self.missing: dict[str, ConfigurationError] = {}
         self._partitions: dict[str, int] = {}
@@ -78,6 +87,7 @@ class Looker:
 
     def close(self) -> None:
         """Give the connections back; another look makes new ones."""
+        self._reacting.close()
         if self._open is not None:
             self._open.close()
             self._open = None
@@ -91,6 +101,7 @@ class Looker:
                 for partition, place in places.items():
                     claim = parse_claim(place.metadata)
                     seen[name, partition] = self._partition(of_one, (name, partition), place.offset, claim)
+            seen |= self._reacting.look()
         except (KafkaException, readers.MissingError, readers.StalledError) as error:
             self.close()  # a client that met a broker alone may believe it for minutes
             raise clients.unreachable(

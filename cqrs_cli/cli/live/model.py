@@ -25,6 +25,7 @@ class PartitionLook:
     latency: int | None = None  # of the last command that was decided since the look before
     reasons: Mapping[str, int] = field(default_factory=dict)  # of outcomes since the look before
     notes: tuple[str, ...] = ()
+    reacts: bool = False  # a process hears it: there is nothing to count but its position
 
     @property
     def lag(self) -> int:
@@ -75,6 +76,8 @@ def _row(where: Where, was: PartitionLook | None, part: PartitionLook, before: L
         old = was.counts if was.run == part.run else {}
         sent = max(0, part.end - was.end) / seconds
         decided = max(0, sum(part.counts.values()) - sum(old.values())) / seconds
+        if part.reacts:
+            decided = max(0, part.position - was.position) / seconds if part.run == was.run else 0.0
         refused = max(0, _refused(part.counts) - _refused(old)) / seconds
     oldest = None if part.oldest is None or part.lag == 0 else max(0, now.clock - part.oldest) / 1000
     latency = None if part.latency is None else max(0, part.latency) / 1000

@@ -113,3 +113,16 @@ def test_reasons_are_of_the_last_minute() -> None:
         reasons.add(Look(at, 0, {("bank", 0): part, ("order", 0): QUIET}))
     assert reasons.most(1) == [("bank", "EMPTY", 5)]
     assert reasons.most(5) == [("bank", "EMPTY", 5), ("bank", "CLOSED", 2)]
+
+
+def test_processes_are_measured_by_position() -> None:
+    """They count nothing; from one run to another nothing is known."""
+    where = ("checkout < order", 0)
+
+    def look(at: float, position: int, run: str) -> Look:
+        return Look(at, 0, {where: PartitionLook(100, position, run, reacts=True)})
+
+    (row,) = partition_rows(look(0, 10, "r"), look(2, 50, "r"))
+    assert (row.decided, row.refused, row.lag, row.owner) == (20, 0, 50, "r")
+    (row,) = partition_rows(look(0, 10, "r"), look(2, 50, "s"))
+    assert row.decided == 0

@@ -1,0 +1,60 @@
+"""Looks at the partitions that processes hear, again and again, over the same connections."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+
+from confluent_kafka import Consumer
+
+from cqrs_cli.cli.live.model import PartitionLook, Where
+from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.topics.process_topics import ProcessUse
+from cqrs_cli.owner.claim import TERMINAL, parse_claim
+from cqrs_cli.processes.trials import explain_trial
+
+
+class ProcessLooker:
+    """Looks at processes, from one thread. Their topics of events must exist."""
+
+    def __init__(self, connection: Connection, processes: Sequence[ProcessUse]) -> None:
+        self._connection = connection
+        self._heard = [
+            (use, topic, readers.partitions(connection, topic)) for use in processes for topic in use.sources
+        ]
+        self._open: ExitStack | None = None
+        self._groups: dict[str, Consumer] = {}
+
+    def _connected(self) -> dict[str, Consumer]:
+        if self._open is None:
+            self._open = ExitStack()
+            for name in {use.topics.group for use, *_ in self._heard}:
+                group = clients.consumer(self._connection, group=name, isolation="read_uncommitted")
+                self._groups[name] = self._open.enter_context(closing(group))
+        return self._groups
+
+    def close(self) -> None:
+        """Give the connections back; another look makes new ones."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def look(self) -> dict[Where, PartitionLook]:
+        """All partitions now, by process and topic; raises `KafkaException`."""
+        seen: dict[Where, PartitionLook] = {}
+        for use, topic, partitions in self._heard:
+            group = self._connected()[use.topics.group]
+            name = f"{use.topics.process} < {topic.removeprefix(use.topics.prefix).removesuffix('.events')}"
+            for number, place in committed(group, topic, range(partitions)).items():
+                start, end = readers.watermarks(group, topic, number)
+                claim = parse_claim(place.metadata)
+                position = end if place.offset is None else max(start, place.offset)
+                seen[name, number] = PartitionLook(
+                    end,
+                    position,
+                    "" if claim is None else claim.run,
+                    claim is not None and claim.attempt == TERMINAL,
+                    notes=() if claim is None or claim.trial is None else (explain_trial(claim.trial),),
+                    reacts=True,
+                )
+        return seen
