@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -31,12 +32,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(__file__).with_name("pictures")
 
 #: Pictures, with the command line that each shows.
-PICTURES = {
-    "demo": "cqrs demo",
-    "run": "cqrs run",
-    "top": "cqrs top",
-    "trace": "cqrs trace order-9",
-}
+PICTURES = {"demo": "cqrs demo", "run": "cqrs run", "top": "cqrs top", "trace": "cqrs trace order-9"}
 
 WIDTH, HEIGHT = 118, 40
 
@@ -46,7 +42,10 @@ ENVIRONMENT = {
     "PYTHONPATH": str(ROOT),
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
 }
-_ESCAPE = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])")
+COMMAND = [sys.executable, "-m", "cqrs_cli"]
+
+#: An escape's numbers and letter, or a character.
+_PART = re.compile(r"\x1b\[([?0-9;]*)([A-Za-z])|.", re.DOTALL)
 
 
 class Screen:
@@ -59,15 +58,11 @@ class Screen:
 
     def write(self, text: str) -> None:
         """Take in what a program wrote; no escape may be cut in two."""
-        at = 0
-        while at < len(text):
-            escape = _ESCAPE.match(text, at)
-            if escape is not None:
-                self._control(escape[1], escape[2])
-                at = escape.end()
+        for part in _PART.finditer(text):
+            if part[2]:
+                self._control(part[1], part[2])
             else:
-                self._character(text[at])
-                at += 1
+                self._character(part[0])
 
     def _control(self, numbers: str, letter: str) -> None:
         number = int(numbers) if numbers.isdigit() else 1
@@ -134,12 +129,8 @@ class Program:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
         os.set_blocking(self._ours, False)
         self.screen, self._rest = Screen(), ""
-        environment = {**ENVIRONMENT, "TERM": "xterm-256color"}
-        command = [sys.executable, "-m", "cqrs_cli", *arguments]
         streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
-        self._process = subprocess.Popen(
-            command, cwd=folder, env=environment, start_new_session=True, **streams
-        )
+        self._process = started(folder, *arguments, start_new_session=True, **streams)
         os.close(theirs)
 
     def look(self) -> str:
@@ -170,18 +161,22 @@ class Program:
     def stop(self) -> None:
         """Ctrl-C, and wait for the end."""
         self._process.send_signal(signal.SIGINT)
-        while self._process.poll() is None:
-            self.look()
-            time.sleep(0.02)
+        self.rest()
+
+
+def started(folder: Path, *arguments: str, **options: Any) -> subprocess.Popen[str]:
+    """A command at work in a folder."""
+    environment = {**ENVIRONMENT, "TERM": "xterm-256color"}
+    return subprocess.Popen([*COMMAND, *arguments], cwd=folder, env=environment, text=True, **options)
 
 
 def cqrs(folder: Path, *arguments: str) -> str:
-    """What a command prints off a terminal."""
-    command = [sys.executable, "-m", "cqrs_cli", *arguments]
-    ended = subprocess.run(
-        command, cwd=folder, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return ended.stdout
+    """The output of a command off a terminal; raises `SystemExit` if it fails."""
+    process = started(folder, *arguments, stdout=subprocess.PIPE)
+    printed, _ = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"cqrs {' '.join(arguments)}: exit code {process.returncode}")
+    return printed
 
 
 @contextmanager
@@ -196,12 +191,7 @@ def project() -> Iterator[Path]:
         try:
             yield folder
         finally:
-            subprocess.run(
-                [sys.executable, "-m", "cqrs_cli", "kafka", "stop"],
-                cwd=folder,
-                env=ENVIRONMENT,
-                check=False,
-            )
+            cqrs(folder, "kafka", "stop")
 
 
 def busy(folder: Path) -> dict[str, list[str]]:
@@ -210,21 +200,15 @@ def busy(folder: Path) -> dict[str, list[str]]:
     rows = [("Open", f"acc-{number}", {"owner": "Ada"}) for number in range(2000)]
     rows += [("Deposit", f"acc-{number % 2000}", {"amount": 5}) for number in range(60_000)]
     rows += [("Withdraw", f"acc-{number % 2000}", {"amount": 900}) for number in range(3000)]
-    lines = (
-        json.dumps({"type": f"bank_account.{kind}", "subject": subject, "data": data})
-        for kind, subject, data in rows
-    )
-    (folder / "commands.ndjson").write_text("\n".join(lines))
+    lines = [
+        {"type": f"bank_account.{kind}", "subject": subject, "data": data} for kind, subject, data in rows
+    ]
+    (folder / "commands.ndjson").write_text("\n".join(map(json.dumps, lines)))
     run, top = Program(folder, "run", "bank_account", "order"), Program(folder, "top", "--every", "500ms")
     try:
         top.until(lambda text: "bank_account 3" in text)
         run.until(lambda text: re.search(r"decid|commands", text))
-        sending = subprocess.Popen(
-            [sys.executable, "-m", "cqrs_cli", "send", "--file", "commands.ndjson", "-q"],
-            cwd=folder,
-            env=ENVIRONMENT,
-            stdout=subprocess.DEVNULL,
-        )
+        sending = started(folder, "send", "--file", "commands.ndjson", "-q", stdout=subprocess.DEVNULL)
         seen = {"run": run.until(lambda text: re.search(r"[1-9][0-9,]{3,} commands/s", text))}
         seen["top"] = top.until(lambda text: "refused in the last minute" in text)
         sending.wait()
@@ -236,23 +220,19 @@ def busy(folder: Path) -> dict[str, list[str]]:
 
 def chain(folder: Path) -> list[str]:
     """An order, and the withdrawal that it caused."""
-    for line in (
-        {"type": "order.Place", "subject": "42", "correlationid": "order-9", "data": {"customer": "Ada"}},
-        {"type": "bank_account.Open", "subject": "ada", "data": {"owner": "Ada"}},
-    ):
-        _send(folder, line)
+    _send(folder, "order.Place", "42", correlationid="order-9", data={"customer": "Ada"})
+    _send(folder, "bank_account.Open", "ada", data={"owner": "Ada"})
     cqrs(folder, "run", "--once", "bank_account", "order", "-q")
     event = json.loads(cqrs(folder, "tail", "order", "events", "-n", "1", "-o", "json"))["message"]
-    data = {"amount": 30}
-    caused = {"correlationid": "order-9", "causationid": event["id"], "data": data}
+    caused = {"correlationid": "order-9", "causationid": event["id"], "data": {"amount": 30}}
     for kind in ("Withdraw", "Deposit"):
-        _send(folder, {"type": f"bank_account.{kind}", "subject": "ada", **caused})
+        _send(folder, f"bank_account.{kind}", "ada", **caused)
     cqrs(folder, "run", "--once", "bank_account", "order", "-q")
     return Program(folder, "trace", "order-9").rest()
 
 
-def _send(folder: Path, line: dict[str, object]) -> None:
-    (folder / "line.ndjson").write_text(json.dumps(line))
+def _send(folder: Path, kind: str, subject: str, **attributes: object) -> None:
+    (folder / "line.ndjson").write_text(json.dumps({"type": kind, "subject": subject, **attributes}))
     cqrs(folder, "send", "--file", "line.ndjson", "-q")
 
 

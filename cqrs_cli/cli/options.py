@@ -1,7 +1,7 @@
 """The options and arguments that several commands take, each spelled once, as a type."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Literal
@@ -77,15 +77,19 @@ def complete_message(ctx: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
-def complete_process(incomplete: str) -> list[str]:
-    """Shell completion: the project's processes."""
-    from cqrs_cli import registry
+def complete_from(package: str) -> Callable[[str], list[str]]:
+    """Shell completion: the files of a package of the project, `processes` or `projections`."""
 
-    try:
-        known = registry.names("processes", Cli().settings.root)
-        return [name for name in known if name.startswith(incomplete)]
-    except Exception:  # the command itself reports it when it runs
-        return []
+    def complete(incomplete: str) -> list[str]:
+        from cqrs_cli import registry
+
+        try:
+            known = registry.names(package, Cli().settings.root)
+            return [name for name in known if name.startswith(incomplete)]
+        except Exception:  # the command itself reports it when it runs
+            return []
+
+    return complete
 
 
 AggregateName = Annotated[

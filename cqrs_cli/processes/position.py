@@ -58,7 +58,7 @@ class SourceState(NamedTuple):
 
 
 class Resumed(NamedTuple):
-    """Where to go on, and what is noted with it from now on."""
+    """The offset to go on from, and the notes that go with it from now on."""
 
     offset: int
     stopped: int | None = None
@@ -70,7 +70,7 @@ class Resumed(NamedTuple):
 def resume(
     state: SourceState, *, beginning: bool = False, skip: int | None = None, accept: int | None = None
 ) -> Resumed:
-    """Where the process goes on: at its position, or, if it is new, at the end or the beginning of the log.
+    """The place at which the process goes on: its position, or, if it is new, the end or the beginning of the log.
 
     Raises `ConfigurationError` if the number of partitions changed, `ContradictionError` for a position that the log
     does not have. `accept` is an operator's word for where to go on in spite of that: it counts once, and only then.

@@ -44,7 +44,10 @@ def recorded_positions(
 def source_state(
     plan: ProcessPlan, hearing: Hearing, group: Consumer, positions: Mapping[bytes, ProcessPosition]
 ) -> SourceState:
-    """What stands about a partition. `group`: a client of the process's group; raises `KafkaException`."""
+    """The state of a partition: its bounds, its recorded and its committed position.
+
+    `group`: a client of the process's group. Raises `KafkaException`.
+    """
     source, described = hearing.source, plan.events[hearing.source.topic]
     bounds = {
         isolation: readers.bounds(plan.connection, source.topic, [source.partition], isolation)[
@@ -72,7 +75,7 @@ def committed_of(group: Consumer, hearing: Hearing) -> Committed:
 
 
 def source_states(plan: ProcessPlan) -> dict[Hearing, SourceState]:
-    """What stands about each partition now, before anybody is fenced: pending commits are not waited for."""
+    """The same of each partition now, before anybody is fenced: pending commits are not waited for."""
     states: dict[Hearing, SourceState] = {}
     for process in dict.fromkeys(hearing.process for hearing in plan.hearings):
         topics = ProcessTopics(process, plan.prefix)

@@ -12,8 +12,10 @@ from msgspec import UNSET
 from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.errors import CqrsError
 
 if TYPE_CHECKING:
+    import pyarrow
     from pyspark.sql.types import DataType
 
 #: From a value of the message to the value that Arrow takes; None where they are the same.
@@ -177,3 +179,26 @@ def column_values(column: FieldColumn, values: list[Any]) -> list[Any]:
     if convert is None:
         return values
     return [None if value is None else convert(value) for value in values]
+
+
+def value_array(
+    column: FieldColumn, values: list[Any], kind: Any, spell: Callable[[int], str], advice: str
+) -> "pyarrow.Array":
+    """The values of a column as Arrow's; raises `CqrsError`, with this advice, for one that has no place there.
+
+    `spell` names the message of a number, for the error.
+    """
+    import pyarrow
+
+    refused = (ValueError, TypeError, OverflowError, pyarrow.ArrowException)
+    try:
+        return pyarrow.array(column_values(column, values), kind)
+    except refused:
+        for number, one in enumerate(values):
+            try:
+                pyarrow.array(column_values(column, [one]), kind)
+            except refused as error:
+                raise CqrsError(
+                    f"{spell(number)}: {column.attribute} has no place in a column: {error}", advice
+                ) from None
+        raise

@@ -1,4 +1,4 @@
-"""Where a topic begins and ends now, and which topic it is: asked once for each plan."""
+"""The bounds and the identity of a topic now: asked once for each plan."""
 
 import time
 from collections.abc import Mapping

@@ -10,9 +10,9 @@ from confluent_kafka import Message
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError
-from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.errors import ContradictionError
 from cqrs_cli.spark.columns import fields_as_columns, message_class, source_schema, wire_type
-from cqrs_cli.spark.field_types import FieldColumn, column_values
+from cqrs_cli.spark.field_types import FieldColumn, value_array
 from cqrs_cli.spark.options import SourceKind
 
 if TYPE_CHECKING:
@@ -57,22 +57,9 @@ class RowMaker(ABC):
     def _field_array(
         self, partition: int, kept: MessageList, field: FieldColumn, kind: Any, values: list[Any]
     ) -> "pyarrow.Array":
-        import pyarrow
-
         found = list(map(attrgetter(field.attribute), values))
-        refused = (ValueError, TypeError, OverflowError, pyarrow.ArrowException)
-        try:
-            return pyarrow.array(column_values(field, found), kind)
-        except refused:
-            for message, one in zip(kept, found, strict=True):
-                try:
-                    pyarrow.array(column_values(field, [one]), kind)
-                except refused as error:
-                    raise CqrsError(
-                        f"{self._spell(partition, message)}: {field.attribute} has no place in a column: {error}",
-                        "leave option type out, and take it from `data`",
-                    ) from None
-            raise
+        advice = "leave option type out, and take it from `data`"
+        return value_array(field, found, kind, lambda number: self._spell(partition, kept[number]), advice)
 
     def _spell(self, partition: int, message: Any) -> str:
         return f"{self._topic} partition {partition} offset {message.offset()}"

@@ -9,7 +9,7 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, complete_process, spark_properties
+from cqrs_cli.cli.options import Conf, Master, complete_from, spark_properties
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
@@ -30,7 +30,9 @@ def run_process(
     cli: Cli,
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME", autocompletion=complete_process, help="Its file in `processes`."),
+        typer.Argument(
+            metavar="NAME", autocompletion=complete_from("processes"), help="Its file in `processes`."
+        ),
     ],
     once: Annotated[bool, typer.Option("--once", help="React to what is there now, then end.")] = False,
     origin: Annotated[

@@ -10,7 +10,15 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, MetricsAddress, check_sqlalchemy, metrics_at, spark_properties
+from cqrs_cli.cli.options import (
+    Conf,
+    Master,
+    MetricsAddress,
+    check_sqlalchemy,
+    complete_from,
+    metrics_at,
+    spark_properties,
+)
 from cqrs_cli.cli.output import counted
 
 if TYPE_CHECKING:
@@ -20,18 +28,6 @@ if TYPE_CHECKING:
     from cqrs_cli.projections.load import LoadedProjection
     from cqrs_cli.projections.plan import ProjectionPlan, ProjectionProgress
     from cqrs_cli.projections.prepare import PreparedProjection
-
-
-def complete_projection(incomplete: str) -> list[str]:
-    """Shell completion: the project's projections."""
-    from cqrs_cli import registry
-
-    try:
-        return [
-            name for name in registry.names("projections", Cli().settings.root) if name.startswith(incomplete)
-        ]
-    except Exception:  # the command itself reports it when it runs
-        return []
 
 
 @command(
@@ -48,7 +44,9 @@ def project(
     cli: Cli,
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", autocompletion=complete_projection, help="Its file in `projections`."),
+        typer.Argument(
+            metavar="NAME", autocompletion=complete_from("projections"), help="Its file in `projections`."
+        ),
     ],
     to: Annotated[
         str, typer.Option("--to", metavar="URL", help="The database: SQLite or PostgreSQL.")

@@ -13,7 +13,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, MetricsAddress, complete_process, metrics_at, spark_properties
+from cqrs_cli.cli.options import Conf, Master, MetricsAddress, complete_from, metrics_at, spark_properties
 from cqrs_cli.cli.output import counted
 from cqrs_cli.errors import TakenOverError, UsageError
 
@@ -41,7 +41,7 @@ def run(
             "--process",
             metavar="NAME",
             help="Run this process, too; without AGGREGATE the default is all.",
-            autocompletion=complete_process,
+            autocompletion=complete_from("processes"),
         ),
     ] = None,
     no_processes: Annotated[

@@ -14,7 +14,7 @@ from cqrs_cli.cli.options import (
     Conf,
     Master,
     complete_aggregate,
-    complete_process,
+    complete_from,
     duration,
     spark_properties,
 )
@@ -50,7 +50,7 @@ def verify(
             "--process",
             metavar="NAME",
             help="Prove what a process sent instead, without Spark.",
-            autocompletion=complete_process,
+            autocompletion=complete_from("processes"),
         ),
     ] = None,
     state: Annotated[

@@ -20,7 +20,7 @@ _LAST = 1.0
 
 
 class _Seen(NamedTuple):
-    """What there is to show, handed from the looking thread to the drawing one as one value."""
+    """The looks and the trouble to show, handed from the looking thread to the drawing one as one value."""
 
     before: Look | None = None
     now: Look | None = None

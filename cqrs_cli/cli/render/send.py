@@ -158,7 +158,7 @@ def refusal_of(refused: Sequence[OutcomeEnvelope], total: int) -> RefusedError:
 
 
 def _advice(outcome: OutcomeEnvelope) -> str:
-    """What the sender of the one command can do about it."""
+    """The advice for the sender of the one command."""
     verdict = outcome.data
     if verdict.status == "failed":
         return "correct it, and send it again"

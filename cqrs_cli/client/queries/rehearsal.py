@@ -73,7 +73,7 @@ class Rehearsal:
         self.undecided = _undecided(connection, topics, self._ends)
 
     def decide(self, composed: Composed) -> Rehearsed:
-        """What would become of the command if it were sent now; raises `CqrsError` if it cannot be decided here."""
+        """The outcome of the command if it were sent now; raises `CqrsError` if it cannot be decided here."""
         key = composed.subject.encode()
         partition = target(self._partitioner, key, self.topics.partitions)
         record = Record(self._ends[partition], _now(), key, composed.value, list(HEADERS))

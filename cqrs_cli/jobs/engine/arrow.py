@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.core.messages.timestamps import parse_timestamp
-from cqrs_cli.errors import CqrsError
-from cqrs_cli.spark.field_types import FieldColumn, column_values
+from cqrs_cli.spark.field_types import FieldColumn, value_array
 
 if TYPE_CHECKING:
     import pyarrow
@@ -34,22 +33,8 @@ def field_array(
 
     `spell` names the message of a number, for the error.
     """
-    import pyarrow
-
     found = [None if value is None else getattr(value, column.attribute) for value in values]
-    refused = (ValueError, TypeError, OverflowError, pyarrow.ArrowException)
-    try:
-        return pyarrow.array(column_values(column, found), kind)
-    except refused:
-        for number, one in enumerate(found):
-            try:
-                pyarrow.array(column_values(column, [one]), kind)
-            except refused as error:
-                raise CqrsError(
-                    f"{spell(number)}: {column.attribute} has no place in a column: {error}",
-                    "write JSON: there every value has its place",
-                ) from None
-        raise
+    return value_array(column, found, kind, spell, "write JSON: there every value has its place")
 
 
 def struct_array(

@@ -60,7 +60,7 @@ def _of_the_run(snapshot: "Snapshot") -> Iterator[Metric]:
 
 
 def _of_the_claims(snapshot: "Snapshot") -> Iterator[Metric]:
-    """What the claims and the logs' ends tell, wherever the owners are."""
+    """The metrics that the claims and the logs' ends tell, wherever the owners are."""
     commands = CounterMetricFamily("cqrs_commands", "Commands decided.", labels=(*_PLACE, "status"))
     events = CounterMetricFamily("cqrs_events", "Events written.", labels=_PLACE)
     lag = GaugeMetricFamily("cqrs_lag_commands", "Commands that wait to be decided.", labels=_PLACE)
@@ -76,7 +76,7 @@ def _of_the_claims(snapshot: "Snapshot") -> Iterator[Metric]:
 
 
 def _of_the_processes(snapshot: "Snapshot") -> Iterator[Metric]:
-    """What the positions and the logs' ends tell of processes."""
+    """The metrics of processes, which positions and the logs' ends tell."""
     labels = ("process", *_PLACE)
     position = GaugeMetricFamily(
         "cqrs_process_position", "The offset of the next event that the process reads.", labels=labels
@@ -96,7 +96,7 @@ def _of_the_processes(snapshot: "Snapshot") -> Iterator[Metric]:
 
 
 def _of_the_reports(snapshot: "Snapshot") -> Iterator[Metric]:
-    """What the owners measure themselves."""
+    """The metrics that the owners measure themselves."""
     refused = CounterMetricFamily(
         "cqrs_commands_refused", "Commands rejected or failed, by reason.", labels=(*_PLACE, "reason")
     )

@@ -24,7 +24,7 @@ _NOTE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a run's driver takes reports, and the key that they are signed with. It travels with the plan."""
+    """The address that takes the reports of a run, and the key that signs them. It travels with the plan."""
 
     host: str
     port: int

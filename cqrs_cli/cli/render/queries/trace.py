@@ -72,7 +72,7 @@ def _event(node: EventNode) -> dict[str, Any]:
 
 
 def searched_text(traced: Traced, since: int) -> str:
-    """Where was searched, for a note."""
+    """The topics and the time that were searched, for a note."""
     return (
         f"searched {counted(traced.records, 'record')} since {rfc3339(since)} of {', '.join(traced.searched)}"
     )
