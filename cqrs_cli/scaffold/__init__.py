@@ -58,15 +58,7 @@ def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
 
     Raises `UsageError` for a name that cannot be one, or is taken, `ConfigurationError` where nothing can be written.
     """
-    if (
-        not re.fullmatch(r"[a-z][a-z0-9_]{0,99}", name)
-        or keyword.iskeyword(name)
-        or keyword.issoftkeyword(name)
-    ):
-        raise UsageError(
-            f"{name!r} cannot be an aggregate's name",
-            "it is a module's name and part of a topic's: lower-case letters, digits and _, like bank_account",
-        )
+    _check_name(name, "an aggregate's")
     state = "".join(part.capitalize() for part in name.split("_"))
     words = {
         "name": name,
@@ -74,7 +66,34 @@ def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
         "Title": state,
         "State": f"{state}State" if state in _TAKEN or keyword.iskeyword(state) else state,
     }
-    folder, tests = root / package.replace(".", "/"), root / "tests"
+    return _add(root, root / package.replace(".", "/"), "aggregate", words)
+
+
+def add_process(root: Path, package: str, name: str, aggregate: str, event: str, fields: str) -> list[Path]:
+    """Write a new process that hears an event of an aggregate, and its test; raises as `add_aggregate` does.
+
+    `fields`: arguments that make such an event.
+    """
+    _check_name(name, "a process's")
+    words = {"name": name, "package": package, "aggregate": aggregate, "event": event, "fields": fields}
+    return _add(root, root / "processes", "process", words)
+
+
+def _check_name(name: str, whose: str) -> None:
+    if (
+        not re.fullmatch(r"[a-z][a-z0-9_]{0,99}", name)
+        or keyword.iskeyword(name)
+        or keyword.issoftkeyword(name)
+    ):
+        raise UsageError(
+            f"{name!r} cannot be {whose} name",
+            "it is a module's name and part of a topic's: lower-case letters, digits and _, like bank_account",
+        )
+
+
+def _add(root: Path, folder: Path, kind: str, words: dict[str, str]) -> list[Path]:
+    """Write the code and the test of a new aggregate or process."""
+    name, tests = words["name"], root / "tests"
     code, test = folder / f"{name}.py", tests / f"test_{name}.py"
     for path in (code, test):
         if path.exists():
@@ -82,7 +101,7 @@ def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
     try:
         markers = [one / "__init__.py" for one in (folder, tests) if not one.exists()]
         made = [_write(marker, "", words) for marker in markers]
-        return [*made, _write(code, "aggregate.py.txt", words), _write(test, "test_aggregate.py.txt", words)]
+        return [*made, _write(code, f"{kind}.py.txt", words), _write(test, f"test_{kind}.py.txt", words)]
     except OSError as error:
         raise _unwritable(error, root) from error
 

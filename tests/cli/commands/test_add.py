@@ -31,6 +31,8 @@ def test_what_is_added_is_sound(project: Path) -> None:
     names = ["purchase_order", "register"]
     for name in names:
         assert main(["add", name, "-q"]) == 0
+    assert main(["add", "restock", "--process", "inventory", "-q"]) == 0
+    names.append("restock")
     for tool in (
         ["pytest", "-q", *(f"tests/test_{name}.py" for name in names)],
         ["ruff", "check", "."],
@@ -39,6 +41,17 @@ def test_what_is_added_is_sound(project: Path) -> None:
     ):
         done = subprocess.run([sys.executable, "-m", *tool], cwd=project, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout
+
+
+def test_process_and_its_test_are_added(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["add", "restock", "--process", "inventory", "-o", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["files"] == ["processes/__init__.py", "processes/restock.py", "tests/test_restock.py"]
+    assert "def react(event: Received, at" in (project / "processes/restock.py").read_text()
+    assert main(["add", "restock", "--process", "inventory"]) == 2
+    assert main(["add", "other", "--process", "nobody"]) == 2
+    assert main(["add", "Other", "--process", "inventory"]) == 2
+    assert "'Other' cannot be a process's name" in capfd.readouterr().err
 
 
 def test_folders_are_made_where_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
