@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli import errors, registry
-from cqrs_cli.errors import CqrsError, UsageError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.jobs.engine.partition_job import collector, raise_gravest
 from cqrs_cli.jobs.engine.session import dataframes
 from cqrs_cli.jobs.engine.staging import Target, staging
@@ -88,8 +88,7 @@ class SqlSession:
     def query(self, text: str) -> "DataFrame":
         """The answer of a query; raises `UsageError` for a text that Spark does not understand."""
         with self.told():
-            for name in self._wanted(text):
-                self._make(name)
+            self._make_named(text)
             return self._spark.sql(text)
 
     def write(self, answer: "DataFrame", target: Target) -> int:
@@ -117,10 +116,16 @@ class SqlSession:
         for results in self._results:
             raise_gravest(results.value.values())
 
-    def _wanted(self, text: str) -> list[str]:
+    def _make_named(self, text: str) -> None:
+        """Make the views that a query names; for SHOW all of them, but for states without topics."""
         words = {word.lower() for word in _WORD.findall(text)}
-        every = bool(words & {"show"})
-        return [name for name in self.names if name not in self._made and (every or name.lower() in words)]
+        for name in self.names:
+            if name not in self._made and ("show" in words or name.lower() in words):
+                try:
+                    self._make(name)
+                except ConfigurationError:
+                    if name.lower() in words:
+                        raise
 
     def _make(self, name: str) -> None:
         if name in self._reads:

@@ -95,10 +95,16 @@ def compare_decisions(
         was.data.offset,
         was.subject or would.subject,
         was.causationid or would.causationid,
-        would.type.rpartition(".")[0] or None,
+        _command_type(would),
         _decision_json(was.data, events),
         _decision_json(would.data, would_events),
     )
+
+
+def _command_type(outcome: OutcomeEnvelope) -> str | None:
+    """The type of a command by its outcome's; None where the outcome does not name it."""
+    kind = outcome.type.rpartition(".")[0]
+    return None if kind == "cqrs" else kind
 
 
 def compare_states(

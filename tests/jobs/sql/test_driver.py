@@ -40,6 +40,9 @@ def test_views_and_errors(spark: "SparkContext", bank: TopicHarness, tmp_path: P
     assert session.write(answer, Target(str(tmp_path / "states"), "csv")) == len(states)
     (file,) = (tmp_path / "states").glob("*.csv")
     assert file.read_text().splitlines()[0] == "id,balance"
+    shown = {row.viewName for row in session.query("SHOW VIEWS").collect()}
+    assert {"bank_account_state", "order_placed", "counter_events"} <= shown
+    assert "counter_state" not in shown
     for text, complaint in (
         ("SELEC 1", "not SQL: .*PARSE_SYNTAX_ERROR"),
         ("SELECT * FROM bank_acount_events", "did you mean bank_account_events"),

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.render.queries.whatif import whatif_text
+from cqrs_cli.cli.render.queries.whatif import _said, whatif_text
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.jobs.whatif.driver import DecidedAgain, decide_partition_again, plan_whatif, together
 from cqrs_cli.jobs.whatif.output import difference_rows
 from cqrs_cli.jobs.whatif.task import WhatifPlan, WhatifResult, decide_again
 from cqrs_cli.kafka.topics.topics import KINDS
-from cqrs_cli.proof.whatif.difference import HistoryDifference
+from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load_from
 from tests.support import AGGREGATES, ROOT
 from tests.support.commands import command, mixture
@@ -143,6 +143,17 @@ def test_differences_are_told_to_people() -> None:
     )
     gone = HistoryDifference("state", "exists", "absent", 0, None, "b", None, None, b'{"version":1}', b"null")
     counts = Counter({gone.label: 1, one.label: 1200})
+    same: list[tuple[DifferenceKind, str]] = [
+        ("outcome", "duplicate"),
+        ("outcome", "rejected BUSINESS_RULE"),
+        ("events", "accepted"),
+    ]
+    said = [_said((kind, result, result)) for kind, result in same]
+    assert said == [
+        "duplicate: of another decision",
+        "rejected BUSINESS_RULE: other words",
+        "accepted: other events",
+    ]
     told = DecidedAgain(2000, 3, 4, [], counts, {one.label: [one], gone.label: [gone]}, 2.0)
     assert whatif_text("bank_account", "drafts.kept", told, None).splitlines() == [
         "    1,200  accepted → unchanged",

@@ -77,7 +77,11 @@ def _said(label: "Label") -> str:
             ("exists", "absent"): "would not exist",
             ("absent", "exists"): "would exist",
         }.get((was, would), "another state")
-    return f"{was}: {_WORDS[kind]}" if was == would and kind in _WORDS else f"{was} → {would}"
+    if was != would:
+        return f"{was} → {would}"
+    if kind != "outcome":
+        return f"{was}: {_WORDS[kind]}"
+    return f"{was}: " + ("of another decision" if "BUSINESS_RULE" not in was else "other words")
 
 
 def _example(one: "HistoryDifference") -> list[str]:
