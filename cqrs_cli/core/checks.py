@@ -111,7 +111,11 @@ def check_expiry(expires: datetime | None, timestamp: int, now: Callable[[], int
         return
     decided = max(timestamp, now())
     if decided > expires.timestamp() * 1000:
-        raise Refused(Reason.EXPIRED, f"expired at {expires.isoformat()}", decidedat=rfc3339(decided))
+        raise Refused(
+            Reason.EXPIRED,
+            f"expired at {expires.isoformat().replace('+00:00', 'Z')}",
+            decidedat=rfc3339(decided),
+        )
 
 
 def check_version(wanted: Expected | None, version: int) -> None:

@@ -58,3 +58,4 @@ class Decisions:
     remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)  # of the rejected and failed ones
+    raised: dict[str, str] = field(default_factory=dict)  # place and kind of a handler's error → a traceback

@@ -4,7 +4,9 @@ Commands are decided in offset order, later ones seeing what earlier ones change
 no difference: the same records give the same bytes.
 """
 
+import traceback
 from collections.abc import Iterable
+from contextlib import suppress
 from math import inf
 
 from msgspec import UNSET, UnsetType
@@ -37,6 +39,9 @@ from cqrs_cli.core.stored import DedupEntry
 _GIVEN_UP = (
     "its dead letter would be too large, the worker died on its bytes, or an operator gave it up: run --fail"
 )
+
+#: The last characters of a traceback that are kept.
+_MOST_TRACEBACK = 10_000
 
 
 def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: BatchContext) -> Decisions:
@@ -171,6 +176,8 @@ class Batch:
         verdict.message = cut(refused.message)
         verdict.retryable = reason.retryable
         self.done.reasons[reason.name] = self.done.reasons.get(reason.name, 0) + 1
+        if reason is Reason.HANDLER_ERROR and refused.__cause__ is not None:
+            self._keep_traceback(refused.message, refused.__cause__)
         for name, value in refused.members.items():
             setattr(verdict, name, value)
         if reason.status == "failed":
@@ -178,6 +185,14 @@ class Batch:
                 record, self.context.topic, self.context.partition, reason.name, refused.message
             )
             self.done.dead_letters.append(letter)
+
+    def _keep_traceback(self, message: str, error: BaseException) -> None:
+        """Keep where the aggregate's code raised, once for each place and kind."""
+        name = type(error).__name__
+        kind = message.partition(name)[0] + name
+        if kind not in self.done.raised:
+            with suppress(Exception):  # to show an error may run the aggregate's code again
+                self.done.raised[kind] = "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:]
 
     def _put_outcome(self, record: Record, envelope: CommandEnvelope | None, verdict: Verdict) -> None:
         self.counts[verdict.status] += 1

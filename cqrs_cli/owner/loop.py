@@ -139,6 +139,7 @@ class Loop:
         session.measures.committed(
             records if decided == len(records) else records[:decided], _now(), batch.done.reasons
         )
+        self.attempts.tell_raised(batch.done.raised)
         end = records[decided - 1].offset + 1
         session.batch_limit = min(session.batch_limit * 2, timing.batch_limit)
         session.useful = True

@@ -1,5 +1,6 @@
 """The checks of a command: each gives its reason, and the first that refuses counts."""
 
+import json
 from itertools import combinations
 from typing import Any
 
@@ -15,6 +16,22 @@ def reason(value: bytes | None, key: bytes | None = b"a", **context: Any) -> str
 
 
 @pytest.mark.pins("bad-input")
+def test_expiry_is_told_in_utc() -> None:
+    done = Partition().feed(record(0, command(expirytime="1970-01-01T00:00:05.5Z")))
+    assert json.loads(done.outcomes[0][0])["data"]["message"] == "expired at 1970-01-01T00:00:05.500000Z"
+
+
+def test_tracebacks_are_kept_once() -> None:
+    """Of each place and kind that the aggregate's code raised, however often."""
+    crashes = [command("Crash", {"how": how}) for how in ("raise", "mute", "raise")]
+    done = Partition().feed(*(record(offset, value) for offset, value in enumerate(crashes)))
+    assert len(done.outcomes) == 3 and len(done.raised) == 2
+    for kind, traceback in done.raised.items():
+        place, _, name = kind.partition(": ")
+        assert place.startswith("tally.py:") and f", line {place.partition(':')[2]}, in decide" in traceback
+        assert name in traceback.splitlines()[-1]
+
+
 @pytest.mark.parametrize(
     ("value", "key", "expected"),
     [

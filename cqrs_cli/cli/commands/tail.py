@@ -39,6 +39,7 @@ def tail(
         str | None,
         typer.Option(
             "--from",
+            "--since",
             metavar="WHERE",
             help="beginning, end, an offset, or a time: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 10m ago.",
         ),

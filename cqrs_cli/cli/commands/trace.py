@@ -62,7 +62,10 @@ def trace(
         cli.note(f"{name}: {cli.with_flags(str(why))}")
     where = searched_text(traced, begin)
     if not traced.messages:
-        raise CqrsError(f"nothing belongs to {wanted}: {where}", "look further back, with --since 7d")
+        raise CqrsError(
+            f"nothing belongs to {wanted}: {where}",
+            f"look further back, with --since 7d; for an aggregate's id: cqrs show AGGREGATE {wanted} --history",
+        )
     found = lineage(traced.messages)
     cli.result(trace_document(found, traced, begin), partial(trace_text, found))
     cli.note(where)

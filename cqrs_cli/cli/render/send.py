@@ -160,6 +160,8 @@ def refusal_of(refused: Sequence[OutcomeEnvelope], total: int) -> RefusedError:
 def _advice(outcome: OutcomeEnvelope) -> str:
     """The advice for the sender of the one command."""
     verdict = outcome.data
+    if verdict.reason == Reason.HANDLER_ERROR.name:
+        return "correct the aggregate's code, deploy it, and send the command again"
     if verdict.status == "failed":
         return "correct it, and send it again"
     if verdict.reason == Reason.ID_REUSED.name:

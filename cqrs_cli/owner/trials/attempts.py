@@ -1,6 +1,7 @@
 """The commands of a partition that are not decided as others are: given up by an operator, or tried in vain."""
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 
 #: A command is tried alone this often before it fails by something that need not be its own doing.
 ATTEMPTS = 3
@@ -16,7 +17,16 @@ class Attempts:
         self.blamed: dict[int, str] = {}  # offset → why the aggregate's code is not asked again
         self._place = place
         self._note = note
+        self._raised: set[str] = set()  # places and kinds of errors that were told
         self._failed: dict[int, int] = {}  # offset → how often it was tried alone, in vain
+
+    def tell_raised(self, raised: Mapping[str, str]) -> None:
+        """Tell of errors of the aggregate's code, each place and kind once: a note, and a traceback in the log."""
+        for kind, traceback in raised.items():
+            if kind not in self._raised:
+                self._raised.add(kind)
+                self._note(f"{kind} while deciding: such commands fail; the traceback is in the log")
+                print(f"{self._place}: {traceback.rstrip()}", file=sys.stderr, flush=True)
 
     def refuse(self, offset: int, why: str) -> None:
         """Give a command a failed outcome unread."""

@@ -92,6 +92,7 @@ def test_tail_filters_by_aggregate_id(decided: Cqrs) -> None:
         (("dead-letters", "--reason", "INVALID_ENVELOPE"), 1),
         (("dead-letters", "--reason", "TOO_LARGE"), 0),
         (("events", "--from", "1h"), 5),
+        (("events", "--since", "1h"), 5),
     ],
 )
 def test_tail_prints_what_is_wanted(decided: Cqrs, arguments: tuple[str, ...], records: int) -> None:

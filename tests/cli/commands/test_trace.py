@@ -87,7 +87,7 @@ def test_the_search_is_bounded(traced: Cqrs) -> None:
     said = traced("trace", "order-9", "--since", "2999-01-01")
     assert said.status == 1
     assert said.err.startswith("error: nothing belongs to order-9: searched 0 records since 2999-01-01T")
-    assert "look further back, with --since 7d" in said.err
+    assert "look further back, with --since 7d; for an aggregate's id: cqrs show " in said.err
     only = traced("trace", "order-9", "--aggregate", "counter", *JSON).document
     assert [command["id"] for command in only["commands"]] == ["c"]
 

@@ -1,5 +1,7 @@
 """Only a command that was tried alone often enough is blamed."""
 
+import pytest
+
 from cqrs_cli.owner.trials.attempts import ATTEMPTS, Attempts
 
 
@@ -33,3 +35,12 @@ def test_blamed_command_failing_again_is_unread() -> None:
         tried.failed_alone(7, "MemoryError")
     assert tried.refused == {3, 7}
     assert len(notes) == 2
+
+
+def test_error_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    notes: list[str] = []
+    tried = attempts(notes)
+    for _ in range(2):
+        tried.tell_raised({"a.py:5: KeyError": "Traceback …\nKeyError: 'x'\n"})
+    assert notes == ["a.py:5: KeyError while deciding: such commands fail; the traceback is in the log"]
+    assert capsys.readouterr().err == "p: Traceback …\nKeyError: 'x'\n"
