@@ -1,0 +1,18 @@
+"""The advice that `cqrs send --wait` and `--dry-run` give for a command that was refused."""
+
+import pytest
+
+from cqrs_cli.cli.render.send import refusal_of
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
+
+
+@pytest.mark.parametrize(
+    ("reason", "advice"),
+    [
+        ("HANDLER_ERROR", "correct the aggregate's code, deploy it, and send the command again"),
+        ("INVALID_PAYLOAD", "correct it, and send it again"),
+    ],
+)
+def test_advice_names_what_to_correct(reason: str, advice: str) -> None:
+    outcome = OutcomeEnvelope(id="0/0", type="a.B.failed", data=Verdict(status="failed", reason=reason))
+    assert refusal_of([outcome], 1).hint == advice
