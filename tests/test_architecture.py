@@ -30,6 +30,8 @@ HEAVY = {
     "pyarrow",
     "numpy",
     "sqlalchemy",
+    "starlette",
+    "uvicorn",
     "pydantic",
     "hypothesis",
 }
@@ -40,7 +42,7 @@ LEAVES = {"errors", "version", "failpoints"}
 #: What else the modules of each part may import. A part is a folder or a file of `cqrs_cli`.
 _LOW = {"core", "settings", "system"}
 _MIDDLE = _LOW | {"state", "kafka", "registry", "proof"}
-_UPPER = _MIDDLE | {"owner", "client", "projections", "processes", "doctor", "jobs"}
+_UPPER = _MIDDLE | {"owner", "client", "projections", "processes", "gateway", "doctor", "jobs"}
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set() for leaf in LEAVES},
     "core": set(),
@@ -57,6 +59,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "projections": _MIDDLE,
     "processes": _MIDDLE | {"owner", "client"},
     "doctor": _MIDDLE,
+    "gateway": _MIDDLE | {"owner", "client"},
     "spark": _MIDDLE | {"client"},
     "jobs": _UPPER | {"spark"},
     "demo": _UPPER,

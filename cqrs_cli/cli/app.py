@@ -22,6 +22,7 @@ PANELS = {
     "run": "Work",
     "project": "Work",
     "process": "Work",
+    "serve": "Work",
     "show": "Look",
     "tail": "Look",
     "trace": "Look",

@@ -28,6 +28,7 @@ COMMANDS = (
     "run",
     "project",
     "process",
+    "serve",
     "show",
     "tail",
     "trace",

@@ -1,7 +1,7 @@
 """Reads a topic in order of time: stretches of several partitions, their last records, and those that follow."""
 
 import heapq
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import ExitStack, closing
 from typing import NamedTuple
 
@@ -136,7 +136,7 @@ def _last(
 
 def following(
     connection: Connection, topic: str, ends: Mapping[int, int], keep: Keep, note: Callable[[str], None]
-) -> Iterator[list[Placed]]:
+) -> Generator[list[Placed], None, None]:
     """Records from these offsets on as they are committed, in batches, without end; an empty batch when none came.
 
     Waits for a broker that does not answer, and notes that once.

@@ -47,16 +47,19 @@ def fold_events(
         done = 0
         while done < len(records):
             with cache.reading():
-                states, done = _folded(log, aggregate, cache, records, done)
+                states, done = fold_records(log, aggregate, cache, records, done)
             cache.fold(cache.positions._replace(events=records[done - 1].offset + 1), states)
     if cache.positions.events < end:
         cache.fold(cache.positions._replace(events=end))
 
 
-def _folded(
+def fold_records(
     log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record], done: int
 ) -> tuple[dict[str, Folded], int]:
-    """The states after the records from number `done` on, as many as the cache can hold, and the number then."""
+    """The states after the records from number `done` on, as many as the cache can hold, and the number then.
+
+    Raises `ContradictionError` naming the record that cannot follow.
+    """
     states: dict[str, Folded] = {}
     most = cache.most_waiting
     for record in records[done:]:

@@ -147,6 +147,23 @@ class LmdbStore:
                 else:
                     yield key.decode(), encoding.decode_state(value)
 
+    def page(self, prefix: str, after: str, limit: int) -> list[tuple[str, StoredState]]:
+        """Up to `limit` aggregates whose ids begin with `prefix` and come `after` that id, in the order of their UTF-8.
+
+        Ids longer than `encoding.MAX_KEY` bytes have no order here, and are left out.
+        """
+        first, beyond = max(prefix.encode(), after.encode()), after.encode()
+        found: list[tuple[str, StoredState]] = []
+        with translated(self._path), self._begin() as txn, txn.cursor(self._states) as cursor:
+            if limit < 1 or not cursor.set_range(first):
+                return found
+            for key, value in cursor:
+                if encoding.is_long(key) or not key.startswith(prefix.encode()) or len(found) == limit:
+                    break
+                if key > beyond:
+                    found.append((key.decode(), encoding.decode_state(value)))
+        return found
+
     def count(self) -> int:
         return self._read(lambda txn: txn.stat(self._states)["entries"])
 

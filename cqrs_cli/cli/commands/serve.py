@@ -1,0 +1,92 @@
+"""`cqrs serve`: the aggregates over HTTP."""
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.errors import ConfigurationError
+
+
+@command(
+    app,
+    examples=[
+        "cqrs serve",
+        "cqrs serve bank_account --port 8080",
+        "cqrs serve --read-only",
+        "cqrs serve --host 0.0.0.0 --allow-host cqrs.example --token-file /run/secrets/cqrs-token",
+    ],
+)
+def serve(
+    cli: Cli,
+    aggregates: AggregateNames = None,
+    host: Annotated[
+        str, typer.Option("--host", metavar="HOST", help="Listen at this address of the machine.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65_535, help="Listen there; 0: a free one.")
+    ] = 8080,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Take no commands.")] = False,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="A bearer token that every request needs."),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--allow-host", metavar="NAME", help="A name by which it is reached. Repeat for several."
+        ),
+    ] = None,
+) -> None:
+    """Serve states, histories, events and commands over HTTP, and a page to look at them, until stopped.
+
+    The states are folded from the events into folders of its own, so a read asks no owner and no broker. A command is
+    sent to its topic and answered with its outcome, which a `cqrs run` decides. GET /openapi.json describes everything
+    for programs. Where others can reach it, it needs a token, and something in front of it that does TLS.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ModuleNotFoundError:
+        raise ConfigurationError(
+            "the gateway needs Starlette and uvicorn", "install them: pip install 'cqrs-cli[gateway]'"
+        ) from None
+    from cqrs_cli.client.background import BackgroundSender
+    from cqrs_cli.gateway.gateway import Gateway
+    from cqrs_cli.gateway.guard import LOOPBACK, host_name, read_token
+    from cqrs_cli.gateway.server import make_server, open_followers, run_server
+
+    cli.timestamped = not sys.stderr.isatty()
+    token = read_token(token_file, host)
+    settings = cli.settings
+    chosen = cli.usable(aggregates)
+    connection = cli.connection()
+    names = {host_name(name) for name in allow_host or ()}
+    hosts = names | (LOOPBACK if names or host in LOOPBACK else set())
+
+    def listening(at: int) -> None:
+        shown = f"[{host}]" if ":" in host else host
+        cli.note(f"serving {', '.join(chosen)}: http://{shown}:{at}; Ctrl-C stops")
+
+    with ExitStack() as stack:
+        followers = open_followers(
+            connection,
+            chosen,
+            settings.topic_prefix,
+            settings.partitioner,
+            settings.state_dir,
+            cli.note,
+            stack,
+        )
+        sender = None
+        if not read_only:
+            sender = BackgroundSender(connection, settings.partitioner)
+            stack.callback(sender.close)
+        server = make_server(Gateway(followers, sender), host, port, hosts, token)
+        run_server(server, listening)

@@ -1,0 +1,190 @@
+"""The description of the API (OpenAPI 3.1), made from the aggregates' own classes: any language has a client."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from cqrs_cli.client.command_outcome import CommandOutcome
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.json_schema import about_aggregate, components
+from cqrs_cli.version import __version__
+
+_ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+_VERSION = {"type": "integer", "minimum": 0}
+_TEMPLATE = "#/components/schemas/{name}"
+
+
+def describe_api(aggregates: Iterable[Aggregate], read_only: bool, with_token: bool) -> dict[str, Any]:
+    """The document. Classes of the same name in two aggregates are told apart by msgspec."""
+    aggregates = list(aggregates)
+    classes = [
+        kind for one in aggregates for kind in (*one.commands.values(), *one.events.values(), one.state)
+    ]
+    references, schemas = components([*classes, CommandOutcome], _TEMPLATE)
+    of_class: dict[type, Any] = dict(zip([*classes, CommandOutcome], references, strict=True))
+    paths: dict[str, Any] = {}
+    for one in aggregates:
+        paths |= _reads(one, of_class)
+        if not read_only:
+            paths |= _commands(one, of_class)
+    security = {"bearer": {"type": "http", "scheme": "bearer"}} if with_token else {}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "cqrs", "version": __version__, "description": "Aggregates of a `cqrs` project."},
+        "paths": paths,
+        "components": {"schemas": {**schemas, "Problem": _PROBLEM}, "securitySchemes": security},
+        "security": [{"bearer": []}] if with_token else [],
+    }
+
+
+_PROBLEM = {
+    "type": "object",
+    "description": "RFC 9457. `code` is the outcome's reason, `outcome` the whole outcome, `id` the command's.",
+    "required": ["title", "status"],
+    "properties": {
+        "title": {"type": "string"},
+        "status": {"type": "integer"},
+        "detail": {"type": "string"},
+        "code": {"type": ["string", "null"]},
+        "id": {"type": "string"},
+        "outcome": {"$ref": "#/components/schemas/CommandOutcome"},
+    },
+}
+_NO = {"content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}}
+
+
+def _query(name: str, about: str, kind: str = "string") -> dict[str, Any]:
+    return {"name": name, "in": "query", "schema": {"type": kind}, "description": about}
+
+
+def _header(name: str, about: str) -> dict[str, Any]:
+    return {"name": name, "in": "header", "schema": {"type": "string"}, "description": about}
+
+
+def _no(about: str) -> dict[str, Any]:
+    return {"description": about, **_NO}
+
+
+def _yes(about: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": about, "content": {"application/json": {"schema": schema}}}
+
+
+def _reads(aggregate: Aggregate, of_class: dict[type, Any]) -> dict[str, Any]:
+    name = aggregate.name
+    state = of_class[aggregate.state]
+    return {
+        f"/{name}": {"get": {**_operation(name, "list"), **_list(about_aggregate(aggregate))}},
+        f"/{name}/{{id}}": {"get": {**_operation(name, "show"), **_show(_aggregate(name, state))}},
+        f"/{name}/{{id}}/history": {
+            "get": {**_operation(name, "history"), **_history(_aggregate(name, state))}
+        },
+    }
+
+
+def _operation(name: str, what: str) -> dict[str, Any]:
+    return {"tags": [name], "operationId": f"{name}_{what}"}
+
+
+def _aggregate(name: str, state: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an aggregate as it is answered."""
+    return {
+        "type": "object",
+        "required": ["aggregate", "id", "version", "state"],
+        "properties": {
+            "aggregate": {"const": name},
+            "id": {"type": "string"},
+            "version": _VERSION,
+            "state": state,
+            "time": {"type": ["string", "null"], "format": "date-time"},
+        },
+    }
+
+
+def _list(about: str) -> dict[str, Any]:
+    one = {"type": "object", "properties": {"id": {"type": "string"}, "version": _VERSION}}
+    following = {"type": ["string", "null"], "description": "For `after`, if there are more."}
+    page = {
+        "type": "object",
+        "properties": {"aggregates": {"type": "array", "items": one}, "next": following},
+    }
+    return {
+        "summary": "Aggregates in the order of their ids",
+        "description": about,
+        "parameters": [
+            _query("prefix", "The beginning of the ids."),
+            _query("after", "The last id of the page before."),
+            _query("limit", "1 to 1000, by default 100.", "integer"),
+        ],
+        "responses": {"200": _yes("A page", page), "400": _no("A parameter is wrong")},
+    }
+
+
+def _show(schema: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "summary": "State and version, now or then",
+        "parameters": [
+            _ID,
+            _query("at_least", "Wait until it has this version.", "integer"),
+            _query("wait", "How long, like 5s."),
+            _query("version", "As it was at a version.", "integer"),
+            _query("at", "As it was at a time, like 2026-11-21T01:02:03Z or 2h ago."),
+        ],
+        "responses": {
+            "200": _yes("The aggregate; its version is the ETag", schema),
+            "304": {"description": "It is still at the version of If-None-Match"},
+            "400": _no("A parameter is wrong"),
+            "404": _no("It does not exist"),
+            "504": _no("It is not at that version yet"),
+        },
+    }
+
+
+def _history(schema: dict[str, Any]) -> dict[str, Any]:
+    events = {"type": "array", "items": {"type": "object"}}
+    past = {**schema, "properties": {**schema["properties"], "history": events}}
+    return {
+        "summary": "The aggregate with its events",
+        "parameters": [_ID],
+        "responses": {"200": _yes("Its history", past), "404": _no("It does not exist")},
+    }
+
+
+def _commands(aggregate: Aggregate, of_class: dict[type, Any]) -> dict[str, Any]:
+    outcome = of_class[CommandOutcome]
+    names = {wire.partition(".")[2]: kind for wire, kind in aggregate.commands.items()}
+    return {
+        f"/{aggregate.name}/{{id}}/{name}": {
+            "post": {
+                **_operation(aggregate.name, name),
+                "summary": f"{name}: decided once, answered with its outcome",
+                "parameters": _COMMAND_PARAMETERS,
+                "requestBody": {"content": {"application/json": {"schema": of_class[kind]}}},
+                "responses": {
+                    "200": _yes("accepted, unchanged, or a duplicate of those", outcome),
+                    "202": _yes("deferred: decided later", outcome),
+                    **_REFUSALS,
+                },
+            }
+        }
+        for name, kind in names.items()
+    }
+
+
+_COMMAND_PARAMETERS = [
+    _ID,
+    _header("If-Match", 'The version it must be at, like "7"; * for any that exists.'),
+    _header("If-None-Match", "* if it must not exist."),
+    _header("Idempotency-Key", "The command's id: sent again, it is decided once."),
+    _header("Correlation-Id", "Handed on to events and outcome."),
+    _header("Prefer", "wait=5: seconds until 504, by default 10."),
+]
+
+_REFUSALS = {
+    "400": _no("failed: the command is invalid"),
+    "409": _no("rejected: the aggregate is at another version"),
+    "413": _no("too large"),
+    "415": _no("application/json is needed"),
+    "422": _no("rejected by a rule"),
+    "500": _no("failed: the aggregate's code raised"),
+    "503": _no("Kafka does not answer"),
+    "504": _no("no outcome in time; to send it again with the same id is safe"),
+}
