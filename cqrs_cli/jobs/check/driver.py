@@ -32,7 +32,7 @@ def read_log(context: "SparkContext", plan: ReadPlan) -> tuple[int, list[Unreada
         numbers = context.parallelize(range(len(plan.bounds)), len(plan.bounds))
         numbers.foreach(partial(_task, plan, results))
 
-    done = finish(context, results, job, lambda found: None)
+    done = finish(context, results, job, lambda found: None, range(len(plan.bounds)))
     return sum(one.events for one in done.values()), [bad for one in done.values() for bad in one.unreadable]
 
 

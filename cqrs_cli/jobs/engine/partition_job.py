@@ -53,10 +53,12 @@ def finish(
     results: "Accumulator[dict[int, _R]]",
     job: Callable[[], None],
     watch: Callable[[dict[int, _R]], None],
+    partitions: Iterable[int],
 ) -> dict[int, _R]:
     """Run a job that adds to `results` to its end; raises the gravest error of its tasks, of the lowest partition.
 
-    `watch` is called with the results so far, every `REPORT_EVERY` seconds.
+    `watch` is called with the results so far, every `REPORT_EVERY` seconds. Raises `CqrsError` if one of the
+    `partitions` has none in the end: Spark only logs it when a result cannot be read by the driver.
     """
     running = _Job(job)
     while running.is_alive():
@@ -67,6 +69,11 @@ def finish(
     if running.error is not None:
         error = running.error
         raise error if isinstance(error, CqrsError) else gave_up(context, error)
+    if lost := sorted(set(partitions) - found.keys()):
+        raise CqrsError(
+            f"the result of partition {lost[0]} was lost on its way to the driver",
+            "Spark's log says why: do the workers have the driver's version of this package?",
+        )
     return found
 
 

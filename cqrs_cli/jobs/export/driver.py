@@ -67,7 +67,8 @@ def export_events(
     rows = partial(_rows, plan, results, target.format)
     with staged(context, target) as write:
         job = partial(write, len(plan.bounds), rows, schema)
-        done = finish(context, results, job, lambda found: watch(len(found) / max(1, len(plan.bounds))))
+        count = len(plan.bounds)
+        done = finish(context, results, job, lambda found: watch(len(found) / count), plan.bounds)
     return Exported(sum(one.events for one in done.values()), seconds=time.monotonic() - began)
 
 

@@ -68,13 +68,14 @@ def replay_events(
     results = collector(context, ReplayResult)
     began = time.monotonic()
     if target is None:
-        done = finish(context, results, partial(_count, context, plan, results), _watcher(plan, watch))
+        job: Callable[[], None] = partial(_count, context, plan, results)
+        done = finish(context, results, job, _watcher(plan, watch), plan.bounds)
     else:
         rows = partial(aggregate_rows, plan, results, target.format)
         schema = state_schema(_state(plan)) if target.format == "parquet" else LINES
         with staged(context, target) as write:
             job = partial(write, len(plan.bounds), rows, schema)
-            done = finish(context, results, job, _watcher(plan, watch))
+            done = finish(context, results, job, _watcher(plan, watch), plan.bounds)
     total = NOTHING
     for result in done.values():
         total = total.plus(result.total)

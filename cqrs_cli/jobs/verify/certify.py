@@ -100,7 +100,7 @@ def certify_topics(
     began, count = time.monotonic(), plan.described.partitions
     numbers = context.parallelize(range(count), count)
     job = partial(numbers.foreach, partial(_certify_task, plan, results))
-    done = finish(context, results, job, lambda found: watch(len(found) / count))
+    done = finish(context, results, job, lambda found: watch(len(found) / count), range(count))
     return compare_all(plan, done.values(), earlier, time.monotonic() - began)
 
 

@@ -99,7 +99,7 @@ def verify_topics(
     def job() -> None:
         context.parallelize(range(count), count).foreach(partial(_prove_task, plan, results))
 
-    done = finish(context, results, job, lambda found: watch(len(found) / count))
+    done = finish(context, results, job, lambda found: watch(len(found) / count), range(count))
     return _together(plan, done.values(), time.monotonic() - began)
 
 

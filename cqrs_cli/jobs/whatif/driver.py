@@ -95,12 +95,13 @@ def decide_all_again(
     watcher: Callable[[dict[int, WhatifResult]], None] = lambda found: watch(len(found) / count)  # noqa: E731
     if target is None:
         numbers = context.parallelize(range(count), count)
-        done = finish(context, results, partial(numbers.foreach, partial(_task, plan, results)), watcher)
+        job = partial(numbers.foreach, partial(_task, plan, results))
+        done = finish(context, results, job, watcher, range(count))
     else:
         rows = partial(_rows, plan, results, target.format)
         with staged(context, target) as write:
             job = partial(write, count, rows, difference_schema(target.format))
-            done = finish(context, results, job, watcher)
+            done = finish(context, results, job, watcher, range(count))
     return together(list(done.values()), time.monotonic() - began)
 
 

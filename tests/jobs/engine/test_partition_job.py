@@ -1,0 +1,35 @@
+"""The results of a job's partitions on the driver."""
+
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+
+from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.jobs.engine.partition_job import finish
+
+
+class Result(NamedTuple):
+    error: CqrsError | None = None
+
+
+def finished(results: dict[int, Result]) -> dict[int, Result]:
+    told: Any = SimpleNamespace(value=results)
+    context: Any = None
+    return finish(context, told, lambda: None, lambda found: None, range(3))
+
+
+def test_every_partition_has_its_result() -> None:
+    results = {number: Result() for number in (2, 0, 1)}
+    assert list(finished(results)) == [0, 1, 2]
+
+
+def test_lost_results_are_an_error() -> None:
+    """Spark counts the task as done: a `verify` of nothing would find nothing wrong."""
+    with pytest.raises(CqrsError, match="the result of partition 1 was lost"):
+        finished({0: Result(), 2: Result()})
+
+
+def test_errors_of_tasks_come_first() -> None:
+    with pytest.raises(UnavailableError):
+        finished({0: Result(UnavailableError("no broker", "start one"))})
