@@ -15,20 +15,25 @@ if TYPE_CHECKING:
     from cqrs_cli.client.client import Client
     from cqrs_cli.client.decode import decode
     from cqrs_cli.core.aggregate.decider import Command, Context, Decider, Event, Rejected, State
+    from cqrs_cli.core.deferral.later import Later
+    from cqrs_cli.core.deferral.requests import Cancel, Release
     from cqrs_cli.core.process import Process, Send
     from cqrs_cli.core.recorded import Recorded
     from cqrs_cli.projections.projection import Projection
 
 __all__ = [
+    "Cancel",
     "Client",
     "Command",
     "Context",
     "Decider",
     "Event",
+    "Later",
     "Process",
     "Projection",
     "Recorded",
     "Rejected",
+    "Release",
     "Send",
     "State",
     "__version__",
@@ -41,15 +46,18 @@ _VOCABULARY = "cqrs_cli.core.aggregate.decider"
 
 #: Where each name is defined.
 _HOMES = {
+    "Cancel": "cqrs_cli.core.deferral.requests",
     "Client": "cqrs_cli.client.client",
     "Command": _VOCABULARY,
     "Context": _VOCABULARY,
     "Decider": _VOCABULARY,
     "Event": _VOCABULARY,
+    "Later": "cqrs_cli.core.deferral.later",
     "Process": "cqrs_cli.core.process",
     "Projection": "cqrs_cli.projections.projection",
     "Recorded": "cqrs_cli.core.recorded",
     "Rejected": _VOCABULARY,
+    "Release": "cqrs_cli.core.deferral.requests",
     "Send": "cqrs_cli.core.process",
     "State": _VOCABULARY,
     "decode": "cqrs_cli.client.decode",

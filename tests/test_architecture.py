@@ -230,15 +230,18 @@ def test_no_file_has_a_vague_name() -> None:
         (
             "cqrs_cli",
             [
+                "Cancel",
                 "Client",
                 "Command",
                 "Context",
                 "Decider",
                 "Event",
+                "Later",
                 "Process",
                 "Projection",
                 "Recorded",
                 "Rejected",
+                "Release",
                 "Send",
                 "State",
                 "__version__",

@@ -30,6 +30,7 @@ PANELS = {
     "export": "Look",
     "whatif": "Look",
     "sql": "Look",
+    "deferred": "Operate",
     "check": "Operate",
     "verify": "Operate",
     "status": "Operate",

@@ -118,7 +118,7 @@ class Cli(Printer):
         return with_flags(hint, self.flags)
 
     def topics(self, name: str) -> "Topics":
-        """The four topics of the aggregate of that name."""
+        """The five topics of the aggregate of that name."""
         from cqrs_cli.kafka.topics.topics import Topics
 
         return Topics(name, self.settings.topic_prefix)

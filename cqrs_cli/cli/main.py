@@ -36,6 +36,7 @@ COMMANDS = (
     "export",
     "whatif",
     "sql",
+    "deferred",
     "check",
     "verify",
     "status",

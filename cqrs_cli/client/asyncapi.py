@@ -22,6 +22,7 @@ _COMMAND = {
     "subject": {**_TEXT, "minLength": 1, "description": "The aggregate id; the record's key is the same."},
     "expectedversion": {"type": ["string", "integer", "null"], "description": "any, none, exists, N or >=N."},
     "expirytime": _TIME,
+    "notbefore": _TIME,
     "correlationid": _TEXT,
     "causationid": _TEXT,
     "traceparent": _TEXT,
@@ -29,7 +30,15 @@ _COMMAND = {
 }
 #: Attributes of events that only those of a traced command have.
 _TRACE = {"traceparent", "tracestate"}
-_OPTIONAL = {"expectedversion", "expirytime", "correlationid", "causationid", "traceparent", "tracestate"}
+_OPTIONAL = {
+    "expectedversion",
+    "expirytime",
+    "notbefore",
+    "correlationid",
+    "causationid",
+    "traceparent",
+    "tracestate",
+}
 
 _EVENT = {
     "specversion": {"const": "1.0"},

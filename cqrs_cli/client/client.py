@@ -4,7 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 
@@ -16,6 +16,7 @@ from cqrs_cli.client.envelope import IN_PYTHON, Composed, write_command
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.project import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.topics.topics import Topics
@@ -68,6 +69,7 @@ class Client:
         id: str | None = None,
         correlation_id: str | None = None,
         expires: timedelta | None = None,
+        not_before: timedelta | datetime | None = None,
         traceparent: str | None = None,
         tracestate: str | None = None,
         timeout: float | None = None,
@@ -77,10 +79,19 @@ class Client:
 
         `expect` is a version, or `any`, `none`, `exists` or `>=N`. The `id` makes it idempotent; unset: a new UUIDv7,
         and `.id` says which. When the broker was lost, the command is sent again with the same id while it has time.
+        `not_before` is a time, or how long from now: the outcome is `deferred` then, until it is decided.
         Raises `UsageError` for what no owner would take, `UnavailableError` if no broker is configured.
         """
         composed = self._composed(
-            aggregate_id, command, expect, id, correlation_id, expires, (traceparent, tracestate), aggregate
+            aggregate_id,
+            command,
+            expect,
+            id,
+            correlation_id,
+            expires,
+            (traceparent, tracestate),
+            aggregate,
+            not_before,
         )
         topics = Topics(composed.aggregate, self._settings.topic_prefix)
         pending = PendingOutcome(composed, topics, self._timeout if timeout is None else timeout)
@@ -144,6 +155,7 @@ class Client:
         expires: timedelta | None,
         trace: tuple[str | None, str | None],
         aggregate: str | None,
+        not_before: timedelta | datetime | None,
     ) -> Composed:
         if not isinstance(command, Command):
             raise UsageError(f"not a command: {command!r:.100}", "send one of the aggregate's own classes")
@@ -165,7 +177,17 @@ class Client:
             expected=None if expect is None else str(expect),
             correlation=correlation_id,
             expiry=None if expires is None else time.time_ns() // 1_000_000 + milliseconds(expires),
+            not_before=None if not_before is None else _moment(not_before),
             traceparent=trace[0],
             tracestate=trace[1],
             spelling=IN_PYTHON,
         )
+
+
+def _moment(moment: timedelta | datetime) -> int:
+    """Milliseconds since the epoch; raises `UsageError` for a time without its offset."""
+    if isinstance(moment, timedelta):
+        return time.time_ns() // 1_000_000 + milliseconds(moment)
+    if moment.tzinfo is None:
+        raise UsageError(f"not_before: {moment} has no offset", "give an aware datetime, or a timedelta")
+    return milliseconds_of(moment)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from cqrs_cli.client.envelope import Composed
 from cqrs_cli.client.outcomes import is_refused
@@ -12,7 +12,8 @@ from cqrs_cli.core.messages.outcome import Original, OutcomeEnvelope
 class CommandOutcome(Struct, frozen=True):
     """The decision on a command: the members of its outcome, None where one does not apply.
 
-    `ok` is true for `accepted`, `unchanged`, and a `duplicate` of one of those.
+    `ok` is true for `accepted`, `unchanged`, and a `duplicate` of one of those; not for `deferred`, whose final outcome
+    is to come under the same `command_id`.
     """
 
     ok: bool
@@ -29,13 +30,14 @@ class CommandOutcome(Struct, frozen=True):
     message: str | None = None
     retryable: bool | None = None
     original: Original | None = None
+    due: str | None = None
 
     @classmethod
     def read(cls, outcome: OutcomeEnvelope, command: Composed) -> "CommandOutcome":
         """The value of an outcome on the wire."""
         said = outcome.data
         return cls(
-            not is_refused(outcome),
+            not is_refused(outcome) and "deferred" not in (said.status, _status(said.original)),
             said.status,
             command.id,
             command.aggregate,
@@ -49,7 +51,12 @@ class CommandOutcome(Struct, frozen=True):
             _given(said.message),
             _given(said.retryable),
             _given(said.original),
+            _given(said.due),
         )
+
+
+def _status(original: Original | UnsetType) -> str:
+    return "" if isinstance(original, UnsetType) else original.status
 
 
 def _given(value: Any) -> Any:

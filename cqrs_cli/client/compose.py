@@ -30,11 +30,12 @@ def compose(
     expected: str | None = None,
     correlation: str | None = None,
     expiry: int | None = None,
+    not_before: int | None = None,
     traceparent: str | None = None,
     tracestate: str | None = None,
 ) -> Composed:
-    """One command to an aggregate: `fields` are `name=text`, `name:=json` or `name[key]=text`, `expiry` is in ms since
-    the epoch.
+    """One command to an aggregate: `fields` are `name=text`, `name:=json` or `name[key]=text`, `expiry` and
+    `not_before` are in ms since the epoch.
 
     Raises `UsageError` for a command or field that does not exist, or a value that is not of the field's type.
     """
@@ -50,6 +51,7 @@ def compose(
         expected=expected,
         correlation=correlation,
         expiry=expiry,
+        not_before=not_before,
         traceparent=traceparent,
         tracestate=tracestate,
     )
@@ -77,7 +79,7 @@ class _Line(Struct, gc=False):
 _ATTRIBUTES = [field.name for field in msgspec.structs.fields(CommandEnvelope)]
 
 #: Losing one of these changes what is decided: no extension may begin as they do.
-_DECISIVE = {"expec": "expectedversion", "expir": "expirytime"}
+_DECISIVE = {"expec": "expectedversion", "expir": "expirytime", "notbe": "notbefore"}
 
 _Known = msgspec.defstruct(
     "_Known",

@@ -61,6 +61,7 @@ class _Written(Struct):
     correlationid: str | UnsetType
     causationid: str | UnsetType
     expirytime: str | UnsetType
+    notbefore: str | UnsetType
     traceparent: str | UnsetType
     tracestate: str | UnsetType
     data: Raw
@@ -78,6 +79,7 @@ def write_command(
     correlation: str | None = None,
     causation: str | None = None,
     expiry: int | None = None,
+    not_before: int | None = None,
     traceparent: str | None = None,
     tracestate: str | None = None,
     spelling: Spelling = ON_COMMAND_LINE,
@@ -103,6 +105,7 @@ def write_command(
         correlationid=correlation or UNSET,
         causationid=causation or UNSET,
         expirytime=UNSET if expiry is None else rfc3339(expiry),
+        notbefore=UNSET if not_before is None else rfc3339(not_before),
         traceparent=UNSET if traceparent is None else traceparent,
         tracestate=UNSET if tracestate is None else tracestate,
         data=Raw(data),

@@ -162,7 +162,7 @@ class OutcomeWaiter:
 
 
 def is_refused(outcome: OutcomeEnvelope) -> bool:
-    """True unless the command was accepted, unchanged, or a duplicate of one that was."""
+    """True unless the command was accepted, unchanged or deferred, or is a duplicate of one that was."""
     verdict = outcome.data
     status = verdict.original.status if verdict.status == "duplicate" and verdict.original else verdict.status
-    return status not in ("accepted", "unchanged")
+    return status not in ("accepted", "unchanged", "deferred")

@@ -1,9 +1,12 @@
 """Sending commands, and waiting for what was decided. Results are values; nothing is printed."""
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, NamedTuple
 
 from cqrs_cli.client.compose import complete_line
 from cqrs_cli.client.envelope import Composed
@@ -152,3 +155,17 @@ def _sending(
 def _count(producer: CommandProducer) -> str:
     count = producer.delivered
     return f"{count:,} command{' was' if count == 1 else 's were'} sent"
+
+
+@contextmanager
+def opened_lines(file: str) -> Iterator[IO[bytes]]:
+    """A file to be read, `-` for stdin; raises `UsageError`."""
+    if file == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        opened = Path(file).open("rb")  # noqa: SIM115 (closed below)
+    except OSError as error:
+        raise UsageError(f"{file} cannot be read: {error.strerror}", "name a file, or - for stdin") from None
+    with opened:
+        yield opened

@@ -10,6 +10,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
 from cqrs_cli.core.context import BatchContext
+from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import Expected, parse_expected
 from cqrs_cli.core.messages.nesting import check_nesting
@@ -71,7 +72,7 @@ def check_id(first: DedupEntry | None, mark: int, expired: int) -> Original | No
 
 def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
     """Check 6."""
-    decode = aggregate.decode_command.get(type)
+    decode = aggregate.decode_command.get(type) or REQUESTS.get(type)
     if decode is None:
         known = ", ".join(aggregate.commands)
         raise Refused(Reason.UNKNOWN_TYPE, f"{type} is none of {known}")

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from cqrs_cli.core.deferral.deferrals import Deferrals
+from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.outcome import DeadLetter
 from cqrs_cli.core.stored import DedupEntry
@@ -32,6 +34,7 @@ class BatchContext:
     blamed: Mapping[int, str] = field(
         default_factory=dict
     )  # offset → why the aggregate's code is not asked again
+    deferrals: Deferrals = field(default_factory=Deferrals)
 
 
 class Undecided(Exception):
@@ -57,5 +60,8 @@ class Decisions:
     states: dict[str, Folded] = field(default_factory=dict)
     remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    reasons: dict[str, int] = field(default_factory=dict)  # of the rejected and failed ones
+    reasons: dict[str, int] = field(default_factory=dict)  # of the deferred, rejected and failed ones
     raised: dict[str, str] = field(default_factory=dict)  # place and kind of a handler's error → a traceback
+    deferred: dict[str, Deferral | None] = field(
+        default_factory=dict
+    )  # entries as they are from now on, by key

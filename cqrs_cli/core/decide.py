@@ -4,17 +4,16 @@ Commands are decided in offset order, later ones seeing what earlier ones change
 no difference: the same records give the same bytes.
 """
 
-import traceback
 from collections.abc import Iterable
-from contextlib import suppress
 from math import inf
+from typing import Any
 
 from msgspec import UNSET, UnsetType
+from msgspec.structs import asdict
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
 from cqrs_cli.core.checks import (
-    check_expiry,
     check_id,
     check_key,
     check_partition,
@@ -26,22 +25,29 @@ from cqrs_cli.core.checks import (
     without_bytes,
 )
 from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord, Undecided
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.deferral.later import Later
+from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.handle import handle
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
-from cqrs_cli.core.messages.outcome import Verdict, WrittenOutcome, cut, dead_letter, write_outcome
+from cqrs_cli.core.messages.outcome import (
+    Verdict,
+    WrittenOutcome,
+    WrittenVerdict,
+    write_outcome,
+)
 from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.core.refusal import note_refusal
 from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.core.waiting import check_original, check_time
 
 _GIVEN_UP = (
     "its dead letter would be too large, the worker died on its bytes, or an operator gave it up: run --fail"
 )
-
-#: The last characters of a traceback that are kept.
-_MOST_TRACEBACK = 10_000
 
 
 def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: BatchContext) -> Decisions:
@@ -61,10 +67,13 @@ class Batch:
         self.context = context
         self.done = Decisions(context.clock)
         self.states, self.remembered = self.done.states, self.done.remembered
+        self.deferrals = context.deferrals
+        self.done.deferred = self.deferrals.changed
         self.counts = self.done.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
         self.marked = context.refused | context.blamed.keys()  # offsets that are not decided as others are
         self.deciding: Record | None = None  # for others to watch
         self.event_bytes = 0
+        self.told: dict[str, Any] = {}  # of the deferral, by the outcome under way
         self.timestamp: int | None = None
         self.time = ""  # the text of `timestamp`
 
@@ -99,8 +108,9 @@ class Batch:
         """Check in the order of docs/messages.md, under its numbers: the first check that refuses gives the reason."""
         aggregate, context, clock = self.aggregate, self.context, self._clock(record)
         envelope: CommandEnvelope | None = None
-        verdict = Verdict(status="accepted", partition=context.partition, offset=record.offset)
-        mark, blame = 0, None
+        verdict = WrittenVerdict(status="unchanged", partition=context.partition, offset=record.offset)
+        mark, blame, remembered, deferrals = 0, None, True, self.deferrals
+        entry = deferrals.said_at(record.offset) if deferrals.active else None
         try:
             if record.offset in self.marked:
                 blame = context.blamed.get(record.offset)
@@ -110,14 +120,18 @@ class Batch:
             key = require_key(record.key)  # 1
             envelope = read_command(record)  # 2
             expected = envelope.expected_text()
-            mark = verdict.fingerprint = fingerprint(envelope.type, envelope.data, expected)
+            mark = entry.fingerprint if entry else fingerprint(envelope.type, envelope.data, expected)
+            verdict.fingerprint = mark
             check_key(key, envelope.subject)  # 3
             check_partition(key, context)  # 4
             before = self._state(envelope.subject)
             verdict.version = before.version if before else 0
-            if expected is not None:
-                verdict.expected = expected
-            original = check_id(self._first_decision(envelope), mark, clock - context.window)  # 5
+            verdict.expected = UNSET if expected is None else expected
+            first, expired = self._first_decision(envelope), clock - context.window
+            if deferrals.active or envelope.deferredfrom is not None:
+                original = check_original(deferrals, entry, envelope, first, mark, expired)
+            else:
+                original = check_id(first, mark, expired)  # 5
             if original is not None:
                 verdict.status, verdict.original = "duplicate", original
                 return self._put_outcome(record, envelope, verdict)
@@ -126,20 +140,26 @@ class Batch:
                 raise Refused(Reason.HANDLER_ERROR, blame)
             command = read_data(aggregate, decode, envelope)  # 7
             wanted = read_expected(expected)  # 8
-            check_expiry(envelope.expirytime, record.timestamp, context.now)  # 9
+            if envelope.notbefore is not None or envelope.expirytime is not None:
+                check_time(context, record, envelope, verdict, entry)  # 9
             check_version(wanted, verdict.version)  # 10
-            events, after = handle(aggregate, context, record, envelope, command, before, self.time)  # 11
+            if envelope.type in REQUESTS:
+                self.told["target"] = deferrals.request(envelope.subject, command)
+            else:
+                events, after = handle(aggregate, context, record, envelope, command, before, self.time)  # 11
+                self._accept(envelope.subject, verdict, events, after)
         except Refused as refused:
-            self._refuse(record, verdict, refused)
-            remembered = refused.reason.remembered
-        else:
-            self._accept(envelope.subject, verdict, events, after)
-            remembered = True
-        if remembered and envelope is not None:
-            self.remembered[envelope.subject, envelope.id] = DedupEntry(
-                record.timestamp, record.offset, verdict.status, verdict.version, verdict.events, mark
-            )
-        return self._put_outcome(record, envelope, verdict)
+            remembered = self._refuse(record, verdict, refused)
+        except Later as later:
+            put_off = deferrals.put_off(record, envelope, entry, mark, verdict.version, later)
+            remembered = self._refuse(record, verdict, put_off)
+        return self._put_outcome(record, envelope, verdict, mark if remembered else None, entry)
+
+    def _decided_again(self, entry: Deferral, verdict: WrittenVerdict) -> None:
+        """The entry of a command that was said again ends with its final outcome, which names where it was deferred."""
+        self.told["deferredfrom"] = self.deferrals.place(entry)
+        if verdict.status != "deferred":
+            self.deferrals.end(entry)
 
     def _clock(self, record: Record) -> int:
         """The greatest timestamp so far. Records of one millisecond come together, and share its text."""
@@ -157,11 +177,11 @@ class Batch:
         return self.remembered.get(key) or self.context.remembered(*key)
 
     def _accept(
-        self, subject: str, verdict: Verdict, events: list[OutputRecord], after: Folded | None
+        self, subject: str, verdict: WrittenVerdict, events: list[OutputRecord], after: Folded | None
     ) -> None:
         if after is None:
-            verdict.status = "unchanged"
             return
+        verdict.status = "accepted"
         verdict.version = after.version
         verdict.events = len(events)
         self.done.events += events
@@ -169,32 +189,28 @@ class Batch:
             self.event_bytes += len(value)
         self.states[subject] = after
 
-    def _refuse(self, record: Record, verdict: Verdict, refused: Refused) -> None:
-        reason = refused.reason
-        verdict.status = reason.status
-        verdict.reason = reason.name
-        verdict.message = cut(refused.message)
-        verdict.retryable = reason.retryable
-        self.done.reasons[reason.name] = self.done.reasons.get(reason.name, 0) + 1
-        if reason is Reason.HANDLER_ERROR and refused.__cause__ is not None:
-            self._keep_traceback(refused.message, refused.__cause__)
-        for name, value in refused.members.items():
-            setattr(verdict, name, value)
-        if reason.status == "failed":
-            letter = dead_letter(
-                record, self.context.topic, self.context.partition, reason.name, refused.message
+    def _refuse(self, record: Record, verdict: WrittenVerdict, refused: Refused) -> bool:
+        """Note what a check says. True if the decision is remembered."""
+        if refused.reason.status == "deferred":
+            self.event_bytes += len(record.value or b"")
+        self.told |= note_refusal(self.done, self.context, record, verdict, refused)
+        return refused.reason.remembered
+
+    def _put_outcome(
+        self,
+        record: Record,
+        envelope: CommandEnvelope | None,
+        verdict: WrittenVerdict,
+        mark: int | None = None,
+        entry: Deferral | None = None,
+    ) -> None:
+        """Write the outcome. `mark`: the fingerprint of a decision that is remembered."""
+        if entry is not None:
+            self._decided_again(entry, verdict)
+        if mark is not None and envelope is not None:
+            self.remembered[envelope.subject, envelope.id] = DedupEntry(
+                record.timestamp, record.offset, verdict.status, verdict.version, verdict.events, mark
             )
-            self.done.dead_letters.append(letter)
-
-    def _keep_traceback(self, message: str, error: BaseException) -> None:
-        """Keep where the aggregate's code raised, once for each place and kind."""
-        name = type(error).__name__
-        kind = message.partition(name)[0] + name
-        if kind not in self.done.raised:
-            with suppress(Exception):  # to show an error may run the aggregate's code again
-                self.done.raised[kind] = "".join(traceback.format_exception(error))[-_MOST_TRACEBACK:]
-
-    def _put_outcome(self, record: Record, envelope: CommandEnvelope | None, verdict: Verdict) -> None:
         self.counts[verdict.status] += 1
         subject: str | UnsetType = UNSET
         cause: str | UnsetType = UNSET
@@ -208,6 +224,8 @@ class Batch:
             if verdict.reason != "KEY_MISMATCH" or is_text(record.key):
                 subject, cause = envelope.subject, envelope.id
                 correlation, (parent, state) = envelope.correlationid or cause, envelope.trace()
+        if self.told:
+            verdict, self.told = Verdict(**asdict(verdict), **self.told), {}
         outcome = WrittenOutcome(
             "1.0",
             f"{self.context.partition}/{record.offset}",

@@ -9,6 +9,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
 from cqrs_cli.core.context import MAX_BYTES, MAX_EVENTS, BatchContext, OutputRecord
+from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.event import WrittenEvent
@@ -35,7 +36,7 @@ def handle(
 
     Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
     then decoded. Raises `Refused` if `decide` raises `Rejected` (BUSINESS_RULE), and for HANDLER_ERROR and TOO_LARGE:
-    then all of the events are dropped. Errors of the process come out as they are.
+    then all of the events are dropped. Errors of the process and `Later` come out as they are.
     """
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
     evolve = aggregate.decider.evolve
@@ -47,7 +48,7 @@ def handle(
         else:
             deciding = decide(command, state)
         decided = tuple(islice(deciding, MAX_EVENTS + 1))
-    except (KeyboardInterrupt, *PROCESS_ERRORS):
+    except (KeyboardInterrupt, Later, *PROCESS_ERRORS):
         raise
     except Rejected as rejected:
         raise _business_rule(rejected, aggregate.package) from None

@@ -4,6 +4,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from cqrs_cli.core.deferral.entry import DeferredView
+
 
 class StoredState(Struct, frozen=True, gc=False):
     """An aggregate as it is stored; `version` ≥ 1, `state` is canonical JSON.
@@ -33,6 +35,9 @@ class StateView(Protocol):
 
     def saved(self, aggregate_id: str) -> StoredState | None:
         """The aggregate as it is stored, None if it does not exist."""
+
+    def deferred(self) -> DeferredView:
+        """The deferred commands."""
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
         """The first decision on this command, None if there is none or it has been dropped."""

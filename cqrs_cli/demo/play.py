@@ -16,11 +16,11 @@ from cqrs_cli.jobs.replay import driver
 from cqrs_cli.jobs.run.driver import run_owners
 from cqrs_cli.jobs.run.prepare import prepare
 from cqrs_cli.jobs.run.snapshot import Snapshot
+from cqrs_cli.jobs.run.status import partition_statuses
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.owner.status import partition_statuses
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -1,4 +1,4 @@
-"""One partition of an aggregate's four topics, as a value to ask and to read."""
+"""One partition of an aggregate's five topics, as a value to ask and to read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

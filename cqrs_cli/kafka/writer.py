@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions, OutputRecord
@@ -40,10 +40,28 @@ class Written(NamedTuple):
 
     events: int | None
     outcomes: int | None
+    deferred: int | None = None
+
+
+class Said:
+    """Takes the report on a command that was said again."""
+
+    def __init__(self) -> None:
+        self.error: KafkaError | None = None
+        self._offset: int | None = None
+
+    def __call__(self, error: KafkaError | None, message: Message) -> None:
+        self.error, self._offset = error, message.offset()
+
+    def place(self) -> int:
+        """The offset; raises `KafkaException`."""
+        if self.error is not None or self._offset is None or self._offset < 0:
+            raise KafkaException(self.error or KafkaError(KafkaError._FAIL, "the broker gave no offset"))
+        return self._offset
 
 
 class FencedWriter(TransactionalWriter):
-    """Writes events, outcomes and dead letters of one partition, with the position, in one transaction."""
+    """Writes the records of one partition, with the position, in one transaction."""
 
     def __init__(
         self,
@@ -65,9 +83,10 @@ class FencedWriter(TransactionalWriter):
             timeout,
         )
 
-    def expect(self, events: int, outcomes: int) -> None:
+    def expect(self, events: int, outcomes: int, deferred: int) -> None:
         """Take the logs' ends as they were read: a commit whose records land elsewhere fails."""
-        self._ends.expect({self._topics.events: events, self._topics.outcomes: outcomes})
+        topics = self._topics
+        self._ends.expect({topics.events: events, topics.outcomes: outcomes, topics.deferred: deferred})
 
     @unwrapped()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
@@ -110,7 +129,29 @@ class FencedWriter(TransactionalWriter):
                 raise refused from error
             raise
         self._ends.commit()
-        return Written(self._ends.known(self._topics.events), self._ends.known(self._topics.outcomes))
+        topics = self._topics
+        return Written(*map(self._ends.known, (topics.events, topics.outcomes, topics.deferred)))
+
+    def say_again(self, commands: Sequence[tuple[bytes, bytes]]) -> list[int]:
+        """Append commands, (key, value), to the commands topic in the open transaction: the offsets that they got.
+
+        Raises `KafkaException`, also if the broker does not say one, and `BatchLateError`.
+        """
+        deadline = time.monotonic() + self._produce_timeout
+        reports = [Said() for _ in commands]
+        for (key, value), report in zip(commands, reports, strict=True):
+            self._produce(self._topics.commands, (value, key, 0), _HEADERS, report, deadline)
+        while self._producer.flush(FLUSH_PATIENCE) and not any(report.error for report in reports):
+            if time.monotonic() > deadline:
+                raise BatchLateError("saying commands again took longer than half the transaction's time")
+        return [report.place() for report in reports]
+
+    def note_deferred(self, values: Sequence[tuple[bytes | None, bytes]]) -> None:
+        """Append values, (value, key), to the deferred topic in the open transaction."""
+        deadline = time.monotonic() + self._produce_timeout
+        for number, (value, key) in enumerate(values, 1):
+            report = self._ends.send(self._topics.deferred, len(values)) if number == len(values) else None
+            self._produce(self._topics.deferred, (value, key, 0), None, report, deadline)
 
     def _produce_piece(self, piece: Decisions, deadline: float) -> None:
         """Produce in portions of one request per topic, each waiting for the one before.

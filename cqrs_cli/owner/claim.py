@@ -28,6 +28,7 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
     accepted: int = 0
     unchanged: int = 0
     rejected: int = 0
+    deferred: int = 0
     duplicate: int = 0
     failed: int = 0
     events: int = 0
@@ -36,7 +37,7 @@ class Counts(Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def commands(self) -> int:
-        return self.accepted + self.unchanged + self.rejected + self.duplicate + self.failed
+        return self.accepted + self.unchanged + self.rejected + self.deferred + self.duplicate + self.failed
 
     def add(self, more: dict[str, int], began: int, now: int) -> "Counts":
         """These counts and those of one more batch, begun and committed at these times (ms)."""
@@ -67,6 +68,7 @@ class Claim(Struct, frozen=True, omit_defaults=True, rename={"run_epoch": "gener
     counts: Counts = Counts()
     accepted: Accepted | None = None
     other_ids: tuple[str, str] = UNKNOWN_OTHERS  # of the events and the outcomes topic
+    deferred_id: str = UNKNOWN_TOPIC  # of the deferred topic
     untried: bool = False  # nothing was decided under it yet
     trial: Trial | None = None  # open while a command is suspected of killing workers
 
@@ -124,7 +126,14 @@ def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
     """
     n = 1 + max(mine.n, _number(token), committed_claim.n if committed_claim else 0)
     if committed_claim is None:
-        return replace(mine, n=n, topic_id=UNKNOWN_TOPIC, accepted=None, other_ids=UNKNOWN_OTHERS)
+        return replace(
+            mine,
+            n=n,
+            topic_id=UNKNOWN_TOPIC,
+            accepted=None,
+            other_ids=UNKNOWN_OTHERS,
+            deferred_id=UNKNOWN_TOPIC,
+        )
     return replace(
         mine,
         n=n,
@@ -132,6 +141,7 @@ def succeed(mine: Claim, committed_claim: Claim | None, token: str) -> Claim:
         partitions=committed_claim.partitions,
         accepted=committed_claim.accepted,
         other_ids=committed_claim.other_ids,
+        deferred_id=committed_claim.deferred_id,
     )
 
 

@@ -52,6 +52,7 @@ def read_log_state(
         is_new=decided is not None and decided >= end and commands.are_later_than(last),
         committed=committed,
         claim=claim,
+        deferred_id=described.ids["deferred"],
     )
     return state, last
 

@@ -19,6 +19,7 @@ from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import partition_function
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicMadeAgainError
 from cqrs_cli.owner.claim import Judgement, parse_claim, progressed
+from cqrs_cli.owner.deferring import Deferring, values
 from cqrs_cli.owner.session import OwnerSession
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost
 from cqrs_cli.owner.state_cache import StateCache
@@ -42,6 +43,7 @@ class Loop:
         self.cache = cache
         self.at = at  # the offset of the next command
         self.attempts = attempts
+        self.deferring = Deferring(session, cache)
         self.next_batch_at = 0.0  # monotonic
         self.left: list[Record] = []  # polled, but not in the batch that was cut
         self.log_end = at  # where the consumer has met the log's end
@@ -57,8 +59,12 @@ class Loop:
         session.consumer.list_topics(topic, timeout=REQUEST_TIMEOUT)
         session.consumer.assign([TopicPartition(topic, session.partition.number, self.at)])
         target = None if targets is None else targets[session.partition]
+        while target is not None and self.deferring.is_due() and not stopping():
+            target = max(target, self.deferring.say_again(self.at))
         checked = refreshed = time.monotonic()
         while not stopping() and (target is None or self.at < target):
+            if self.deferring.is_due():
+                self.deferring.say_again(self.at)
             records = self.poll()
             if records:
                 with self._admitted(records):
@@ -84,7 +90,7 @@ class Loop:
         consumer, limit = self.session.consumer, self.session.limit
         if self.left:
             return self.left[:limit]
-        first = consumer.poll(0.2)
+        first = consumer.poll(self.deferring.patience(0.2))
         if first is None:
             return []
         if (early := self.next_batch_at - time.monotonic()) > 0:
@@ -162,6 +168,7 @@ class Loop:
                         failpoints.reached("decide.after")
                     yield piece
                     decided += len(piece.outcomes)
+                session.writer.note_deferred(values(decisions.deferred))
 
         def position() -> tuple[int, str]:
             nonlocal claim
@@ -186,7 +193,7 @@ class Loop:
             undecidable = decisions.counts["failed"] == size and not untimely
             raise BatchTooLarge(records[0].offset, size, str(error), late, undecidable) from error
         session.mine, session.counts = claim, claim.counts
-        self.cache.stage(decisions, records[decided - 1].offset + 1, written.events, written.outcomes)
+        self.cache.stage(decisions, records[decided - 1].offset + 1, *written)
         return decided
 
     def _pieces(self, batch: Batch, records: list[Record]) -> Iterator[Decisions]:
@@ -220,6 +227,7 @@ class Loop:
             session.described.max_bytes["events"],
             self.attempts.refused,
             self.attempts.blamed,
+            self.deferring.deferrals(),
         )
 
     def _check_claim(self, refresh: bool) -> None:

@@ -15,6 +15,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.owner.claim import Accepted, Claim, parse_claim, succeed, suspect
+from cqrs_cli.owner.deferred.fold import check_outcomes_kept, fold_deferred, park_again
 from cqrs_cli.owner.log_state import check_gap, check_last_decided, read_log_state
 from cqrs_cli.owner.loop import Loop
 from cqrs_cli.owner.plan import Partition, Plan
@@ -122,6 +123,7 @@ class Owner:
             before,
             topic_id=state.topic_id,
             other_ids=state.other_ids,
+            deferred_id=state.deferred_id,
             partitions=state.partitions,
             accepted=accepted,
             trial=trial,
@@ -142,14 +144,19 @@ class Owner:
         failpoints.reached("recover.taken")
         # It reads the positions, before the log's end is asked for.
         cache = StateCache(self.aggregate, self.store, token, self.plan.cache_bytes)
-        outcomes, events = session.bounds("outcomes"), session.bounds("events")
-        session.writer.expect(events[1], outcomes[1])
+        outcomes, events, deferred = (session.bounds(kind) for kind in ("outcomes", "events", "deferred"))
+        session.writer.expect(events[1], outcomes[1], deferred[1])
         cache.watch_folding(measures, events[1], outcomes[1])
-        log, accepted = session.log, session.mine.accepted
+        log, accepted, topic_id = session.log, session.mine.accepted, session.described.ids["commands"]
+        check_outcomes_kept(log, cache, outcomes[0])
         with session.naming_stalls():
             fold_events(log, self.aggregate, cache, events, accepted)
             failpoints.reached("recover.events")
-            fold_outcomes(log, cache, outcomes, start.last_outcome, self.plan.window, start.offset, accepted)
+            fold_deferred(log, cache, deferred)
+            failpoints.reached("recover.deferred")
+            window, onward = self.plan.window, start.offset
+            fold_outcomes(log, cache, outcomes, start.last_outcome, window, onward, accepted, topic_id)
+        park_again(cache, topic_id, start.offset)
         cache.fold(cache.positions._replace(commands=start.offset))
         self.store.set_code_digest(self.aggregate.code_digest, token)
         self.recovered = True

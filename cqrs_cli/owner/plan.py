@@ -45,6 +45,7 @@ class Plan:
     store: Literal["lmdb", "memory"] = "lmdb"
     store_limit: int = 1 << 30  # bytes of the stores in memory, for each task
     timing: Timing = field(default_factory=Timing)
+    max_attempts: int = 20  # of a command that `decide` puts off
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
     reports: Address | None = None  # where the driver takes them
 

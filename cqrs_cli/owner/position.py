@@ -29,6 +29,7 @@ class LogState(NamedTuple):
     is_new: bool  # whether all commands are later than the last outcome
     committed: int | None  # the group's offset; None if it has none, or it expired
     claim: Claim | None  # what rides with it
+    deferred_id: str = UNKNOWN_TOPIC  # of the deferred topic
 
 
 def position(log: LogState, accept_loss: int | None = None) -> int:
@@ -151,4 +152,6 @@ def _made_again(log: LogState) -> str | None:
     for name, was, now in zip(("events", "outcomes"), before, log.other_ids, strict=True):
         if was not in (UNKNOWN_TOPIC, now):
             return name
+    if log.claim is not None and log.claim.deferred_id not in (UNKNOWN_TOPIC, log.deferred_id):
+        return "deferred commands"
     return None

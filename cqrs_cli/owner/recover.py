@@ -15,6 +15,7 @@ from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.owner.claim import Accepted, may_warm, parse_claim
+from cqrs_cli.owner.deferred.fold import check_outcomes_kept, closed, fold_deferred
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.state.errors import REBUILD, CorruptError
@@ -89,6 +90,7 @@ def fold_outcomes(
     window: int,
     onward: int | None = None,
     accepted: Accepted | None = None,
+    topic_id: str = "",
 ) -> None:
     """Remember the decisions in the log that has these bounds; for an empty shard those of one window back from the
     `last` outcome. Its retention has deleted only older ones.
@@ -110,8 +112,8 @@ def fold_outcomes(
         remembered: dict[tuple[str, str], DedupEntry] = {}
         decided = positions.commands
         latest: dict[str, OutcomeEnvelope] = {}
-        for record in records:
-            outcome = parse_outcome(log, record)
+        parsed = [(record, parse_outcome(log, record)) for record in records]
+        for record, outcome in parsed:
             decided = outcome.data.offset + 1
             remember(remembered, outcome, record.timestamp)
             if accepted is not None and record.offset < accepted.outcomes:
@@ -119,10 +121,13 @@ def fold_outcomes(
             if outcome.subject is not None and outcome.data.status != "failed":
                 latest[outcome.subject] = outcome
         _check_events(log, cache, latest, decided if onward is None else onward)
+        with cache.reading():
+            ended = closed(cache, topic_id, parsed)
         cache.fold(
             positions._replace(commands=decided, outcomes=records[-1].offset + 1, clock=clock),
             None,
             remembered,
+            ended,
         )
     if cache.positions.outcomes < end:
         cache.fold(cache.positions._replace(outcomes=end))
@@ -194,7 +199,13 @@ def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
 
 
 def warm(
-    log: PartitionLog, aggregate: Aggregate, store: Store, window: int, cache_bytes: int, measures: Measures
+    log: PartitionLog,
+    aggregate: Aggregate,
+    store: Store,
+    window: int,
+    cache_bytes: int,
+    measures: Measures,
+    topic_id: str = "",
 ) -> None:
     """Step 0: fold most of the log while the owner before still serves, unfenced; a living owner's shard is left alone.
 
@@ -207,12 +218,14 @@ def warm(
             return
         cache = StateCache(aggregate, store, token, cache_bytes)
         outcomes = log.bounds("outcomes")
-        events = log.bounds("events")  # at least those of the outcomes
+        events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
         last = log.last_record("outcomes", *outcomes)
         accepted = claim.accepted if claim else None
         cache.watch_folding(measures, events[1], outcomes[1])
         fold_events(log, aggregate, cache, events, accepted)
-        fold_outcomes(log, cache, outcomes, last, window, accepted=accepted)
+        check_outcomes_kept(log, cache, outcomes[0])
+        fold_deferred(log, cache, deferred)
+        fold_outcomes(log, cache, outcomes, last, window, accepted=accepted, topic_id=topic_id)
     except (CorruptError, StoreFullError):
         raise
     except (CqrsError, NotOwnerError):

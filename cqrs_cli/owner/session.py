@@ -44,7 +44,7 @@ class OwnerSession:
         self.watcher: Consumer = consumer(plan.connection, group=group, isolation="read_uncommitted")
         self.writer = FencedWriter(
             self.log,
-            min(self.described.max_bytes[kind] for kind in ("events", "outcomes", "dead-letters")),
+            min(self.described.max_bytes[kind] for kind in KINDS),
             self.timing.transaction_timeout,
             self.timing.produce_timeout,
         )

@@ -68,10 +68,14 @@ def settled(
 
 
 def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) -> str | None:
-    places = [(log.topics.name(kind), log.partition) for kind in ("events", "outcomes")]
+    ours = [(log.topics.name(kind), log.partition) for kind in KINDS]
     with Admin(log.connection) as admin:
         writer = admin.fence_writer(log.topics.transactional_id(log.partition), timeout_ms)
-        opened = set[int]().union(*admin.open_producers(places).values())
+        producers = admin.open_producers(ours)
+        others = {place: found for place, found in producers.items() if place[0] != log.topics.commands}
+        opened = set[int]().union(*others.values()) | (
+            {writer.producer_id} & set[int]().union(*producers.values())
+        )
         found = log.committed()
         claim = parse_claim(found.metadata)
         if opened - {writer.producer_id} or not (opened or (pending and _is_pending(log))):
@@ -79,8 +83,7 @@ def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) ->
         if claim is not None and claim.topic_id not in (UNKNOWN_TOPIC, topic_id):
             return None
         commit = was_committed(_traces(log, found.offset, claim))
-        written = [(log.topics.name(kind), log.partition) for kind in KINDS if kind != "commands"]
-        admin.end_hanging(writer, written, log.topics.group, commit)
+        admin.end_hanging(writer, ours, log.topics.group, commit)
     return (
         "it is committed: a part of it was visible" if commit else "it is aborted: nobody has seen any of it"
     )

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import Decisions
+from cqrs_cli.core.deferral.entry import Deferral, DeferredView
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.errors import ContradictionError
@@ -39,10 +40,12 @@ class StateCache:
         self._flushed = self.positions = store.positions()
         self._states: dict[str, Folded] = {}
         self._remembered: dict[tuple[str, str], DedupEntry] = {}
+        self._deferred: dict[str, Deferral | None] = {}
         self._decoded = DecodedStates(budget / 2)
         self._waiting_budget = budget / 2
         self._mean: float = _UNKNOWN  # bytes of a state, as last applied
         self._measures: Measures | None = None  # told how far folding is
+        self._look_at_deferred()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -75,16 +78,38 @@ class StateCache:
         assert self._view is not None
         return self._view.remembered(subject, command_id)
 
-    def stage(self, decisions: Decisions, position: int, events: int | None, outcomes: int | None) -> None:
+    def deferred(self) -> DeferredView:
+        """The deferred commands. What a batch has changed of them is applied before the next one asks."""
+        assert self._view is not None and not self._deferred
+        return self._view.deferred()
+
+    def _look_at_deferred(self) -> None:
+        with self._store.view() as view:
+            deferred = view.deferred()
+            self.has_deferred, self.next_due = not deferred.is_empty(), deferred.next_due()
+
+    def stage(
+        self,
+        decisions: Decisions,
+        position: int,
+        events: int | None,
+        outcomes: int | None,
+        deferred: int | None = None,
+    ) -> None:
         """Keep decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard."""
         if self._states or self._remembered:
             self._states.update(decisions.states)
             self._remembered.update(decisions.remembered)
         else:  # the usual case under load: each batch is applied alone
             self._states, self._remembered = decisions.states, decisions.remembered
+        self._deferred = decisions.deferred
         before = self.positions
         self.positions = Positions(
-            position, events or before.events, outcomes or before.outcomes, decisions.clock
+            position,
+            events or before.events,
+            outcomes or before.outcomes,
+            decisions.clock,
+            deferred or before.deferred,
         )
 
     @property
@@ -99,14 +124,14 @@ class StateCache:
 
     def is_full(self) -> bool:
         """True if no more changes may wait."""
-        return len(self._states) >= self.most_waiting
+        return len(self._states) >= self.most_waiting or bool(self._deferred)
 
     def flush(self) -> None:
         """Apply the staged decisions; raises `NotOwnerError` if somebody else has written the shard."""
-        if self.positions == self._flushed:
+        if self.positions == self._flushed and not self._deferred:
             return
-        self._apply(self.positions, self._states, self._remembered)
-        self._states, self._remembered = {}, {}
+        self._apply(self.positions, self._states, self._remembered, self._deferred)
+        self._states, self._remembered, self._deferred = {}, {}, {}
 
     def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:
         """Tell the measures how far folding is, on its way to these ends of the logs."""
@@ -118,9 +143,10 @@ class StateCache:
         end: Positions,
         states: Mapping[str, Folded] | None = None,
         remembered: Mapping[tuple[str, str], DedupEntry] | None = None,
+        deferred: Mapping[str, Deferral | None] | None = None,
     ) -> None:
         """Apply what was read back from the log; nothing may be staged."""
-        self._apply(end, states or {}, remembered or {})
+        self._apply(end, states or {}, remembered or {}, deferred or {})
         self.positions = end
         if self._measures is not None:
             self._measures.folded(end.events, end.outcomes)
@@ -130,10 +156,13 @@ class StateCache:
         end: Positions,
         states: Mapping[str, Folded],
         remembered: Mapping[tuple[str, str], DedupEntry],
+        deferred: Mapping[str, Deferral | None],
     ) -> None:
         packed = {aggregate_id: pack(self._aggregate, folded) for aggregate_id, folded in states.items()}
-        self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered))
+        self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered, deferred))
         self._flushed = end
+        if deferred:
+            self._look_at_deferred()
         if states:
             keep, total = self._decoded.keep, 0
             for aggregate_id, folded in states.items():

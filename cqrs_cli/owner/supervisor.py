@@ -131,7 +131,8 @@ class Supervisor:
     def _keep(self, store: Store) -> None:
         plan, measures = self.plan, self.measures
         measures.enter("warm")
-        warm(self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures)
+        topic_id = plan.topics[self.partition.aggregate].ids["commands"]
+        warm(self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures, topic_id)
         if store.code_digest() not in ("", self.aggregate.code_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
         try:

@@ -8,7 +8,7 @@ from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record, is_text
-from cqrs_cli.core.messages.timestamps import parse_timestamp, rfc3339
+from cqrs_cli.core.messages.timestamps import milliseconds_of, parse_timestamp, rfc3339
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import OutcomeTrace, key_of
 from cqrs_cli.proof.verdict import BLIND, VERSION_REASONS
@@ -52,7 +52,8 @@ def _check_readable(
     unknown = outcome.status == "failed" and outcome.type == "cqrs.failed"
     if outcome.type != f"{envelope.type}.{outcome.status}" and not unknown:
         yield f"has the type {outcome.type!r}, its command {envelope.type!r}"
-    if outcome.fingerprint != fingerprint(envelope.type, envelope.data, expected):
+    mark = fingerprint(envelope.type, envelope.data, expected)
+    if outcome.deferredfrom is None and outcome.fingerprint != mark:
         yield "does not have the fingerprint of its command"
     if outcome.reason not in BLIND and outcome.expected != expected:
         yield f"says that version {outcome.expected} was expected, its command {expected}"
@@ -71,6 +72,21 @@ def _check_readable(
     if partition is not None and (outcome.reason == "WRONG_PARTITION") != (partition != scope.partition):
         yield f"is {outcome.result}, and the partition of {envelope.subject!r} is {partition}"
     yield from _check_expiry(record, envelope.expirytime, outcome)
+    if outcome.deferredfrom is None:
+        yield from _check_not_before(record, envelope.notbefore, outcome)
+
+
+def _check_not_before(record: Record, moment: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:
+    """Check that a command waited for its `notbefore`, by its record's time, and only for that."""
+    waits = moment is not None and milliseconds_of(moment) > record.timestamp
+    decided = outcome.status in ("accepted", "unchanged") or outcome.reason in AFTER_EXPIRY | {
+        "EXPIRED",
+        "LATER",
+    }
+    if waits and decided:
+        yield f"is {outcome.result}, and its command's notbefore was to come"
+    if outcome.reason == "NOT_YET" and not waits:
+        yield "is NOT_YET, and its command has no notbefore that was to come"
 
 
 def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:

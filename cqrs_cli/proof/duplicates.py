@@ -79,11 +79,11 @@ class Duplicates:
             what = f"points to command {place}, whose outcome is another's"
         elif (found.status, found.version, found.events) != (status, version, events):
             what = f"points to command {place}, whose status, version or number of events is another"
-        elif before is not None and before.offset != place:
+        elif before is not None and before.offset != place and status != "deferred":
             what = f"points to command {place}, though command {before.offset} was the last to decide its id"
         elif (found.fingerprint == outcome.fingerprint) != (outcome.status == "duplicate"):
             what = f"is {outcome.result}, which contradicts the fingerprint of command {place}"
-        elif ago > self._longest:
+        elif ago > self._longest and status != "deferred":
             what = f"points to command {place} {ago} ms before, though an id is remembered for {self._longest} ms"
         if what:
             self._findings.add("outcomes", outcome.at, what)

@@ -6,7 +6,7 @@ A missing record is a violation where its command is surely decided, unless an o
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-LogName = Literal["commands", "events", "outcomes", "dead-letters"]
+LogName = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
 
 #: Violations of a partition that are named. All are counted; naming only some keeps memory bounded.
 MAX_NAMED = 100

@@ -75,14 +75,14 @@ class Outcomes:
             yield "has other headers than an outcome has"
         if data.status != "failed" and (outcome.subject is None or record.key != outcome.subject.encode()):
             yield f"is of {outcome.subject!r} under the key {record.key!r}"
-        yield from check_verdict(data)
+        yield from check_verdict(data, outcome.type.startswith("cqrs.") and data.status != "failed")
         yield from check_names(outcome)
 
 
 def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
     """The trace of an outcome."""
     data = outcome.data
-    first = _given(data.original)
+    first, target = _given(data.original), _given(data.target)
     return OutcomeTrace(
         record.offset,
         record.timestamp,
@@ -99,6 +99,8 @@ def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
         _given(data.fingerprint),
         None if first is None else (first.offset, first.status, first.version, first.events),
         _given(data.decidedat),
+        _given(data.deferredfrom),
+        None if target is None else target.offset,
     )
 
 

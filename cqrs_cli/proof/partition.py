@@ -3,12 +3,13 @@
 First come the logs that owners write, each from its start to its end; then the commands, joined with their traces.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.dead_letters import DeadLetters
 from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
+from cqrs_cli.proof.deferrals import DeferredLog
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Violation
 from cqrs_cli.proof.join import find_events, join
@@ -62,6 +63,7 @@ class Proof:
         self.outcomes = Outcomes(scope, self._outcome_traces, self.findings)
         self.events = Events(scope, event_traces, self._outcome_traces, self.findings)
         self.dead_letters = DeadLetters(scope, dead_letter_traces, self._outcome_traces, self.findings)
+        self.deferred = DeferredLog(scope, self.findings)
         self._rules: Rules | None = None
         if scope.starts["events"]:
             self.findings.add(
@@ -100,6 +102,11 @@ class Proof:
             self._rules = Rules(self._scope, decided, scratch.outcomes, dedup, self.findings)
             for joined in join(commands, scratch.outcomes, scratch.events, scratch.dead_letters):
                 self._rules.check(joined)
+
+    def conclude_deferred(self, commands: Iterable[Record]) -> None:
+        """Compare the deferred topic with the outcomes, if nobody was at work. `commands`: those not decided yet."""
+        if self._rules is not None:
+            self._rules.deferrals.conclude(self.deferred.entries, commands)
 
     def event_at(self, command: int, index: int) -> int | None:
         """The offset of an event of a command, or nearly: only the first one's offset is kept."""

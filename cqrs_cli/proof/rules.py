@@ -3,6 +3,7 @@
 from cqrs_cli.proof.checks import check_outcome, given_up
 from cqrs_cli.proof.dead_letters import checksums
 from cqrs_cli.proof.dedup_index import DedupIndex
+from cqrs_cli.proof.deferrals import DeferralRules
 from cqrs_cli.proof.duplicates import Duplicates
 from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses
 from cqrs_cli.proof.join import Joined
@@ -27,6 +28,7 @@ class Rules:
         losses = Losses(decided, scope.loss.at if scope.loss else None, findings)
         self._missing = losses.missing
         self._duplicates = Duplicates(scope, decided, losses, outcomes, dedup, findings)
+        self.deferrals = DeferralRules(scope, decided, outcomes, findings)
         self._versions = Versions(not scope.starts["events"], losses, dedup, findings)
 
     @property
@@ -45,6 +47,7 @@ class Rules:
             self._check_outcome(joined, outcome)
             self._dedup.at(outcome.timestamp)
             self._duplicates.check(offset, outcome)
+            self.deferrals.check(offset, record, outcome)
             if events is not None:
                 self._check_events(offset, outcome, events)
             self._check_dead_letter(joined, outcome, dead_letter)

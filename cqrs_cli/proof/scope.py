@@ -46,6 +46,7 @@ class Scope:
     home: Callable[[bytes], int | None] = lambda key: None  # the partition of a key, None: anywhere
     loss: Loss | None = None
     command_at: Callable[[int], Record | None] = lambda offset: None  # what the commands topic has there now
+    topic_id: str = ""  # of the commands topic
     longest_window: int | None = None  # the longest, ms; None: there was one only
     decode_event: Callable[[EventEnvelope], object] = (
         check_shape  # raises what says why an event cannot be read

@@ -41,6 +41,8 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
     fingerprint: int | None
     original: tuple[int, str, int, int] | None  # offset, status, version, events
     decidedat: str | None  # by the owner's clock; only of a command that had expired
+    deferredfrom: str | None = None
+    target: int | None = None  # the deferred command that a reserved type is about
 
     @property
     def result(self) -> str:

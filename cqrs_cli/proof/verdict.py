@@ -18,14 +18,15 @@ VERSION_REASONS = {reason.name for reason in Reason if reason.check == 10}
 REASONS = {status: {reason.name for reason in Reason if reason.status == status} for status in STATUSES}
 
 
-def check_verdict(verdict: Verdict) -> Iterator[str]:
-    """Yield every contradiction within a verdict."""
+def check_verdict(verdict: Verdict, reserved: bool = False) -> Iterator[str]:
+    """Yield every contradiction within a verdict. `reserved`: of a reserved type, like `cqrs.Cancel`."""
     status, reason = verdict.status, verdict.reason or None
     if status not in REASONS:
         yield f"has the status {status!r}, which is unknown"
         return
     if (reason in REASONS[status]) if REASONS[status] else (reason is None):
-        yield from _expectation(verdict)
+        if not (reserved and reason == "NOT_FOUND"):
+            yield from _expectation(verdict)
     else:
         yield f"is {status} with the reason {reason}"
     if (status == "accepted") != (verdict.events > 0):
@@ -34,10 +35,12 @@ def check_verdict(verdict: Verdict) -> Iterator[str]:
         yield f"leads to version {verdict.version} with {verdict.events} events"
     if (verdict.original is not UNSET) != (status == "duplicate" or reason == "ID_REUSED"):
         yield f"is {status}{f' ({reason})' if reason else ''} {_with(verdict.original)} a first decision"
-    if verdict.original is not UNSET and verdict.original.status not in REMEMBERED:
+    if verdict.original is not UNSET and verdict.original.status not in (*REMEMBERED, "deferred"):
         yield f"points to a decision that was {verdict.original.status}, which is not remembered"
     if (verdict.decidedat is not UNSET) != (reason == "EXPIRED"):
         yield f"is {status} {_with(verdict.decidedat)} a decidedat"
+    if not (status == "deferred") == (verdict.due is not UNSET) == (verdict.attempt is not UNSET):
+        yield f"is {status} {_with(verdict.due)} a time when it is due, {_with(verdict.attempt)} an attempt"
     if verdict.retryable is not (UNSET if reason is None else _is_retryable(reason)):
         yield f"says retryable {verdict.retryable} of {reason or status}"
     if verdict.fingerprint is UNSET and reason not in UNREAD | {"TOO_LARGE"}:

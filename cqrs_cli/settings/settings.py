@@ -127,6 +127,7 @@ class Settings(BaseModel):
         timedelta(seconds=60),
         description="How long `decide` may take for one command; after it the worker is ended and the command fails.",
     )
+    max_attempts: int = Field(20, ge=1, le=1000, description="How often `decide` may put one command off.")
     commands_retention: Duration = Field(
         timedelta(days=7), description="How long a new commands topic keeps them."
     )

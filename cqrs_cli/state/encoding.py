@@ -2,6 +2,7 @@
 
     states    key: the aggregate id, UTF-8               value: version, offset, index, then the state's JSON
     ids       key: the command id, then the subject      value: the first decision
+    deferred  deferred_table.py says
 
 LMDB keys end at 511 bytes. A longer key becomes 0xFF (no UTF-8 text begins so, nor does a tag) and a 256-bit
 digest; its value then carries the whole key, which is compared, so that a collision is an error and never the
@@ -21,7 +22,7 @@ from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.state.store import Positions
 
-CODEC: Final = 2  # 2: a UUID of digits alone is a UUID
+CODEC: Final = 3  # 2: a UUID of digits alone is a UUID; 3: deferred commands
 MAX_KEY: Final = 511
 
 _UUID, _TEXT, _LONG = b"\x01", b"\x02", b"\xff"
@@ -36,7 +37,7 @@ _LENGTH = Struct("<I")
 _UUIDS = re.compile("(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})*")
 
 _stored: Callable[..., StoredState] = StoredState
-_POSITIONS = Struct("<4q")
+_POSITIONS = Struct("<5q")
 
 # Used once or twice a command: bound once.
 _pack_saved, _unpack_saved, _after_saved = _SAVED.pack, _SAVED.unpack_from, _SAVED.size

@@ -6,7 +6,7 @@ from typing import Final
 import lmdb
 
 from cqrs_cli.state.errors import REBUILD, CorruptError
-from cqrs_cli.state.lmdb_view import Transaction
+from cqrs_cli.state.lmdb_types import Transaction
 
 DATA_FILE: Final = "data.mdb"
 
@@ -32,7 +32,7 @@ def open_environment(path: Path, map_size: int, readonly: bool) -> lmdb.Environm
     env = lmdb.open(
         str(path),
         map_size=map_size,
-        max_dbs=4,
+        max_dbs=5,
         max_readers=MAX_READERS,
         readonly=readonly,
         create=not readonly,

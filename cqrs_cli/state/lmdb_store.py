@@ -18,9 +18,11 @@ import lmdb
 from cqrs_cli import failpoints
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state import encoding
+from cqrs_cli.state.deferred_table import DeferredTable
 from cqrs_cli.state.environment import MAP_SIZE, begin, open_environment
 from cqrs_cli.state.errors import translated
-from cqrs_cli.state.lmdb_view import Database, LmdbView, Transaction
+from cqrs_cli.state.lmdb_types import Database, Transaction
+from cqrs_cli.state.lmdb_view import LmdbView
 from cqrs_cli.state.store import NotOwnerError, Positions, WriteBatch, by_segment, check_clock
 
 _HEAD, _IDENTITY, _CODE = b"head", b"identity", b"code"
@@ -60,6 +62,7 @@ class LmdbStore:
                     self._states = self._env.open_db(b"states", txn, create=not readonly)
                     # Neighbouring segments lie in different databases: segment s in number s % 2.
                     self._ids = [self._env.open_db(b"ids.%d" % n, txn, create=not readonly) for n in (0, 1)]
+                    self._deferred = self._env.open_db(b"deferred", txn, create=not readonly)
             except BaseException:
                 self._env.close()
                 raise
@@ -97,7 +100,7 @@ class LmdbStore:
 
     @contextmanager
     def view(self) -> Iterator[LmdbView]:
-        with translated(self._path), LmdbView(self._begin, self._states, self._ids) as view:
+        with translated(self._path), LmdbView(self._begin, self._states, self._ids, self._deferred) as view:
             yield view
 
     def apply(self, change: WriteBatch) -> None:
@@ -121,6 +124,7 @@ class LmdbStore:
             _put(txn, self._states, states)
             for db, entries in ids:
                 _put(txn, db, entries)
+            DeferredTable(txn, self._deferred).change(change.deferred)
             txn.put(_HEAD, encoding.encode_head(change.end, change.token), db=self._meta)
             failpoints.reached("apply.inside")
 

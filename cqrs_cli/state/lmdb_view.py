@@ -2,30 +2,27 @@
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self, TypeAlias
-
-import lmdb
+from typing import Self
 
 from cqrs_cli.core.stored import DedupEntry, StoredState
 from cqrs_cli.state import encoding
-
-# spelled as text: at run time these classes take no parameters
-Transaction: TypeAlias = "lmdb.Transaction[bytes]"
-Database: TypeAlias = "lmdb._Database"
+from cqrs_cli.state.deferred_table import DeferredTable
+from cqrs_cli.state.lmdb_types import Database, Transaction
 
 
 class LmdbView:
     """A `StateView` in one read transaction, begun when the block is entered."""
 
-    __slots__ = ("_begin", "_get", "_greatest_id", "_ids", "_states", "_txn", "_where")
+    __slots__ = ("_begin", "_deferred", "_get", "_greatest_id", "_ids", "_states", "_txn", "_where")
 
     def __init__(
         self,
         begin: Callable[[], Transaction],
         states: Database,
         ids: list[Database],
+        deferred: Database,
     ) -> None:
-        self._begin, self._states, self._ids = begin, states, ids
+        self._begin, self._states, self._ids, self._deferred = begin, states, ids, deferred
 
     def __enter__(self) -> Self:
         self._txn = txn = self._begin()
@@ -41,6 +38,9 @@ class LmdbView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._txn.abort()
+
+    def deferred(self) -> DeferredTable:
+        return DeferredTable(self._txn, self._deferred)
 
     def saved(self, aggregate_id: str) -> StoredState | None:
         key = aggregate_id.encode()

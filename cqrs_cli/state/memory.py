@@ -11,6 +11,7 @@ from sys import getsizeof, maxsize
 from typing import Generic, TypeVar
 
 from cqrs_cli import failpoints
+from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.state import encoding
@@ -59,6 +60,7 @@ class MemoryStore:
         self._positions = Positions()
         self._states: _Table[str] = _Table()
         self._segments: dict[int, _Table[bytes]] = {}
+        self._deferred = DeferralTable()
         self._looks = 0  # views and listings that are open: what they look at must not change
 
     def token(self) -> str:
@@ -81,7 +83,8 @@ class MemoryStore:
     @contextmanager
     def view(self) -> Iterator[StateView]:
         with self._looking():
-            yield _MemoryView(self._states.entries, [one.entries for one in self._segments.values()])
+            segments = [one.entries for one in self._segments.values()]
+            yield _MemoryView(self._states.entries, segments, self._deferred)
 
     def apply(self, change: WriteBatch) -> None:
         """Make the change. Raises `StoreFullError`, too, with nothing changed."""
@@ -102,11 +105,17 @@ class MemoryStore:
             self._states.put(states, undo, looked_at)
             for age, entries in enumerate(ids):
                 kept[current - age].put(entries, undo, looked_at)
-            more = self._states.bytes + sum(one.bytes for one in kept.values()) - before
+            more = (
+                self._states.bytes + sum(one.bytes for one in kept.values()) + self._deferred.bytes - before
+            )
+            more += self._deferred.growth(change.deferred)
             self._budget.take(more)
             undo.callback(self._budget.take, -more)
             failpoints.reached("apply.inside")
             undo.pop_all()
+        if change.deferred:
+            self._deferred = self._deferred.copy() if looked_at else self._deferred
+            self._deferred.change(change.deferred)
         self._segments, self._positions = kept, change.end
         failpoints.reached("apply.after")
 
@@ -121,11 +130,12 @@ class MemoryStore:
     @property
     def size(self) -> int:
         """The bytes that it takes."""
-        return self._states.bytes + sum(one.bytes for one in self._segments.values())
+        ids = sum(one.bytes for one in self._segments.values())
+        return self._states.bytes + ids + self._deferred.bytes
 
     def close(self) -> None:
         self._budget.take(-self.size)
-        self._states, self._segments = _Table(), {}
+        self._states, self._segments, self._deferred = _Table(), {}, DeferralTable()
 
     def condemn(self) -> None:
         """Let go of it: the next one is made from the log."""
@@ -178,10 +188,15 @@ class _Table(Generic[_K]):
 class _MemoryView:
     """A `StateView` of dicts that do not change while it is in use."""
 
-    __slots__ = ("_segments", "_states")
+    __slots__ = ("_deferred", "_segments", "_states")
 
-    def __init__(self, states: Mapping[str, bytes], segments: list[dict[bytes, bytes]]) -> None:
-        self._states, self._segments = states, segments
+    def __init__(
+        self, states: Mapping[str, bytes], segments: list[dict[bytes, bytes]], deferred: DeferralTable
+    ) -> None:
+        self._states, self._segments, self._deferred = states, segments, deferred
+
+    def deferred(self) -> DeferralTable:
+        return self._deferred
 
     def saved(self, aggregate_id: str) -> StoredState | None:
         value = self._states.get(aggregate_id)

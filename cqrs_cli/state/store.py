@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
+from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
 
 
@@ -14,6 +15,7 @@ class Positions(NamedTuple):
     events: int = 0
     outcomes: int = 0
     clock: int = 0  # the greatest timestamp of a decided command record, ms; it never goes back
+    deferred: int = 0
 
 
 class WriteBatch(NamedTuple):
@@ -24,6 +26,7 @@ class WriteBatch(NamedTuple):
     end: Positions
     states: Mapping[str, StoredState] = {}  # aggregate id (not empty) → as it is from now on
     remembered: Mapping[tuple[str, str], DedupEntry] = {}  # (subject, command id) → its first decision
+    deferred: Mapping[str, Deferral | None] = {}  # key → the deferred command as it is from now on
 
 
 class NotOwnerError(Exception):

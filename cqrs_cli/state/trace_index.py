@@ -11,7 +11,7 @@ from typing import TypeVar
 import lmdb
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.state.lmdb_view import Transaction
+from cqrs_cli.state.lmdb_types import Transaction
 
 #: Traces, or bytes, that are appended together.
 TRACES_TOGETHER = 5_000

@@ -88,7 +88,7 @@ def test_records_that_land_later_commit_nothing(partition: Partition, kind: Kind
     for first in (True, False):
         log = PartitionLog(partition.connection, partition.topics, 0)
         writer = partition.writer()
-        writer.expect(log.bounds("events")[1], log.bounds("outcomes")[1])
+        writer.expect(log.bounds("events")[1], log.bounds("outcomes")[1], log.bounds("deferred")[1])
         if not first:
             partition.write(writer, "one")
         before = partition.standing()

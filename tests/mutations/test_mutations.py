@@ -8,6 +8,7 @@ from tests.mutations.harness import broken, copy, run
 from tests.mutations.proving import PROVING
 from tests.mutations.reacting import REACTING
 from tests.mutations.table import DETAILS, RULES, Mutation
+from tests.mutations.waiting import WAITING
 
 #: Where tests are that need no broker, though others around them may.
 _PURE = (
@@ -45,7 +46,7 @@ def broker(request: pytest.FixtureRequest) -> str | None:
 
 @pytest.mark.pins("one-outcome")
 @pytest.mark.parametrize(
-    "mutation", [*cases(RULES), *cases([*DETAILS, *PROVING, *REACTING], pytest.mark.faults)]
+    "mutation", [*cases(RULES), *cases([*DETAILS, *PROVING, *REACTING, *WAITING], pytest.mark.faults)]
 )
 def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     """The rules are broken one by one; a test notices each break."""
@@ -57,7 +58,7 @@ def test_a_broken_rule_is_noticed(mutation: Mutation, tmp_path: Path, request: p
 
 
 @pytest.mark.parametrize(
-    "mutation", [*RULES, *DETAILS, *PROVING, *REACTING], ids=lambda mutation: mutation.name
+    "mutation", [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING], ids=lambda mutation: mutation.name
 )
 def test_each_detail_is_still_there(mutation: Mutation) -> None:
     assert broken(mutation)
@@ -66,7 +67,7 @@ def test_each_detail_is_still_there(mutation: Mutation) -> None:
 @pytest.mark.kafka
 @pytest.mark.faults
 def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS, *PROVING, *REACTING]]
+    tests = [mutation.noticed_by for mutation in [*RULES, *DETAILS, *PROVING, *REACTING, *WAITING]]
     done = run(copy(tmp_path), tests, broker(request))
     assert done.passed, done.output
 

@@ -1,8 +1,8 @@
 """The oldest release of Apache Kafka that is supported. The newest is the embedded broker's own."""
 
-from cqrs_cli.kafka.embedded.release import Release, sums
+from cqrs_cli.kafka.embedded.release import KafkaRelease, sums
 
-OLDEST = Release(
+OLDEST = KafkaRelease(
     version="4.1.0",
     log4j="2.24.3",
     megabytes=44,

@@ -1,10 +1,7 @@
 """`cqrs send`: one command from the command line, or many from a file."""
 
-import sys
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,6 +35,7 @@ def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
         "cqrs send bank_account acc-42 Deposit amount:=100 --wait",
         "cqrs send bank_account acc-42 Withdraw amount=30 --expect 2 --expires 30s",
         "cqrs send bank_account acc-42 Withdraw amount=30 --dry-run",
+        "cqrs send bank_account acc-42 Withdraw amount=30 --not-before 3d --wait",
         "cqrs send --file commands.ndjson --wait -o json",
     ],
 )
@@ -73,6 +71,12 @@ def send(
             help="Reject it if decided later: 30s from now, 2026-11-21T01:02:03Z, or 2026-11-21 (UTC).",
         ),
     ] = None,
+    not_before: Annotated[
+        str | None,
+        typer.Option(
+            "--not-before", metavar="TIME", help="Decide it then: 3d from now, or 2026-11-21T01:02:03Z."
+        ),
+    ] = None,
     traceparent: Annotated[
         str | None,
         typer.Option("--traceparent", metavar="TRACE", help="W3C trace, handed on to events and outcome."),
@@ -96,8 +100,9 @@ def send(
     they are read and judged when they are decided; one that is not a command, or has an attribute that is nearly a
     known one (expectedversoin), ends with exit 2 and says how many were sent.
 
-    With --wait each outcome is printed; exit 7 if one of them is not accepted, unchanged, or a duplicate of those, and
-    8 if none comes in time. After a second without one it says so if nobody decides: no run ever did, or it stopped.
+    With --wait each outcome is printed; exit 7 if one of them is not accepted, unchanged, deferred, or a duplicate of
+    those, and 8 if none comes in time. A deferred command has another outcome once it is due. After a second without
+    one it says so if nobody decides: no run ever did, or it stopped.
 
     With --dry-run the code decides here, against the state that `cqrs show` shows; of a file each command sees those
     before it. Nothing is sent, and the exit status is that of --wait. What is decided later may differ: other commands
@@ -107,7 +112,7 @@ def send(
     from cqrs_cli.client.compose import compose
 
     patience = duration("--timeout", timeout).total_seconds() if wait else None
-    single = (aggregate, id, command, fields, expect, command_id, correlation, expires)
+    single = (aggregate, id, command, fields, expect, command_id, correlation, expires, not_before)
     trace = (traceparent, tracestate)
     if file is not None:
         if any((*single, *trace)):
@@ -133,6 +138,7 @@ def send(
         expected=expect,
         correlation=correlation,
         expiry=None if expires is None else deadline("--expires", expires),
+        not_before=None if not_before is None else deadline("--not-before", not_before),
         traceparent=traceparent,
         tracestate=tracestate,
     )
@@ -176,20 +182,20 @@ def _send_one_and_wait(cli: Cli, composed: "Composed", patience: float) -> None:
 def _dry_run_file(cli: Cli, file: str) -> None:
     """Decide the lines of a file here; all are read before the first is decided."""
     from cqrs_cli.cli.render.queries.dry_run import dry_run
-    from cqrs_cli.client.send import read_lines
+    from cqrs_cli.client.send import opened_lines, read_lines
 
-    with _opened(file) as lines:
+    with opened_lines(file) as lines:
         dry_run(cli, list(read_lines(lines, cli.aggregate_names())), ids_may_repeat=True)
 
 
 def _send_file(cli: Cli, file: str, patience: float | None) -> None:
     """Send the lines of a file, `-` for stdin, and print how many; with `patience` wait, and print each outcome."""
     from cqrs_cli.client.producer import CommandProducer
-    from cqrs_cli.client.send import read_lines
+    from cqrs_cli.client.send import opened_lines, read_lines
 
     known = cli.aggregate_names()
     topics = {name: cli.topics(name) for name in known}
-    with _opened(file) as lines:
+    with opened_lines(file) as lines:
         connection, commands = cli.connection(), read_lines(lines, known)
         with CommandProducer(
             connection, cli.settings.partitioner, bulk=True, reports=patience is not None
@@ -232,16 +238,3 @@ def _send_all_and_wait(
         except UsageError as bad_line:
             raise printer.with_what_is_open(bad_line) from None
         printer.conclude()
-
-
-@contextmanager
-def _opened(file: str) -> Iterator[IO[bytes]]:
-    if file == "-":
-        yield sys.stdin.buffer
-        return
-    try:
-        opened = Path(file).open("rb")  # noqa: SIM115 (closed below)
-    except OSError as error:
-        raise UsageError(f"{file} cannot be read: {error.strerror}", "name a file, or - for stdin") from None
-    with opened:
-        yield opened

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.core.aggregate.aggregate import Aggregate
+    from cqrs_cli.jobs.run.status import ClaimLook, PartitionStatus
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.owner.claim import Claim
     from cqrs_cli.owner.plan import Partition
-    from cqrs_cli.owner.status import ClaimLook, PartitionStatus
     from cqrs_cli.processes.load import LoadedProcess
     from cqrs_cli.processes.status import HearingStatus
     from cqrs_cli.projections.positions import ProjectionStatus
@@ -72,7 +72,7 @@ def status(
     With --watch a terminal shows one table that changes; elsewhere each look is a table with its time, with -o json a
     line. cqrs top shows more, live.
     """
-    from cqrs_cli.owner.status import present_speeds
+    from cqrs_cli.jobs.run.status import present_speeds
 
     if watching and with_digest:
         raise UsageError("--digest reads all states: not every second", "leave out --digest or --watch")
@@ -110,7 +110,7 @@ class _Seen(NamedTuple):
         }
 
     def look(self) -> "ClaimLook":
-        from cqrs_cli.owner.status import ClaimLook
+        from cqrs_cli.jobs.run.status import ClaimLook
 
         return ClaimLook(self.at, self.claims())
 
@@ -124,7 +124,7 @@ def _look(
     with_digest: bool = False,
 ) -> _Seen:
     """The statuses now; raises `ConfigurationError` for missing topics if they were asked for, or all are missing."""
-    from cqrs_cli.owner.status import partition_statuses
+    from cqrs_cli.jobs.run.status import partition_statuses
     from cqrs_cli.processes.status import process_statuses
 
     seen: dict[str, Sequence[PartitionStatus]] = {}
@@ -194,7 +194,7 @@ def _watch(
     before: _Seen,
 ) -> NoReturn:
     """Look every second, for ever. Without a broker it says so, and looks again."""
-    from cqrs_cli.owner.status import commit_speeds
+    from cqrs_cli.jobs.run.status import commit_speeds
 
     live = _Live(cli)
     try:

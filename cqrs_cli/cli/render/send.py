@@ -186,4 +186,5 @@ def _reason(verdict: Verdict) -> str:
     original = (
         f"first {verdict.original.status} at offset {verdict.original.offset}" if verdict.original else ""
     )
-    return "  ".join(text for text in (original, verdict.reason, verdict.code, verdict.message) if text)
+    due = f"due {verdict.due}" if verdict.due else ""
+    return "  ".join(text for text in (original, due, verdict.reason, verdict.code, verdict.message) if text)

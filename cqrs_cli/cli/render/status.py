@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from cqrs_cli.jobs.run.status import PartitionStatus
     from cqrs_cli.kafka.admin.transactions import OpenTransaction
     from cqrs_cli.owner.claim import Claim
     from cqrs_cli.owner.plan import Partition
-    from cqrs_cli.owner.status import PartitionStatus
 
 
 def status_document(

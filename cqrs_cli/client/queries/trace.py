@@ -94,7 +94,8 @@ def _stretches(
         return found
 
     with ThreadPoolExecutor(READERS) as pool:
-        each = pool.map(lambda one: of_topic(*one), [(name, kind) for name in parts for kind in KINDS])
+        kinds = [kind for kind in KINDS if kind != "deferred"]  # it repeats the commands
+        each = pool.map(lambda one: of_topic(*one), [(name, kind) for name in parts for kind in kinds])
         return [stretch for found in each for stretch in found]
 
 

@@ -38,6 +38,8 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
     data: Raw = Raw(b"{}")
     expectedversion: Raw | UnsetType = UNSET
     expirytime: _Moment | None = None
+    notbefore: _Moment | None = None
+    deferredfrom: str | None = None
     correlationid: str | None = None
     causationid: str | None = None
     traceparent: str | None = None
@@ -119,12 +121,8 @@ def _read_structured(value: bytes) -> CommandEnvelope:
 
 
 def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
-    attributes: dict[str, str | None] = {}
     try:
-        for name, content in headers:
-            if name.startswith("ce_") and name[3:] not in ("data", "data_base64"):
-                attributes[name[3:]] = None if content is None else content.decode()
-        texts = {name: text for name, text in attributes.items() if text is not None}
+        texts = _texts(headers)
         _check_lengths(texts.items())
         expected = texts.pop("expectedversion", None)
         envelope = msgspec.convert(texts, CommandEnvelope)
@@ -135,6 +133,20 @@ def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
     envelope.expectedversion = UNSET if expected is None else Raw(msgspec.json.encode(expected))
     envelope.data = Raw(value or b"{}")
     return envelope
+
+
+def _texts(headers: Headers) -> dict[str, str]:
+    attributes: dict[str, str | None] = {}
+    for name, content in headers:
+        if name.startswith("ce_") and name[3:] not in ("data", "data_base64"):
+            attributes[name[3:]] = None if content is None else content.decode()
+    return {name: text for name, text in attributes.items() if text is not None}
+
+
+def binary_attributes(record: Record) -> dict[str, str] | None:
+    """The attributes in the headers of a record that can be read; None if it is in structured mode."""
+    headers = record.headers or []
+    return _texts(headers) if record.headers != HEADERS and _is_binary(headers) else None
 
 
 def _media_type(content: bytes | None) -> str:

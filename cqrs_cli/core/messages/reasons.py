@@ -19,6 +19,7 @@ STATUSES: dict[str, StatusRow] = {
     "accepted": StatusRow(True, "one event or more"),
     "unchanged": StatusRow(True, "valid, and nothing to do: no event"),
     "rejected": StatusRow(True, "no"),
+    "deferred": StatusRow(False, "not yet: it is said again when it is `due`, and decided then"),
     "duplicate": StatusRow(False, "decided before: the first decision is in `original`"),
     "failed": StatusRow(False, "could not be decided; kept in the dead letters; its id may be tried again"),
 }
@@ -35,14 +36,19 @@ class Reason(Enum):
     """
 
     VERSION_CONFLICT = "rejected", 10, "the aggregate is at `version`: look at it, and decide again", True
-    NOT_FOUND = "rejected", 10, "`exists` was expected"
+    NOT_FOUND = "rejected", 10, "`exists` was expected; or no such command is deferred"
     ALREADY_EXISTS = "rejected", 10, "`none` was expected"
     BUSINESS_RULE = "rejected", 11, "`decide` says no: see `code` and `message`"
     EXPIRED = "rejected", 9, "its turn came after its `expirytime`"
+    CANCELLED = "rejected", 5, "a `cqrs.Cancel` ended it while it was deferred"
+    GAVE_UP = "rejected", 11, "`decide` has put it off more often than `max_attempts` allows"
+    NOT_YET = "deferred", 9, "its `notbefore` is to come"
+    LATER = "deferred", 11, "`decide` has put it off"
     ID_REUSED = "rejected", 5, "another command had this subject and id", False, False
     KEY_MISSING = "failed", 1, "no key, or an empty one"
     INVALID_ENVELOPE = "failed", 2, "not a CloudEvent as above"
     KEY_MISMATCH = "failed", 3, "the key is not the `subject`"
+    NOT_RELEASED = "failed", 5, "it has a `deferredfrom` that no owner gave it"
     WRONG_PARTITION = "failed", 4, "the sender's partitioner is another"
     UNKNOWN_TYPE = "failed", 6, "the aggregate has no such command"
     INVALID_PAYLOAD = "failed", 7, "a field is missing, unknown or of another type"
@@ -55,7 +61,7 @@ class Reason(Enum):
     TOO_LARGE = (
         "failed",
         11,
-        "an event larger than the topic takes, more than 10,000 or 8 MiB of them,"
+        "an event larger than the topic takes, more than 10,000 or 8 MiB of them, a command too large to be deferred,"
         " a dead letter larger than its topic takes, or given up by an operator",
     )
 

@@ -68,6 +68,7 @@ def prepare(
         cache_bytes=int(settings.state_cache),
         store=settings.store,
         store_limit=int(settings.store_limit),
+        max_attempts=settings.max_attempts,
         brokers=brokers,
         timing=Timing(decide_timeout=settings.decide_timeout.total_seconds()),
     )

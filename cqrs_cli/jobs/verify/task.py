@@ -35,7 +35,7 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.trace_index import TraceIndex
 
 #: The topics that owners write, in the order in which they are read.
-OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters")
+OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class _PartitionProof:
         bounds = {kind: self._bounds(kind) for kind in KINDS}
         claim = parse_claim(before.metadata)
         proof = Proof(self._scope(claim, bounds), self.scratch)
-        steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read)
+        steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read, proof.deferred.read)
         for kind, step in zip(OWNER_LOGS, steps, strict=True):
             for records in self._read(kind, *bounds[kind]):
                 step(records)
@@ -109,6 +109,9 @@ class _PartitionProof:
         decided = proof.decided(before.offset, after.offset, start)
         commands = self._read("commands", start, min(end, proof.until(decided)))
         proof.conclude(chain.from_iterable(commands), decided)
+        if (before.offset, bounds) == (after.offset, {kind: self._bounds(kind) for kind in KINDS}):
+            waiting = self._read("commands", max(start, decided.surely), end)
+            proof.conclude_deferred(chain.from_iterable(waiting))
         compared = None
         if self.plan.shards is not None and self.aggregate is not None:
             check = StateCheck(self.log, self.plan.aggregate, self.aggregate, self.plan.shards)
@@ -126,6 +129,7 @@ class _PartitionProof:
             lambda key: partition_for(plan.partitioner, key, plan.aggregate.partitions),
             None if accepted is None else Loss(accepted.at, accepted.events[1], accepted.outcomes),
             self._command_at,
+            plan.aggregate.ids["commands"],
             plan.longest_window,
             check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
         )
@@ -174,7 +178,8 @@ def _scratch(stack: ExitStack, window: int) -> Scratch:
     """
     with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
         outcomes, events, dead_letters = (
-            stack.enter_context(closing(TraceIndex(_new_folder(Path(folder) / kind)))) for kind in OWNER_LOGS
+            stack.enter_context(closing(TraceIndex(_new_folder(Path(folder) / kind))))
+            for kind in OWNER_LOGS[:3]
         )
         store = LmdbStore(_new_folder(Path(folder) / "dedup"), window)
     stack.callback(store.abandon)

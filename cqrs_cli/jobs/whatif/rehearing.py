@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
+from msgspec.structs import replace
+
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Undecided
 from cqrs_cli.core.decide import Batch
+from cqrs_cli.core.deferral.deferrals import Deferrals
+from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_key
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.verify.state import side_by_side
@@ -160,7 +165,40 @@ class Rehearing:
             rules.max_event_bytes,
             refused,
             blamed,
+            Deferrals(
+                self._would.deferred,
+                "",
+                rules.partition,
+                active=self._would.has_deferred,
+                told=self._told(some),
+            ),
         )
+
+    def _told(self, some: list[DecidedCommand]) -> dict[int, Deferral]:
+        """The commands that history has said again: they count as released, whatever the other code made of them."""
+        told: dict[int, Deferral] = {}
+        for each in some:
+            said, outcome = each.outcome.data, each.outcome
+            if not isinstance(said.deferredfrom, str) or not isinstance(said.fingerprint, int):
+                continue
+            key = key_of_place(said.deferredfrom, "")
+            topic, offset = read_deferral_key(key.encode())
+            entry = self._would.deferred().find(key) or Deferral(
+                topic=topic,
+                offset=offset,
+                subject=outcome.subject or "",
+                id=outcome.causationid or "",
+                fingerprint=said.fingerprint,
+                version=0,
+                timestamp=0,
+                due=0,
+                attempt=0,
+                reason="",
+                command=each.record.value or b"",
+            )
+            cancelled = said.reason == Reason.CANCELLED.name
+            told[each.record.offset] = replace(entry, said=each.record.offset, cancelled=cancelled)
+        return told
 
 
 def _fold(aggregate: Aggregate, cache: StateCache, events: list[OwnerRecord[EventEnvelope]]) -> None:

@@ -1,4 +1,4 @@
-"""Administration: what the cluster is, which topics it has, and making the four of an aggregate."""
+"""Administration: what the cluster is, which topics it has, and making the five of an aggregate."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -150,7 +150,7 @@ class Made(NamedTuple):
 
 
 def find_topics(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
-    """Those of the four topics that exist."""
+    """Those of the five topics that exist."""
     found = admin.describe([topics.name(kind) for kind in KINDS])
     return {kind: found[topics.name(kind)] for kind in KINDS if topics.name(kind) in found}
 
@@ -186,7 +186,7 @@ def _once_known(admin: Admin, topics: Topics) -> dict[Kind, TopicInfo]:
 
 
 def check_topics(admin: Admin, topics: Topics, plan: TopicPlan = TopicPlan()) -> AggregateTopics:  # noqa: B008  (frozen)
-    """The aggregate's four topics, all there and set up right; raises `ConfigurationError` saying what is not.
+    """The aggregate's five topics, all there and set up right; raises `ConfigurationError` saying what is not.
 
     Of `plan` only the dedup window counts.
     """

@@ -16,7 +16,7 @@ from cqrs_cli.kafka.embedded import files, ivy, jars
 from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.kafka.embedded.jars import Note
-from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
+from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system import lock, process
 from cqrs_cli.system.java import find_java
 
@@ -44,7 +44,7 @@ def start_broker(
     root: Path,
     note: Note = lambda _: None,
     progress: Note | None = None,
-    release: Release = EMBEDDED,
+    release: KafkaRelease = EMBEDDED,
 ) -> Broker:
     """The project's broker, serving; one that must be started is of `release`.
 
@@ -90,7 +90,7 @@ def broker_status(root: Path) -> Broker | None:
 
 
 def _started(
-    java: Path, library: Path, home: Path, before: BrokerState | None, release: Release
+    java: Path, library: Path, home: Path, before: BrokerState | None, release: KafkaRelease
 ) -> BrokerState:
     cluster_id = broker_process.format_data(java, library, home)
     for tries_left in reversed(range(_TRIES)):

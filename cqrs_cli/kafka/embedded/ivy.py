@@ -12,7 +12,7 @@ from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.embedded import jars
-from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
+from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 
 #: Seconds of silence from Ivy after which the network counts as gone.
 SILENCE = 180.0
@@ -32,7 +32,7 @@ _MODULE = """\
 """
 
 
-def fetcher(java: Path, release: Release = EMBEDDED) -> jars.Fetch:
+def fetcher(java: Path, release: KafkaRelease = EMBEDDED) -> jars.Fetch:
     """The function that `jars.ensure` calls to fill its folder."""
 
     def fetch(folder: Path, at: jars.OnCount) -> None:
@@ -119,7 +119,7 @@ def _own_settings() -> list[str]:
     return ["-settings", str(path)] if path.is_file() else []
 
 
-def _failure(output: list[str], release: Release) -> UnavailableError:
+def _failure(output: list[str], release: KafkaRelease) -> UnavailableError:
     """The error, with the one of Ivy's many lines that says why: a network failure, else a missing jar."""
     telling = ("Server access error", "Host ", "not found", "Exception", "Error")
     reasons = [line.strip(": ") for sign in telling for line in output if sign in line]

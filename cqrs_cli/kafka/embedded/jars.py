@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
+from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system.lock import file_lock
 
 #: How long a command waits for another one's download, seconds.
@@ -24,7 +24,7 @@ OnCount = Callable[[int, int, int], None]
 Fetch = Callable[[Path, OnCount], None]
 
 
-def cache_folder(release: Release = EMBEDDED) -> Path:
+def cache_folder(release: KafkaRelease = EMBEDDED) -> Path:
     """`kafka-<version>` in CQRS_CACHE_DIR, else in the user's cache."""
     own = os.environ.get("CQRS_CACHE_DIR")
     if own:
@@ -38,7 +38,7 @@ def ensure(
     note: Note,
     progress: Note | None = None,
     folder: Path | None = None,
-    release: Release = EMBEDDED,
+    release: KafkaRelease = EMBEDDED,
 ) -> Path:
     """The folder with all jars, fetched first when it is missing or incomplete.
 
@@ -99,7 +99,7 @@ def _digest(path: Path) -> str:
 class _Report:
     """Says how far the download is: to `progress` at every change, else in a handful of lines."""
 
-    def __init__(self, note: Note, progress: Note | None, release: Release) -> None:
+    def __init__(self, note: Note, progress: Note | None, release: KafkaRelease) -> None:
         self._note = note
         self._progress = progress
         self._release = release

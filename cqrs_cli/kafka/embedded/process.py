@@ -14,7 +14,7 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.connection import probe
 from cqrs_cli.kafka.embedded import files
 from cqrs_cli.kafka.embedded.files import BrokerState
-from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
+from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from cqrs_cli.system import process
 
 #: Seconds that a start may take: a broker that was killed first checks the tails of all its logs.
@@ -84,7 +84,7 @@ def spawn_broker(
     cluster_id: str,
     ports: tuple[int, int],
     more: str = "",
-    release: Release = EMBEDDED,
+    release: KafkaRelease = EMBEDDED,
 ) -> BrokerState:
     """Start the broker, with `more` settings, and write down that it runs. It is not ready yet: see `wait`.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class KafkaRelease:
     """A version of Kafka, down to the bytes of its jars. `kafka.ivy` says what is fetched for it."""
 
     version: str
@@ -19,7 +19,7 @@ def sums(text: str) -> dict[str, str]:
     return {name: digest for digest, name in (line.split() for line in text.splitlines())}
 
 
-EMBEDDED = Release(
+EMBEDDED = KafkaRelease(
     version="4.4.0",
     log4j="2.25.5",
     megabytes=45,

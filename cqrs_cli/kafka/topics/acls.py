@@ -48,16 +48,15 @@ def refusal(missing: Sequence[RequiredAcl], role: Role) -> ConfigurationError:
 
 def needs(role: Role, topics: Topics) -> list[RequiredAcl]:
     """The ACLs that the role needs for one aggregate. Read and Write include Describe."""
-    commands, events, outcomes, dead_letters = map(topics.name, KINDS)
+    commands, events, outcomes, dead_letters, deferred = map(topics.name, KINDS)
     match role:
         case "send":
             return [RequiredAcl("Write", "topic", commands), RequiredAcl("Read", "topic", outcomes)]
         case "run":
             return [
-                RequiredAcl("Read", "topic", commands),
                 *(
                     RequiredAcl(how, "topic", name)
-                    for name in (events, outcomes)
+                    for name in (commands, events, outcomes, deferred)
                     for how in ("Read", "Write")
                 ),
                 RequiredAcl("Write", "topic", dead_letters),

@@ -1,4 +1,4 @@
-"""Pure rules for an aggregate's four topics, checked against their description by the cluster."""
+"""Pure rules for an aggregate's five topics, checked against their description by the cluster."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ from cqrs_cli.kafka.topics.topics import (
     ENVELOPE_ROOM,
     KINDS,
     TIMESTAMP_LIMITS,
+    TOMBSTONES,
     AggregateTopics,
     Kind,
     TopicPlan,
@@ -37,7 +38,7 @@ class TopicInfo:
 
 
 def aggregate_topics(topics: Topics, cluster_id: str, found: Mapping[Kind, TopicInfo]) -> AggregateTopics:
-    """The four topics as one value; `found` is complete and sound."""
+    """The five topics as one value; `found` is complete and sound."""
     return AggregateTopics(
         topics,
         cluster_id,
@@ -48,7 +49,7 @@ def aggregate_topics(topics: Topics, cluster_id: str, found: Mapping[Kind, Topic
 
 
 def missing_topics(topics: Topics, found: Mapping[Kind, TopicInfo]) -> ConfigurationError | None:
-    """The error for topics that do not exist; None if all four do."""
+    """The error for topics that do not exist; None if all five do."""
     names = [topics.name(kind) for kind in KINDS if kind not in found]
     if not names:
         return None
@@ -78,7 +79,7 @@ def _partitions(
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
         yield ConfigurationError(
             f"the topics of {topics.aggregate} differ in their number of partitions: {listed}",
-            "all four need the same: delete those that hold nothing yet, then cqrs init",
+            "all five need the same: delete those that hold nothing yet, then cqrs init",
         )
     elif counts and plan.insist and (count := next(iter(counts.values()))) != plan.partitions:
         yield ConfigurationError(
@@ -91,7 +92,13 @@ def _partitions(
 def _deletion(topics: Topics, kind: Kind, info: TopicInfo) -> Iterable[ConfigurationError]:
     name = topics.name(kind)
     policy = info.configs.get("cleanup.policy", "delete")
-    if policy != "delete":
+    if kind == "deferred":
+        if policy != "compact":
+            yield _wrong(name, "cleanup.policy", policy, "compact", "deferred commands would be deleted")
+        if (kept := info.number("delete.retention.ms", TOMBSTONES)) < TOMBSTONES:
+            why = "an owner that reads slowly would miss that a command was decided"
+            yield _wrong(name, "delete.retention.ms", str(kept), f"at least {TOMBSTONES}", why)
+    elif policy != "delete":
         why = (
             "compaction deletes events" if kind == "events" else "compaction deletes what is still to be read"
         )
@@ -138,7 +145,7 @@ def _sizes(topics: Topics, found: Mapping[Kind, TopicInfo]) -> Iterable[Configur
     if "commands" not in found:
         return
     least = found["commands"].number("max.message.bytes", 0) + ENVELOPE_ROOM
-    for kind in ("outcomes", "dead-letters"):
+    for kind in ("outcomes", "dead-letters", "deferred"):
         info = found.get(kind)
         if info is not None and (size := info.number("max.message.bytes", 0)) < least:
             why = "a command of the largest size must fit in with its reason"

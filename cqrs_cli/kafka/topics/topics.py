@@ -1,4 +1,4 @@
-"""The four topics of an aggregate, as values; names of the group and the transactions that guard them."""
+"""The five topics of an aggregate, as values; names of the group and the transactions that guard them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,11 @@ from typing import Literal
 
 from cqrs_cli.settings.durations import milliseconds
 
-Kind = Literal["commands", "events", "outcomes", "dead-letters"]
-KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters")
+Kind = Literal["commands", "events", "outcomes", "dead-letters", "deferred"]
+KINDS: tuple[Kind, ...] = ("commands", "events", "outcomes", "dead-letters", "deferred")
+
+#: Milliseconds that a tombstone of the deferred topic stays at least: a reader that stopped half-way still meets it.
+TOMBSTONES = 24 * 3600 * 1000
 
 #: Room beyond the command itself for headers, reason and envelope in outcomes and dead letters.
 ENVELOPE_ROOM = 64 * 1024
@@ -45,11 +48,13 @@ class TopicPlan:
         retention = {"commands": self.commands_retention, "events": None}.get(kind, self.outcomes_retention)
         # Clients' clocks decide nothing; the other topics carry the command's time.
         stamped_by_broker = kind == "commands"
-        room = ENVELOPE_ROOM if kind in ("outcomes", "dead-letters") else 0
+        room = ENVELOPE_ROOM if kind in ("outcomes", "dead-letters", "deferred") else 0
+        compacted = {"delete.retention.ms": str(TOMBSTONES), "min.cleanable.dirty.ratio": "0.1"}
         return {
             **({} if stamped_by_broker else dict.fromkeys(TIMESTAMP_LIMITS, str(ANY_DIFFERENCE))),
-            "cleanup.policy": "delete",
-            "retention.ms": "-1" if retention is None else str(milliseconds(retention)),
+            "cleanup.policy": "compact" if kind == "deferred" else "delete",
+            **(compacted if kind == "deferred" else {}),
+            "retention.ms": "-1" if retention is None or kind == "deferred" else str(milliseconds(retention)),
             "retention.bytes": "-1",
             "message.timestamp.type": "LogAppendTime" if stamped_by_broker else "CreateTime",
             "max.message.bytes": str(max_message_bytes + room),
@@ -87,6 +92,10 @@ class Topics:
     @property
     def dead_letters(self) -> str:
         return self.name("dead-letters")
+
+    @property
+    def deferred(self) -> str:
+        return self.name("deferred")
 
     @property
     def group(self) -> str:

@@ -48,7 +48,7 @@ def results(document: Any) -> dict[str, str]:
 def test_init_creates_all_topics(init: Said) -> None:
     status, document = init()
     assert status == 0
-    assert len(results(document)) == 8
+    assert len(results(document)) == 10
     assert set(results(document).values()) == {"created"}
     assert set(results(init()[1]).values()) == {"kept"}
 
@@ -57,9 +57,9 @@ def test_init_creates_all_topics(init: Said) -> None:
 def test_init_creates_named_topics_only(init: Said) -> None:
     _, document = init("counter", "counter", "--partitions", "2")
     assert list(results(document)) == [
-        f"counter.{kind}" for kind in ("commands", "events", "outcomes", "dead-letters")
+        f"counter.{kind}" for kind in ("commands", "events", "outcomes", "dead-letters", "deferred")
     ]
-    assert [topic["partitions"] for topic in document["topics"]] == [2] * 4
+    assert [topic["partitions"] for topic in document["topics"]] == [2] * 5
 
 
 @pytest.mark.kafka

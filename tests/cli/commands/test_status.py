@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.jobs.run import status as owner_status
+from cqrs_cli.jobs.run.status import ClaimLook, commit_speeds
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner import status as owner_status
 from cqrs_cli.owner.claim import Claim, Counts
 from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.status import ClaimLook, commit_speeds
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Identity, open_shard
 from cqrs_cli.state.store import WriteBatch

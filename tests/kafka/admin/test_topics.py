@@ -48,8 +48,8 @@ def results(admin: Admin, topics: Topics, plan: TopicPlan) -> list[str]:
 
 
 def test_topics_are_created_once(admin: Admin, topics: Topics) -> None:
-    assert results(admin, topics, TopicPlan()) == ["created"] * 4
-    assert results(admin, topics, TopicPlan()) == ["kept"] * 4
+    assert results(admin, topics, TopicPlan()) == ["created"] * 5
+    assert results(admin, topics, TopicPlan()) == ["kept"] * 5
 
 
 def test_lagging_broker_is_asked_again(admin: Admin, topics: Topics, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,7 +59,7 @@ def test_lagging_broker_is_asked_again(admin: Admin, topics: Topics, monkeypatch
         return find(*asked) if next(late, True) else {}
 
     monkeypatch.setattr(making, "find_topics", finds)
-    assert results(admin, topics, TopicPlan()) == ["created"] * 4
+    assert results(admin, topics, TopicPlan()) == ["created"] * 5
     assert next(late, None) is None
 
 
@@ -79,7 +79,7 @@ def test_settings_lagging_behind_are_awaited(
 
 def test_a_dry_run_creates_nothing(admin: Admin, topics: Topics) -> None:
     made = ensure_topics(admin, topics, TopicPlan(), dry_run=True)
-    assert [one.result for one in made] == ["missing"] * 4
+    assert [one.result for one in made] == ["missing"] * 5
     assert admin.describe([topics.name(kind) for kind in KINDS]) == {}
 
 
@@ -87,7 +87,7 @@ def test_created_topics_are_sound(admin: Admin, topics: Topics) -> None:
     ensure_topics(admin, topics, TopicPlan(partitions=3))
     found = check_topics(admin, topics)
     assert (found.cluster_id, found.partitions) == (admin.cluster_id(), 3)
-    assert len(set(found.ids.values())) == 4
+    assert len(set(found.ids.values())) == 5
     assert found.max_bytes["commands"] == found.max_bytes["events"] == MAX_MESSAGE_BYTES
     assert found.max_bytes["outcomes"] == found.max_bytes["dead-letters"] == MAX_MESSAGE_BYTES + ENVELOPE_ROOM
 
@@ -114,7 +114,7 @@ def test_commands_get_broker_time(admin: Admin, topics: Topics) -> None:
 
 def test_missing_topics_follow_existing_ones(admin: Admin, topics: Topics) -> None:
     admin.create(topics.commands, 2, 1, TopicPlan().configs("commands", 5_000_000))
-    assert results(admin, topics, TopicPlan(partitions=4)) == ["kept", "created", "created", "created"]
+    assert results(admin, topics, TopicPlan(partitions=4)) == ["kept", *["created"] * 4]
     found = check_topics(admin, topics)
     assert found.partitions == 2
     assert found.max_bytes["outcomes"] == 5_000_000 + ENVELOPE_ROOM

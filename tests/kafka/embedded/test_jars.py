@@ -6,12 +6,12 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka.embedded import jars
-from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
+from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from tests.support.releases import OLDEST
 
 CONTENT = {"a.jar": b"first", "b.jar": b"second", "c.jar": b"third"}
 WANTED = {name: hashlib.sha256(data).hexdigest() for name, data in CONTENT.items()}
-RELEASE = Release("1.2.3", log4j="4.5.6", megabytes=43, jars=WANTED)
+RELEASE = KafkaRelease("1.2.3", log4j="4.5.6", megabytes=43, jars=WANTED)
 
 
 class Mirror:
@@ -135,7 +135,7 @@ def test_terminal_shows_every_change(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("release", [OLDEST, EMBEDDED], ids=lambda release: release.version)
-def test_releases_name_broker_and_logging(release: Release) -> None:
+def test_releases_name_broker_and_logging(release: KafkaRelease) -> None:
     kafka, log4j = release.version, release.log4j
     needed = {f"kafka_2.13-{kafka}.jar", f"kafka-server-{kafka}.jar", f"log4j-slf4j-impl-{log4j}.jar"}
     assert needed <= release.jars.keys()

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.jobs.run.status import partition_statuses
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.owner.status import partition_statuses
 from cqrs_cli.owner.trials.attempts import ATTEMPTS
 from cqrs_cli.owner.trials.slow import SlowCommand
 from tests.support.harness import TopicHarness

@@ -7,7 +7,7 @@ import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import broker as embedded
-from cqrs_cli.kafka.embedded.release import EMBEDDED, Release
+from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 from tests.support.project import Project, command, new_project
 from tests.support.releases import OLDEST
 
@@ -23,7 +23,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
         embedded.stop_broker(tmp_path)
 
 
-def new_bank(root: Path, release: Release) -> Project:
+def new_bank(root: Path, release: KafkaRelease) -> Project:
     """With a broker of this release, and ten commands that wait for a decision."""
     broker = embedded.start_broker(root, release=release)
     assert (broker.started, broker.version) == (True, release.version)
@@ -40,7 +40,7 @@ def check_decided(project: Project) -> None:
 
 
 @pytest.mark.parametrize("release", [OLDEST, EMBEDDED], ids=lambda release: release.version)
-def test_commands_are_decided(root: Path, release: Release) -> None:
+def test_commands_are_decided(root: Path, release: KafkaRelease) -> None:
     check_decided(new_bank(root, release))
 
 

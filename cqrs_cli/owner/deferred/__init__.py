@@ -1,0 +1,1 @@
+"""Deferred commands where an owner recovers."""

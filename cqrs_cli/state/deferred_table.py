@@ -1,0 +1,111 @@
+"""The deferred commands of a shard, in one LMDB database with three indexes, changed together.
+
+e<topic id>/<offset>     the entry as its record has it
+d<due><key>              parked entries by due time
+k<offset><topic id>      the key of the entry whose command stands again at this offset
+i<digest>                the key of the entry with this subject and command id
+"""
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from struct import Struct
+
+from cqrs_cli.core.deferral.entry import Deferral, read_deferral
+from cqrs_cli.state.encoding import dedup_key
+from cqrs_cli.state.lmdb_types import Database, Transaction
+
+_ENTRY, _DUE, _SAID, _ID = b"e", b"d", b"k", b"i"
+_NUMBER = Struct(">Q")
+_AFTER_NUMBER = 1 + _NUMBER.size
+
+
+class DeferredTable:
+    """A look at the entries in one transaction: a `DeferredView`."""
+
+    def __init__(self, txn: Transaction, db: Database) -> None:
+        self._txn, self._db = txn, db
+
+    def find(self, key: str) -> Deferral | None:
+        return self._entry(key.encode())
+
+    def of_id(self, subject: str, command_id: str) -> Deferral | None:
+        found = self._entry(self._txn.get(_id_key(subject, command_id), None, self._db))
+        return found if found is not None and (found.subject, found.id) == (subject, command_id) else None
+
+    def said_at(self, topic: str, offset: int) -> Deferral | None:
+        return self._entry(self._txn.get(_said_key(topic, offset), None, self._db))
+
+    def said(self) -> list[Deferral]:
+        return list(self._entries(_SAID))
+
+    def due(self, until: int, most: int) -> list[Deferral]:
+        found: list[Deferral] = []
+        with self._txn.cursor(self._db) as cursor:
+            there = cursor.set_range(_DUE)
+            while there and len(found) < most and cursor.key().startswith(_DUE):
+                if _NUMBER.unpack_from(cursor.key(), 1)[0] > until:
+                    break
+                entry = self._entry(cursor.key()[_AFTER_NUMBER:])
+                assert entry is not None
+                found.append(entry)
+                there = cursor.next()
+        return found
+
+    def next_due(self) -> int | None:
+        with self._txn.cursor(self._db) as cursor:
+            if cursor.set_range(_DUE) and cursor.key().startswith(_DUE):
+                return int(_NUMBER.unpack_from(cursor.key(), 1)[0])
+        return None
+
+    def is_empty(self) -> bool:
+        return int(self._txn.stat(self._db)["entries"]) == 0
+
+    def change(self, changes: Mapping[str, Deferral | None]) -> None:
+        """Make the entries what they are from now on, in a write transaction."""
+        for key, entry in changes.items():
+            before = self._entry(key.encode())
+            if before is not None:
+                self._remove(before)
+            if entry is not None:
+                self._add(entry)
+
+    def _add(self, entry: Deferral) -> None:
+        key = entry.key.encode()
+        self._txn.put(_ENTRY + key, entry.value(), db=self._db)
+        self._txn.put(_id_key(entry.subject, entry.id), key, db=self._db)
+        if entry.said is None:
+            self._txn.put(_DUE + _NUMBER.pack(max(0, entry.due)) + key, b"", db=self._db)
+        else:
+            self._txn.put(_said_key(entry.said_topic, entry.said), key, db=self._db)
+
+    def _remove(self, entry: Deferral) -> None:
+        key = entry.key.encode()
+        self._txn.delete(_ENTRY + key, db=self._db)
+        by_id = _id_key(entry.subject, entry.id)
+        if self._txn.get(by_id, None, self._db) == key:  # else it is of a later command with this id
+            self._txn.delete(by_id, db=self._db)
+        if entry.said is None:
+            self._txn.delete(_DUE + _NUMBER.pack(max(0, entry.due)) + key, db=self._db)
+        else:
+            self._txn.delete(_said_key(entry.said_topic, entry.said), db=self._db)
+
+    def _entry(self, key: bytes | None) -> Deferral | None:
+        value = None if key is None else self._txn.get(_ENTRY + key, None, self._db)
+        return None if value is None else read_deferral(key, value)
+
+    def _entries(self, index: bytes) -> Iterator[Deferral]:
+        with self._txn.cursor(self._db) as cursor:
+            there = cursor.set_range(index)
+            while there and cursor.key().startswith(index):
+                entry = self._entry(cursor.value())
+                assert entry is not None
+                yield entry
+                there = cursor.next()
+
+
+def _id_key(subject: str, command_id: str) -> bytes:
+    return _ID + blake2b(dedup_key(subject, command_id), digest_size=32).digest()
+
+
+def _said_key(topic: str, offset: int) -> bytes:
+    return _SAID + _NUMBER.pack(offset) + topic.encode()

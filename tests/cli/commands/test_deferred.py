@@ -1,0 +1,58 @@
+"""`cqrs deferred` and `send --not-before`: commands that wait, on the command line."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.cli.conftest import Cqrs
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def waiting(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
+    """Two commands that wait, of two accounts."""
+    for name, time in (("a", "3d"), ("b", "2999-01-01T00:00:00Z")):
+        on_broker(
+            "send", "bank_account", name, "Open", "owner=Ada", "--not-before", time, "--id", f"open-{name}"
+        )
+    harness = TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2)
+    quietly(harness.plan())
+    return on_broker
+
+
+def test_waiting_commands_are_listed(waiting: Cqrs) -> None:
+    first, second = waiting("deferred", "list", "bank_account", "-o", "json").lines
+    assert [first["id"], second["id"]] == ["open-a", "open-b"]
+    assert second["due"] == "2999-01-01T00:00:00.000Z"
+    assert (second["reason"], second["attempt"], second["said"], second["cancelled"]) == (
+        "NOT_YET",
+        0,
+        None,
+        False,
+    )
+    assert second["command"]["data"] == {"owner": "Ada"}
+    for narrow in (["--id", "open-a"], ["--aggregate-id", "a"], ["--before", "4d"]):
+        lines = waiting("deferred", "list", "bank_account", "-o", "json", *narrow).lines
+        assert [line["id"] for line in lines] == ["open-a"]
+    assert waiting("deferred", "list", "bank_account", "--type", "Deposit").out == ""
+    assert (
+        "parked     b  bank_account.Open  open-b  NOT_YET" in waiting("deferred", "list", "bank_account").out
+    )
+
+
+def test_cancel_sends_what_it_names(waiting: Cqrs) -> None:
+    assert waiting("deferred", "cancel", "bank_account").status == 2
+    rehearsed = waiting("deferred", "cancel", "bank_account", "--all", "--dry-run", "-o", "json")
+    assert len(rehearsed.lines) == 2
+    sent = waiting("tail", "bank_account", "commands", "-o", "json").lines
+    assert waiting("deferred", "cancel", "bank_account", "--id", "open-b").status == 0
+    *before, request = waiting("tail", "bank_account", "commands", "-o", "json").lines
+    assert len(before) == len(sent) == 2
+    assert (request["message"]["type"], request["message"]["data"]) == ("cqrs.Cancel", {"id": "open-b"})
+    assert waiting("deferred", "release", "bank_account", "--aggregate-id", "a").status == 0
+    last = waiting("tail", "bank_account", "commands", "-n", "1", "-o", "json").lines[0]["message"]
+    assert (last["type"], last["subject"]) == ("cqrs.Release", "a")

@@ -1,0 +1,172 @@
+"""Deciding with deferral: bad input has a clear outcome, and the copies that clients make are not decided."""
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
+from cqrs_cli.core.deferral.document import document
+from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral
+from cqrs_cli.core.deferral.later import LONGEST_WAIT, due_again
+from cqrs_cli.core.deferral.table import DeferralTable
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.fingerprint import fingerprint
+from cqrs_cli.core.messages.record import Record
+from tests.core.deferral.world import TOPIC, WAY
+from tests.support.commands import command
+
+AT = 1_000_000
+
+
+def record(offset: int = 0, type: str = "way.Go", data: Any = None, **attributes: Any) -> Record:
+    sent = command(type, "a", attributes.pop("id", "x"), data, **attributes)
+    return Record(offset, AT, sent.key, sent.value, [*HEADERS])
+
+
+def decided(
+    *records: Record, table: DeferralTable | None = None, limits: DeferralLimits | None = None
+) -> Decisions:
+    there = table or DeferralTable()
+    deferrals = Deferrals(lambda: there, TOPIC, 0, limits or DeferralLimits(), not there.is_empty())
+    return decide_batch(
+        WAY,
+        records,
+        BatchContext(0, lambda _: None, lambda *_: None, lambda: 0, clock=AT, deferrals=deferrals),
+    )
+
+
+def verdicts(done: Decisions) -> list[dict[str, Any]]:
+    return [json.loads(value)["data"] for value, _, _ in done.outcomes]
+
+
+def result(done: Decisions) -> list[str]:
+    return [data.get("reason", data["status"]) for data in verdicts(done)]
+
+
+def parked(done: Decisions) -> Deferral:
+    (entry,) = (entry for entry in done.deferred.values() if entry is not None)
+    return entry
+
+
+@pytest.mark.parametrize(
+    ("notbefore", "found", "due"),
+    [
+        ("9999-12-31T23:59:59Z", "NOT_YET", "9999-12-31T23:59:59.000Z"),
+        ("9999-12-31T23:59:59-23:59", "NOT_YET", "9999-12-31T23:59:59.999Z"),
+        ("0001-01-01T00:00:00+00:00", "accepted", None),
+        ("1970-01-01T00:16:40Z", "accepted", None),
+        ("1970-01-01T00:16:40.001Z", "NOT_YET", "1970-01-01T00:16:40.001Z"),
+        ("2999-01-01T00:00:00", "INVALID_ENVELOPE", None),
+        ("tomorrow", "INVALID_ENVELOPE", None),
+    ],
+)
+def test_notbefore_is_judged_at_once(notbefore: str, found: str, due: str | None) -> None:
+    done = decided(record(notbefore=notbefore))
+    assert result(done) == [found]
+    assert verdicts(done)[0].get("due") == due
+    assert bool(done.deferred) == (found == "NOT_YET")
+    assert not (done.remembered and done.deferred)
+
+
+def test_form_is_judged_before_waiting() -> None:
+    done = decided(
+        record(notbefore="2999-01-01T00:00:00Z", data={"nope": 1}),
+        record(1, "way.Stay", notbefore="2999-01-01T00:00:00Z"),
+        record(2, notbefore="2999-01-01T00:00:00Z", expectedversion="07"),
+    )
+    assert result(done) == ["INVALID_PAYLOAD", "UNKNOWN_TYPE", "INVALID_EXPECTED_VERSION"]
+    assert not done.deferred
+
+
+def test_later_gives_up_in_the_end() -> None:
+    first = decided(record(data={"after": 1}), limits=DeferralLimits(attempts=2))
+    entry = parked(first)
+    results = result(first)
+    for offset in (1, 2):
+        said = replace(entry, said=offset, said_topic=TOPIC)
+        again = Record(offset, AT, b"a", said.said_again("0/0"), [*HEADERS])
+        done = decided(again, table=DeferralTable([said]), limits=DeferralLimits(attempts=2))
+        results += result(done)
+        if offset == 1:
+            entry = parked(done)
+            assert (entry.attempt, entry.said, verdicts(done)[0]["deferredfrom"]) == (2, None, "0/0")
+    assert results == ["LATER", "LATER", "GAVE_UP"]
+    assert done.deferred == {f"{TOPIC}/0": None}
+
+
+def test_too_large_to_say_again() -> None:
+    limits = DeferralLimits(command_bytes=2000)
+    wide = record(notbefore="2999-01-01T00:00:00Z", correlationid="c" * 1000)
+    done = decided(wide, limits=limits)
+    assert result(done) == ["TOO_LARGE"]
+    assert len(done.dead_letters) == 1
+    assert not done.deferred
+
+
+def test_entry_decides_whatever_the_record_says() -> None:
+    """Fingerprint and attempt are those of the entry: a document that was written anew is the same command."""
+    entry = replace(
+        parked(decided(record(notbefore="2999-01-01T00:00:00Z"))), said=7, said_topic=TOPIC, fingerprint=5
+    )
+    again = Record(7, AT, b"a", entry.said_again("0/0"), [*HEADERS])
+    (data,) = verdicts(decided(again, table=DeferralTable([entry])))
+    assert (data["status"], data["fingerprint"], data["deferredfrom"]) == ("accepted", 5, "0/0")
+
+
+def test_given_up_record_ends_the_entry() -> None:
+    entry = replace(parked(decided(record(notbefore="2999-01-01T00:00:00Z"))), said=7, said_topic=TOPIC)
+    table = DeferralTable([entry])
+    deferrals = Deferrals(lambda: table, TOPIC, 0, active=True)
+    context = BatchContext(
+        0, lambda _: None, lambda *_: None, lambda: 0, refused=frozenset({7}), deferrals=deferrals
+    )
+    done = decide_batch(WAY, [Record(7, AT, b"a", b"x", [*HEADERS])], context)
+    assert result(done) == ["TOO_LARGE"]
+    assert verdicts(done)[0]["deferredfrom"] == "0/0"
+    assert done.deferred == {entry.key: None}
+
+
+@pytest.mark.parametrize("after", [timedelta(0), timedelta(seconds=-1), 5, None])
+def test_bad_waits_are_refused(after: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="after"):
+        cqrs.Later(after)
+
+
+def test_waits_double_up_to_an_hour() -> None:
+    waits = [due_again(timedelta(seconds=1), attempt, "x", AT) - AT for attempt in range(1, 60)]
+    assert waits == [due_again(timedelta(seconds=1), attempt, "x", AT) - AT for attempt in range(1, 60)]
+    for attempt, wait in enumerate(waits):
+        assert min(1000 * 2**attempt, LONGEST_WAIT) <= wait <= 1.1 * min(1000 * 2**attempt, LONGEST_WAIT)
+    assert due_again(timedelta(days=2), 9, "x", 0) >= 2 * 86_400_000
+    assert due_again(timedelta.max, 9, "x", AT) == 253_402_300_799_999
+
+
+def test_binary_command_is_said_in_json() -> None:
+    headers = [
+        *(("ce_specversion", b"1.0"), ("ce_id", b"x"), ("ce_source", b"/t"), ("ce_type", b"way.Go")),
+        *(("ce_subject", b"a"), ("ce_expectedversion", b"7"), ("ce_notbefore", b"2999-01-01T00:00:00Z")),
+        *(("ce_color", "grün".encode()), ("content-type", b"application/json")),
+    ]
+    binary = Record(0, AT, b"a", b'{"after": 1}', [(name, value) for name, value in headers])
+    before = read_command(binary)
+    written = document(binary, before)
+    after = read_command(Record(0, AT, b"a", written, [*HEADERS]))
+    assert bytes(after.data) == bytes(before.data)
+    assert after.expected_text() == before.expected_text() == "7"
+    assert fingerprint(after.type, after.data, "7") == fingerprint(before.type, before.data, "7")
+    assert json.loads(written)["color"] == "grün"
+
+
+def test_entries_survive_their_topic() -> None:
+    entry = parked(decided(record(notbefore="2999-01-01T00:00:00Z")))
+    for one in (entry, replace(entry, said=9, said_topic="U", cancelled=True)):
+        assert read_deferral(one.key.encode(), one.value()) == one
+    assert key_of_place(entry.place(TOPIC, 3), TOPIC) == entry.key
+    assert key_of_place(entry.place("U", 3), "U") == entry.key

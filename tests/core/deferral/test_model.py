@@ -1,0 +1,123 @@
+"""Every interleaving of few steps: each deferred command ends with one final outcome, and each rule is needed."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from cqrs_cli.core.deferral.deferrals import Deferrals
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.messages.outcome import DeferredTarget
+from cqrs_cli.owner.deferred import fold
+from tests.core.deferral.world import TOPIC, World, steps
+
+#: Commands that may be there in the longest scenario: more means that one is said again for ever.
+MOST = 9
+
+SCENARIOS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
+    "two machines": (("x",), {"switch": 3, "compact": 1, "crash": 1}),
+    "lost": (("x",), {"lose": 1, "crash": 2, "compact": 1}),
+    "repeated": (("x", "x"), {"crash": 1, "lose": 1}),
+    "copied": (("x", "copy"), {"crash": 1, "lose": 1}),
+    "later copied": (("late", "copy", "y"), {"lose": 1}),
+    "cancelled": (("x", "cancel", "x"), {"crash": 1, "lose": 1}),
+    "later": (("late", "y"), {"crash": 1, "lose": 1}),
+    "skipped": (("x",), {"skip": 1, "lose": 1}),
+}
+
+
+def wrong(world: World) -> str:
+    """What is wrong with a world; empty if nothing is."""
+    if len(world.commands) > MOST:
+        return "a command is said again for ever"
+    read = world.read()
+    kept = [one for one in read if one.data.status in ("accepted", "unchanged", "rejected")]
+    finals = Counter(one.causationid for one in kept)
+    if finals and max(finals.values()) > 1:
+        return "a command is decided twice"
+    told = {one.causationid: one for one in kept}
+    stop, x = told.get("stop"), told.get("x")
+    if stop and x and stop.data.status == "unchanged" and x.data.reason != "CANCELLED":
+        return "a cancelled command is decided"
+    deferred = {one.causationid for one in read if one.data.status == "deferred"}
+    if world.is_over() and deferred - told.keys():
+        return "a deferred command is lost"
+    return ""
+
+
+def explored(scenario: str) -> tuple[int, set[str]]:
+    """The number of worlds of a scenario, and what is wrong with some."""
+    sends, left = SCENARIOS[scenario]
+    first = World(sends, tuple(sorted(left.items())))
+    seen, open_, found = {first}, [first], set[str]()
+    while open_ and not found:
+        for after in steps(open_.pop()):
+            if after in seen:
+                continue
+            seen.add(after)
+            if problem := wrong(after):
+                found.add(problem)
+            elif len(after.commands) <= MOST:
+                open_.append(after)
+    return len(seen), found
+
+
+@pytest.mark.pins("deferred-once")
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_deferred_commands_end_once(scenario: str) -> None:
+    worlds, found = explored(scenario)
+    assert found == set()
+    assert worlds > 100
+
+
+def _trusting(deferrals: Deferrals, offset: int) -> Deferral | None:
+    """A record with `deferredfrom` is taken for the owner's."""
+    entries = [*deferrals._view().said(), *deferrals._view().due(10**15, 9)]
+    return next((one for one in entries if one.offset < offset and one.attempt), None)
+
+
+def _forgetting(deferrals: Deferrals, subject: str, command_id: str) -> None:
+    return None
+
+
+def _ending(deferrals: Deferrals, subject: str, request: Any) -> DeferredTarget:
+    """A cancel that ends the entry at once."""
+    entry = Deferrals.of_id(deferrals, subject, request.id)
+    if entry is not None:
+        deferrals.end(entry)
+    return DeferredTarget(request.id, 0)
+
+
+def _unmarked(deferrals: Deferrals, entry: Deferral, offset: int) -> None:
+    """The entry does not learn where its command stands."""
+    deferrals.put(replace(entry, due=entry.due))
+
+
+def _reparked(deferrals: Deferrals, entry: Deferral, offset: int) -> None:
+    """A place of one transaction earlier: as if k were guessed before the broker's report."""
+    deferrals.put(replace(entry, said=offset + 1, said_topic=TOPIC))
+
+
+_NOTHING: Callable[..., Any] = lambda *_: {}  # noqa: E731
+
+BROKEN: list[tuple[str, Any, str, Any]] = [
+    ("two machines", fold, "closed", _NOTHING),
+    ("later copied", Deferrals, "said_at", _trusting),
+    ("repeated", Deferrals, "of_id", _forgetting),
+    ("cancelled", Deferrals, "request", _ending),
+    ("lost", Deferrals, "note_said", _unmarked),
+    ("lost", Deferrals, "note_said", _reparked),
+    ("skipped", fold, "park_again", _NOTHING),
+    ("lost", fold, "fold_deferred", _NOTHING),
+]
+
+
+@pytest.mark.parametrize(("scenario", "where", "name", "broken"), BROKEN)
+def test_each_rule_is_needed(
+    scenario: str, where: Any, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(where, name, broken)
+    _, found = explored(scenario)
+    assert found

@@ -1,0 +1,233 @@
+"""One partition with deferred commands, as a value: what the topics hold, two machines' shards, clocks and clients.
+
+Every step calls the functions that owners call. Owners crash between commit and apply; shards are lost, or come back
+old; the deferred topic is compacted; clients repeat, copy and cancel; an operator gives commands up as lost.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, cast
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.context import BatchContext
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.deferral.table import DeferralTable
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.owner.deferred import fold
+from cqrs_cli.owner.deferring import values
+from cqrs_cli.owner.recover import remember
+from cqrs_cli.state.store import Positions
+from tests.support.commands import command
+
+TOPIC, SECOND, END = "T", 1000, 5
+
+
+class Go(cqrs.Command):
+    after: int = 0
+
+
+class Gone(cqrs.Event):
+    pass
+
+
+class Way(cqrs.State):
+    length: int = 0
+
+
+def decide(go: Go, way: Way) -> Iterator[Gone]:
+    if way.length < go.after:
+        raise cqrs.Later()
+    yield Gone()
+
+
+def evolve(way: Way, gone: Gone) -> Way:
+    return Way(way.length + 1)
+
+
+WAY = Aggregate.of("way", cqrs.Decider(decide, evolve, Way()))
+
+
+class Shard(NamedTuple):
+    """What a machine has folded."""
+
+    entries: tuple[Deferral, ...] = ()
+    ids: tuple[tuple[tuple[str, str], DedupEntry], ...] = ()
+    outcomes: int = 0
+    deferred: int = 0
+
+
+class World(NamedTuple):
+    """Everything there is. `left`: how often what may go wrong still may; `sends`: what clients still send."""
+
+    sends: tuple[str, ...]
+    left: tuple[tuple[str, int], ...]
+    commands: tuple[tuple[bytes, int], ...] = ()  # value, timestamp
+    outcomes: tuple[tuple[bytes, int], ...] = ()
+    events: tuple[tuple[bytes, int], ...] = ()
+    letters: tuple[tuple[bytes | None, int, tuple[tuple[str, bytes | None], ...]], ...] = ()
+    topic: tuple[tuple[str, bytes | None] | None, ...] = ()  # None: compacted
+    position: int = 0
+    shard: Shard = Shard()
+    other: Shard = Shard()  # the other machine's
+    is_up: bool = True
+    now: int = 0
+
+    def read(self) -> list[OutcomeEnvelope]:
+        return [read_outcome(value) for value, _ in self.outcomes]
+
+    def record(self, offset: int) -> Record:
+        value, timestamp = self.commands[offset]
+        return Record(offset, timestamp, b"a", value, [*HEADERS])
+
+    def is_over(self) -> bool:
+        """True if nothing more will happen by itself."""
+        waits = any(entry.is_parked for entry in self.shard.entries)
+        return self.is_up and not self.sends and self.position == len(self.commands) and not waits
+
+
+def sent(name: str, world: World) -> bytes | None:
+    """What a client sends; None if it cannot yet. A copy is of what an owner said."""
+    if name == "copy":
+        said = [value for value, _ in world.commands if b"deferredfrom" in value]
+        return said[-1] if said else None
+    if name == "cancel":
+        return command("cqrs.Cancel", "a", "stop", {"id": "x"}).value
+    attributes = {"notbefore": "1970-01-01T00:00:02Z"} if name == "x" else {}
+    return command("way.Go", "a", name[:1], {"after": int(name == "late")}, **attributes).value
+
+
+def steps(world: World) -> Iterator[World]:
+    """Every world that may be the next."""
+    if world.sends and (value := sent(world.sends[0], world)) is not None:
+        stamped = max(0, world.now - 1) * SECOND  # the broker's clock is behind the owner's
+        yield world._replace(sends=world.sends[1:], commands=(*world.commands, (value, stamped)))
+    if world.now < END:
+        yield world._replace(now=world.now + 1)
+    yield from faults(world)
+    if not world.is_up:
+        yield recovered(world)
+        return
+    for after, shard in transactions(world):
+        yield after._replace(shard=shard)
+        if (crashed := spent(after, "crash")) is not None:
+            yield crashed._replace(is_up=False)
+
+
+def faults(world: World) -> Iterator[World]:
+    if (after := spent(world, "lose")) is not None:
+        yield after._replace(shard=Shard(), is_up=False)
+    if (after := spent(world, "switch")) is not None:
+        yield after._replace(shard=world.other, other=world.shard, is_up=False)
+    if (after := spent(world, "skip")) is not None and world.position < len(world.commands):
+        yield after._replace(position=len(world.commands), is_up=False)  # an accepted loss
+    if (after := spent(world, "compact")) is not None:
+        last = {one[0]: number for number, one in enumerate(world.topic) if one is not None}
+        kept = {number for number in last.values() if (world.topic[number] or ("", None))[1] is not None}
+        yield after._replace(
+            topic=tuple(one if number in kept else None for number, one in enumerate(world.topic))
+        )
+
+
+def spent(world: World, fault: str) -> World | None:
+    left = dict(world.left)
+    if not left.get(fault):
+        return None
+    return world._replace(left=tuple(sorted({**left, fault: left[fault] - 1}.items())))
+
+
+def transactions(world: World) -> Iterator[tuple[World, Shard]]:
+    """What an owner may commit: the world after it, and the shard once it is applied."""
+    table = DeferralTable(world.shard.entries)
+    deferrals = Deferrals(lambda: table, TOPIC, 0, DeferralLimits(), not table.is_empty())
+    if world.position < len(world.commands):
+        length = sum(outcome.data.events for outcome in world.read())
+        state = Folded(length, Way(length), 0, 0) if length else None
+        ids = dict(world.shard.ids)
+        context = BatchContext(
+            0, lambda _: state, lambda *id: ids.get(id), lambda: world.now * SECOND, deferrals=deferrals
+        )
+        done = decide_batch(WAY, [world.record(world.position)], context)
+        after = world._replace(
+            position=world.position + 1,
+            outcomes=(*world.outcomes, *((value, timestamp) for value, _, timestamp in done.outcomes)),
+            events=(*world.events, *((value, timestamp) for value, _, timestamp in done.events)),
+            letters=(
+                *world.letters,
+                *((one.value, one.timestamp, tuple(one.headers)) for one in done.dead_letters),
+            ),
+        )
+        yield committed(after, done.deferred, tuple(sorted({**ids, **done.remembered}.items())))
+        return
+    if due := deferrals.due(world.now * SECOND, 9, 1e9):
+        said: list[tuple[bytes, int]] = []
+        for entry in due:
+            deferrals.note_said(entry, len(world.commands) + len(said))
+            said.append((deferrals.said_again(entry), max(0, world.now - 1) * SECOND))
+        after = world._replace(commands=(*world.commands, *said))
+        yield committed(after, deferrals.changed, world.shard.ids)
+
+
+def committed(world: World, changed: Mapping[str, Deferral | None], ids: Any) -> tuple[World, Shard]:
+    topic = (*world.topic, *((key.decode(), value) for value, key in values(changed)))
+    table = DeferralTable(world.shard.entries)
+    table.change(changed)
+    shard = Shard(_sorted(table), ids, len(world.outcomes), len(topic))
+    return world._replace(topic=topic), shard
+
+
+def _sorted(table: DeferralTable) -> tuple[Deferral, ...]:
+    return tuple(table._entries[key] for key in sorted(table._entries))
+
+
+class Cache:
+    """A shard being folded, and the deferred topic: what recovery asks."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.positions = Positions(0, 0, world.shard.outcomes, 0, world.shard.deferred)
+        self.table = DeferralTable(world.shard.entries)
+
+    @property
+    def has_deferred(self) -> bool:
+        return not self.table.is_empty()
+
+    def reading(self) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def deferred(self) -> DeferralTable:
+        return self.table
+
+    def fold(self, end: Positions, *, deferred: Mapping[str, Deferral | None]) -> None:
+        self.positions = end
+        self.table.change(deferred)
+
+    def read(self, kind: str, start: int, end: int) -> Iterator[list[Record]]:
+        for offset, one in enumerate(self.world.topic[start:end], start):
+            if one is not None:
+                yield [Record(offset, 0, one[0].encode(), one[1])]
+
+
+def recovered(world: World) -> World:
+    """Step 4 of an owner: fold the deferred topic, then the outcomes, then park again what is lost."""
+    cache = Cache(world)
+    fold.fold_deferred(cast(PartitionLog, cache), cache, (0, len(world.topic)))
+    ids: dict[tuple[str, str], DedupEntry] = dict(world.shard.ids)
+    folded = [
+        (Record(offset, timestamp), read_outcome(value))
+        for offset, (value, timestamp) in enumerate(world.outcomes)
+        if offset >= world.shard.outcomes
+    ]
+    for record, outcome in folded:
+        remember(ids, outcome, record.timestamp)
+    cache.fold(cache.positions, deferred=fold.closed(cache, TOPIC, folded))
+    fold.park_again(cache, TOPIC, world.position)
+    shard = Shard(_sorted(cache.table), tuple(sorted(ids.items())), len(world.outcomes), len(world.topic))
+    return world._replace(shard=shard, is_up=True)

@@ -1,0 +1,63 @@
+"""The mutations of deferred commands: each rule that a counterexample asks for."""
+
+from tests.mutations.table import Mutation
+
+_MODEL = "tests/core/deferral/test_model.py"
+_DECIDING = "tests/core/deferral/test_deciding.py"
+
+WAITING = [
+    Mutation(
+        "a final outcome does not end an entry",
+        "cqrs_cli/owner/deferred/fold.py",
+        (("            ended[entry.key] = None\n", "            pass\n"),),
+        _MODEL,
+    ),
+    Mutation(
+        "what is said again looks at its notbefore again",
+        "cqrs_cli/core/waiting.py",
+        (("envelope.notbefore is not None and entry is None", "envelope.notbefore is not None"),),
+        _MODEL,
+    ),
+    Mutation(
+        "an id that waits is not known",
+        "cqrs_cli/core/waiting.py",
+        (("        if waiting is not None:\n", "        if False:\n"),),
+        _MODEL,
+    ),
+    Mutation(
+        "a copy of what an owner said is decided",
+        "cqrs_cli/core/waiting.py",
+        (("original is None and envelope.deferredfrom is not None", "False"),),
+        f"{_MODEL}::test_deferred_commands_end_once",
+    ),
+    Mutation(
+        "a cancelled command is decided",
+        "cqrs_cli/core/waiting.py",
+        (("        if entry.cancelled:\n", "        if False:\n"),),
+        _MODEL,
+    ),
+    Mutation(
+        "a lost command is not parked again",
+        "cqrs_cli/owner/deferred/fold.py",
+        (("    if lost:\n", "    if False:\n"),),
+        _MODEL,
+    ),
+    Mutation(
+        "a command is decided with the record's fingerprint",
+        "cqrs_cli/core/decide.py",
+        (("entry.fingerprint if entry else fingerprint", "fingerprint"),),
+        _DECIDING,
+    ),
+    Mutation(
+        "a command is put off for ever",
+        "cqrs_cli/core/deferral/deferrals.py",
+        (("        if attempt > self._limits.attempts:\n", "        if False:\n"),),
+        _DECIDING,
+    ),
+    Mutation(
+        "what is too large is found when it is due",
+        "cqrs_cli/core/deferral/deferrals.py",
+        (("            self._require_room(parked)\n", ""),),
+        _DECIDING,
+    ),
+]

@@ -1,0 +1,90 @@
+"""An aggregate that puts commands off, and its topics on the real broker."""
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from cqrs_cli.core.deferral.entry import Deferral, read_deferral
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.support.commands import Sent, command
+from tests.support.harness import TopicHarness
+
+CODE = """
+from collections.abc import Iterator
+from datetime import timedelta
+import cqrs_cli as cqrs
+
+class Count(cqrs.Command):
+    ready: int = 0
+    broken: bool = False
+
+class Counted(cqrs.Event):
+    pass
+
+class Counter(cqrs.State):
+    value: int = 0
+
+def decide(command: Count, counter: Counter) -> Iterator[Counted]:
+    if command.broken:
+        raise RuntimeError("broken")
+    if counter.value < command.ready:
+        raise cqrs.Later(timedelta(milliseconds=1), f"{counter.value} of {command.ready}")
+    yield Counted()
+
+def evolve(counter: Counter, event: Counted) -> Counter:
+    return Counter(counter.value + 1)
+
+decider = cqrs.Decider(decide, evolve, Counter())
+"""
+
+#: Years from now.
+FAR = "2999-01-01T00:00:00Z"
+
+
+def patients(connection: Connection, prefix: str, folder: Path) -> TopicHarness:
+    """Topics of an aggregate whose command waits until it has counted to `ready`."""
+    package = folder / "waiting"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "patient.py").write_text(CODE)
+    return TopicHarness(connection, prefix, folder, "patient", package="waiting", root=folder)
+
+
+def count(id: str, subject: str = "a", ready: int = 0, **attributes: Any) -> Sent:
+    return command("patient.Count", subject, id, {"ready": ready}, **attributes)
+
+
+def cancel(id: str, subject: str = "a") -> Sent:
+    return command("cqrs.Cancel", subject, f"cancel-{id}", {"id": id})
+
+
+def release(id: str, subject: str = "a") -> Sent:
+    return command("cqrs.Release", subject, f"release-{id}", {"id": id})
+
+
+def soon(milliseconds: int = 300) -> str:
+    """A time that is to come when the command is there, and soon past."""
+    return rfc3339(time.time_ns() // 1_000_000 + milliseconds)
+
+
+def said(harness: TopicHarness) -> list[tuple[str, ...]]:
+    """Status and reason of each outcome, in order, with the id of its command."""
+    found: list[tuple[str, ...]] = []
+    for outcome in harness.outcomes():
+        data = json.loads(json.dumps({"status": outcome.data.status, "reason": outcome.data.reason or ""}))
+        found.append((outcome.causationid or "", data["status"], data["reason"]))
+    return found
+
+
+def entries(harness: TopicHarness) -> dict[str, Deferral]:
+    """The latest entries of the deferred topic, by command id."""
+    latest = {record.key: record for record in harness.records("deferred")}
+    read = [read_deferral(key, record.value) for key, record in latest.items() if record.value is not None]
+    return {entry.id: entry for entry in read}
+
+
+def decided(harness: TopicHarness, id: str) -> list[tuple[str, ...]]:
+    """What became of a command, outcome after outcome."""
+    return [(status, reason) for cause, status, reason in said(harness) if cause == id]

@@ -1,0 +1,83 @@
+"""Deferred commands in LMDB and in memory: the same answers after any changes."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cqrs_cli.core.deferral.entry import Deferral, DeferredView
+from cqrs_cli.core.deferral.table import DeferralTable
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.store import Positions, WriteBatch
+
+IDS = ["x", "y", "i" * 600]
+TIMES = [0, 1, 2, 10**15]
+
+
+@st.composite
+def entries(draw: st.DrawFn) -> Deferral:
+    said = draw(st.none() | st.integers(0, 3))
+    return Deferral(
+        topic=draw(st.sampled_from("TU")),
+        offset=draw(st.integers(0, 3)),
+        subject=draw(st.sampled_from("ab")),
+        id=draw(st.sampled_from(IDS)),
+        fingerprint=1,
+        version=2,
+        timestamp=3,
+        due=draw(st.sampled_from(TIMES)),
+        attempt=draw(st.integers(0, 2)),
+        reason="LATER",
+        command=b"{}",
+        said=said,
+        said_topic="" if said is None else draw(st.sampled_from("TU")),
+        cancelled=draw(st.booleans()),
+    )
+
+
+def answers(view: DeferredView, known: dict[str, Deferral]) -> dict[str, Any]:
+    """What a view says, without the order of what is due at one time."""
+    due = {until: sorted(one.key for one in view.due(until, 99)) for until in TIMES}
+    return {
+        "due": due,
+        "limited": [one.due for one in view.due(10**15, 2)],
+        "next": view.next_due(),
+        "empty": view.is_empty(),
+        "found": {key: view.find(key) for key in known},
+        "said": sorted(one.key for one in view.said()),
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.lists(st.tuples(entries(), st.booleans()), max_size=4), max_size=6))
+def test_stores_keep_deferred_commands_alike(batches: list[list[tuple[Deferral, bool]]]) -> None:
+    known: dict[str, Deferral] = {}
+    memory = MemoryStore(1000)
+    with tempfile.TemporaryDirectory() as folder:
+        store = LmdbStore(Path(folder), 1000)
+        for batch in batches:
+            changes = {entry.key: None if gone else entry for entry, gone in batch}
+            kept = {key: one for key, one in {**known, **changes}.items() if one is not None}
+            # an owner has one entry for each command, and one for each place
+            if len({(one.subject, one.id) for one in kept.values()}) < len(kept):
+                continue
+            places = [(one.said_topic, one.said) for one in kept.values() if one.said is not None]
+            if len(set(places)) < len(places):
+                continue
+            known = kept
+            for each in (store, memory):
+                each.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
+        with store.view() as disk, memory.view() as dicts:
+            wanted = answers(DeferralTable(known.values()), known)
+            for view in (disk.deferred(), dicts.deferred()):
+                assert answers(view, known) == wanted
+                for entry in known.values():
+                    assert view.of_id(entry.subject, entry.id) == entry
+                    if entry.said is not None:
+                        assert view.said_at(entry.said_topic, entry.said) == entry
+                assert view.of_id("c", "x") is None
+                assert view.said_at("T", 9) is None
+        store.close()
