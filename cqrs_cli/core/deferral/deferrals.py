@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.deferral.document import document
+from cqrs_cli.core.deferral.document import plain_document
 from cqrs_cli.core.deferral.entry import LAST_MOMENT, Deferral, DeferredView
 from cqrs_cli.core.deferral.later import Later, due_again
 from cqrs_cli.core.deferral.requests import Cancel, Release
@@ -118,7 +118,7 @@ class Deferrals:
         message: str,
     ) -> Refused:
         if entry is None:
-            command = document(record, envelope)
+            command = plain_document(record, envelope)
             parked = Deferral(
                 self._topic,
                 record.offset,

@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.record import Record
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def document(record: Record, envelope: CommandEnvelope) -> bytes:
+def plain_document(record: Record, envelope: CommandEnvelope) -> bytes:
     """The command in a record as a structured CloudEvent without `deferredfrom`; raises `Refused` (INVALID_PAYLOAD)
     if it could not be read again.
     """

@@ -11,7 +11,7 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
-from cqrs_cli.core.deferral.document import document
+from cqrs_cli.core.deferral.document import plain_document
 from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral
 from cqrs_cli.core.deferral.later import LONGEST_WAIT, due_again
 from cqrs_cli.core.deferral.table import DeferralTable
@@ -156,7 +156,7 @@ def test_binary_command_is_said_in_json() -> None:
     ]
     binary = Record(0, AT, b"a", b'{"after": 1}', [(name, value) for name, value in headers])
     before = read_command(binary)
-    written = document(binary, before)
+    written = plain_document(binary, before)
     after = read_command(Record(0, AT, b"a", written, [*HEADERS]))
     assert bytes(after.data) == bytes(before.data)
     assert after.expected_text() == before.expected_text() == "7"

@@ -12,7 +12,7 @@ from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.owner.loop import Loop
 from cqrs_cli.owner.timing import Timing
-from tests.support.commands import Sent, increments
+from tests.support.commands import Sent, command, increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, owned, quietly, running
 from tests.support.topic_loss import delete, forget_group, remake, shorten
@@ -102,7 +102,8 @@ def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> 
     eventually(lambda: len(offsets(counters)) == 5)
     delete(counters, kind)
     if kind != "commands":
-        counters.send(*increments(5, first=5), Sent(b"?", b"a"))
+        waits = command("counter.Increment", "a", "waits", notbefore="2999-01-01T00:00:00Z")
+        counters.send(*increments(5, first=5), Sent(b"?", b"a"), waits)
     error: CqrsError | None = owner.error()
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
     assert f"{counters.topics.name(kind)} partition 0 does not exist" in error.message
