@@ -130,8 +130,8 @@ RULES = [
         "cqrs_cli/core/handle.py",
         (
             (
-                "(KeyboardInterrupt, *PROCESS_ERRORS):\n        raise\n    except Rejected",
-                "KeyboardInterrupt:\n        raise\n    except Rejected",
+                "(KeyboardInterrupt, Later, *PROCESS_ERRORS):\n        raise\n    except Rejected",
+                "(KeyboardInterrupt, Later):\n        raise\n    except Rejected",
             ),
         ),
         "tests/core/test_decide.py::test_process_error_is_no_verdict",
