@@ -4,11 +4,12 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
 from cqrs_cli import failpoints, registry
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.engine.watch import Watchdog
 from cqrs_cli.jobs.process.hanging import ReactWatch
@@ -38,6 +39,20 @@ def react_share(plan: ProcessPlan, hearings: list[Hearing], attempt: int) -> Ite
         yield from _react(plan, hearings, attempt)
 
 
+def one_at_a_time(load: Callable[[str], Aggregate]) -> Callable[[str], Aggregate]:
+    """The same, remembered, and never in two threads at once: `importlib.invalidate_caches` raises `KeyError` then.
+
+    Threads react to their first events at the same time, and the first command for an aggregate loads it.
+    """
+    lock, cached = threading.Lock(), lru_cache(maxsize=None)(load)
+
+    def loaded(name: str) -> Aggregate:
+        with lock:
+            return cached(name)
+
+    return loaded
+
+
 def process_supervisors(
     plan: ProcessPlan, hearings: list[Hearing], attempt: int, stopping: threading.Event
 ) -> list[ProcessSupervisor]:
@@ -46,7 +61,7 @@ def process_supervisors(
     loaded = {
         name: load_process(name, plan.root, plan.package, base) for name in {one.process for one in hearings}
     }
-    load = lru_cache(maxsize=None)(lambda name: registry.load(name, plan.package, base))
+    load = one_at_a_time(lambda name: registry.load(name, plan.package, base))
     return [
         ProcessSupervisor(
             plan,
