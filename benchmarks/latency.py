@@ -39,7 +39,7 @@ def main() -> None:
     with arena() as here:
         ours = here.topics("bank_account", given.partitions)
         open_accounts(here, ours, ACCOUNTS)
-        with _cqrs(here, ours, given.partitions):
+        with deciding(here, ours, given.partitions):
             _measure(here, ours, given, "warm-up")
             mine = [_measure(here, ours, given, f"cqrs at {given.rate}/s") for _ in range(given.runs)]
         rows += mine
@@ -54,7 +54,8 @@ def main() -> None:
 
 
 @contextmanager
-def _cqrs(here: Arena, topics: Topics, partitions: int) -> Iterator[None]:
+def deciding(here: Arena, topics: Topics, partitions: int) -> Iterator[None]:
+    """`cqrs run`, once it owns every partition."""
     with subprocess.Popen(command("run", "bank_account", "-q"), cwd=here.root) as run:
         try:
             while not all(

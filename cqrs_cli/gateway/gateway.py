@@ -72,6 +72,7 @@ class Gateway:
     limits: GatewayLimits = field(default_factory=GatewayLimits)
     pulses: dict[str, Pulse] = field(default_factory=dict)
     readings: asyncio.Semaphore = field(init=False)
+    streams: int = 0  # that are open
 
     def __post_init__(self) -> None:
         self.readings = asyncio.Semaphore(self.limits.readings)

@@ -5,6 +5,7 @@ Each event's id is the place behind it in every partition, `0:12,1:7`: a client 
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 
@@ -19,6 +20,10 @@ from cqrs_cli.kafka import readers
 
 #: Events that are taken at once.
 _PAGE = 200
+
+#: Times that a stream waits what its work took, for each other stream: all together leave most of the processor to
+#: those who ask.
+_SHARE = 3.0
 
 #: Seconds without an event after which a comment shows that the stream lives.
 _QUIET = 15.0
@@ -44,32 +49,39 @@ async def _events(
     gateway: Gateway, follower: Follower, places: dict[int, int], aggregate_id: str | None, kinds: set[str]
 ) -> AsyncIterator[str]:
     yield ": \n\n"  # so that a client knows that it is heard
-    with suppress(CqrsError):  # the stream ends, and its client comes back
-        while follower.error is None:
-            arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
-            for number in list(places):
-                found, behind = await _page(gateway, follower, number, places[number])
-                for event in found:
-                    places[number] = event.offset + 1
-                    if aggregate_id in (None, event.subject) and (not kinds or event.type in kinds):
-                        yield server_sent(event, places)
-                idle = idle and not found
-                places[number] = behind
-            if idle and not await arrived(_QUIET):
-                yield ": \n\n"
+    gateway.streams += 1
+    try:
+        with suppress(CqrsError):  # the stream ends, and its client comes back
+            while follower.error is None:
+                arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
+                for number, end in follower.feed.ends.items():
+                    if places[number] < end:
+                        found, behind = await _page(gateway, follower, number, places[number], end)
+                        began, idle, said = time.monotonic(), False, []
+                        for event in found:
+                            places[number] = event.offset + 1
+                            if aggregate_id in (None, event.subject) and (not kinds or event.type in kinds):
+                                said.append(server_sent(event, places))
+                        places[number] = behind
+                        spent = time.monotonic() - began
+                        if said:
+                            yield "".join(said)
+                        await asyncio.sleep(_SHARE * spent * (gateway.streams - 1))
+                if idle and not await arrived(_QUIET):
+                    yield ": \n\n"
+    finally:
+        gateway.streams -= 1
 
 
 async def _page(
-    gateway: Gateway, follower: Follower, partition: int, place: int
+    gateway: Gateway, follower: Follower, partition: int, place: int, end: int
 ) -> tuple[list[FeedEvent], int]:
     """The next events of a partition and the place behind them, from memory or, further back, from the topic."""
     found = follower.feed.after(partition, place, _PAGE)
-    end = follower.feed.ends[partition]
     if found is None:
         async with gateway.readings:
             found = await asyncio.to_thread(_read, follower, partition, place, end)
-        return found, found[-1].offset + 1 if found else end
-    return found, found[-1].offset + 1 if found else place
+    return found, found[-1].offset + 1 if found else end
 
 
 def _read(follower: Follower, partition: int, start: int, end: int) -> list[FeedEvent]:
