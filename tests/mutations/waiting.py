@@ -28,7 +28,7 @@ WAITING = [
         "a copy of what an owner said is decided",
         "cqrs_cli/core/waiting.py",
         (("original is None and envelope.deferredfrom is not None", "False"),),
-        f"{_MODEL}::test_deferred_commands_end_once",
+        _DECIDING,
     ),
     Mutation(
         "a cancelled command is decided",

@@ -170,3 +170,9 @@ def test_entries_survive_their_topic() -> None:
         assert read_deferral(one.key.encode(), one.value()) == one
     assert key_of_place(entry.place(TOPIC, 3), TOPIC) == entry.key
     assert key_of_place(entry.place("U", 3), "U") == entry.key
+
+
+def test_clients_word_releases_nothing() -> None:
+    done = decided(record(deferredfrom="0/0"), record(1, id="y"), record(2, id="y", deferredfrom="0/1"))
+    assert result(done) == ["NOT_RELEASED", "accepted", "duplicate"]
+    assert len(done.dead_letters) == 1
