@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -14,7 +14,8 @@ class Send(Struct, frozen=True):
     """A command for an aggregate, as a process sends it.
 
     `expect` is a version, or `any`, `none`, `exists` or `>=N`. `expires` counts from the event's time: a command that
-    is decided later is rejected.
+    is decided later is rejected. `not_before` is an aware time, or counts from the event's: the command is deferred
+    until then.
     """
 
     aggregate: str
@@ -22,6 +23,7 @@ class Send(Struct, frozen=True):
     command: Command
     expect: int | str | None = None
     expires: timedelta | None = None
+    not_before: datetime | timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import inspect
 import typing
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
 
@@ -73,6 +73,7 @@ def _check(send: object) -> None:
         raise InvalidReaction(f"aggregate and aggregate_id are text, found {send!r:.200}")
     if send.expires is not None and not isinstance(send.expires, timedelta):
         raise InvalidReaction(f"expires is a timedelta from the event's time on, found {send.expires!r:.100}")
+    _check_moment(send.not_before)
     if send.expect is None:
         return
     if isinstance(send.expect, bool) or not isinstance(send.expect, (int, str)):
@@ -81,6 +82,15 @@ def _check(send: object) -> None:
         parse_expected(str(send.expect))
     except ValueError as error:
         raise InvalidReaction(f"expect: {error}") from None
+
+
+def _check_moment(moment: object) -> None:
+    if moment is None or isinstance(moment, timedelta):
+        return
+    if not isinstance(moment, datetime) or moment.utcoffset() is None:
+        raise InvalidReaction(
+            f"not_before is an aware datetime, or a timedelta from the event's time on, found {moment!r:.100}"
+        )
 
 
 def _spell(annotation: object) -> str:

@@ -1,12 +1,13 @@
 """The commands that an event leads to, as they stand in the log, each with an id that is always the same."""
 
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from cqrs_cli.client.envelope import IN_PYTHON, readable_trace, write_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.deferral.entry import LAST_MOMENT
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.process import Send
@@ -85,7 +86,8 @@ class Composer:
                 causation=recorded.id,
                 traceparent=trace,
                 tracestate=vendor,
-                expiry=None if send.expires is None else time + send.expires // _MILLISECOND,
+                expiry=None if send.expires is None else _from(time, send.expires),
+                not_before=None if send.not_before is None else _from(time, send.not_before),
                 spelling=IN_PYTHON,
             )
         except CqrsError as error:
@@ -108,3 +110,9 @@ class Composer:
             types: dict[type, str] = {kind: wire for wire, kind in aggregate.commands.items()}
             known = self._aggregates[name] = (aggregate, types)
         return known
+
+
+def _from(time: int, moment: datetime | timedelta) -> int:
+    """A moment in ms, in the years that a command can name; a timedelta counts from `time`."""
+    found = milliseconds_of(moment) if isinstance(moment, datetime) else time + moment // _MILLISECOND
+    return max(0, min(found, LAST_MOMENT))

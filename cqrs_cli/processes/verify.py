@@ -46,6 +46,7 @@ _Found = dict[str, dict[int, list[ReactionPlace]]]
 class _Sent(Struct):
     id: str = ""
     source: str = ""
+    deferredfrom: str | None = None
 
 
 def verify_process(
@@ -140,7 +141,8 @@ def _take(
         one = decoder.decode(record.value)
     except (ValueError, RecursionError):
         return
-    parts = _ID.fullmatch(one.id) if one.source == source else None
+    ours = one.source == source and one.deferredfrom is None  # an owner has said the others again
+    parts = _ID.fullmatch(one.id) if ours else None
     if parts is not None:
         origin, number = one.id.rpartition("/")[0], int(parts["number"])
         sent[parts["topic"]][origin][number].append(place)

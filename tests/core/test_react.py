@@ -102,6 +102,13 @@ def test_commands_have_a_limit() -> None:
         reaction(giving(sends), AT)
 
 
-def test_deferring_is_not_accepted() -> None:
-    with pytest.raises(TypeError, match="not_before"):
-        Send("order", "o-1", Ship(), not_before=AT.time)  # type: ignore[call-arg]
+@pytest.mark.parametrize("moment", [3, "2026-11-21T01:02:03Z", datetime(2026, 11, 21)])
+def test_deferring_needs_a_moment(moment: Any) -> None:
+    with pytest.raises(InvalidReaction, match="not_before is an aware datetime"):
+        reaction(giving([Send("order", "o-1", Ship(), not_before=moment)]), AT)
+
+
+@pytest.mark.parametrize("moment", [None, timedelta(days=3), datetime(2026, 11, 21, tzinfo=UTC)])
+def test_moments_pass_through(moment: Any) -> None:
+    send = Send("order", "o-1", Ship(), not_before=moment)
+    assert reaction(giving([send]), AT) == (send,)

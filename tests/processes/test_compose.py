@@ -54,6 +54,23 @@ def test_commands_are_whole() -> None:
     read_command(Record(0, 0, one.key, one.value, list(HEADERS)))
 
 
+@pytest.mark.parametrize(
+    ("moment", "text"),
+    [
+        (timedelta(days=3), "2026-05-04T00:00:00.000Z"),
+        (TIME + timedelta(hours=1), "2026-05-01T01:00:00.000Z"),
+        (timedelta.max, "9999-12-31T23:59:59.999Z"),
+        (timedelta(days=-40_000), "1970-01-01T00:00:00.000Z"),
+        (datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC), "9999-12-31T23:59:59.999Z"),
+    ],
+)
+def test_moments_count_from_events(moment: datetime | timedelta, text: str) -> None:
+    """Whenever it is composed: the same record each time."""
+    (one,) = COMPOSER.compose(recorded(), (Send("order", "o-1", Ship(), not_before=moment),))
+    assert document(one)["notbefore"] == text
+    read_command(Record(0, 0, one.key, one.value, list(HEADERS)))
+
+
 TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
