@@ -31,6 +31,7 @@ PANELS = {
     "whatif": "Look",
     "sql": "Look",
     "deferred": "Operate",
+    "dead-letters": "Operate",
     "check": "Operate",
     "verify": "Operate",
     "status": "Operate",

@@ -37,6 +37,7 @@ COMMANDS = (
     "whatif",
     "sql",
     "deferred",
+    "dead-letters",
     "check",
     "verify",
     "status",
@@ -103,7 +104,7 @@ def load_commands(arguments: Sequence[str] = ()) -> None:
     """
     named = next((one for one in arguments if not one.startswith("-")), None)
     for name in (named,) if named in COMMANDS else COMMANDS:
-        importlib.import_module(f"cqrs_cli.cli.commands.{name}")
+        importlib.import_module(f"cqrs_cli.cli.commands.{name.replace('-', '_')}")
     app.registered_commands.sort(key=lambda one: COMMANDS.index(one.name or ""))
 
 

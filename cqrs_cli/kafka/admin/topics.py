@@ -114,6 +114,14 @@ class Admin:
         """Commit or abort what the producer left hanging on the (topic, partition)s and of the group's offsets."""
         self._ask(hanging.end_hanging, self._client, producer, places, group, commit)
 
+    def delete_before(self, topic: str, offsets: Mapping[int, int]) -> None:
+        """Delete the records of each partition before an offset; raises `ConfigurationError` if that is not allowed."""
+        from kafka import TopicPartition
+
+        wanted = {TopicPartition(topic, partition): offset for partition, offset in offsets.items()}
+        with client.admin_errors(self.connection):
+            self._client.delete_records(wanted)
+
     def missing_acls(self, needs: Iterable[RequiredAcl]) -> list[RequiredAcl]:
         """The `needs` that we are not authorized for; asking changes nothing."""
         return self._ask(authorized.missing_acls, self._client, needs)

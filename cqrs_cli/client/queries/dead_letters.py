@@ -1,0 +1,80 @@
+"""The commands of an aggregate that failed, as its dead letters have them, and the way back into the log."""
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+from msgspec import Raw
+
+from cqrs_cli.client.envelope import Composed
+from cqrs_cli.core.deferral.document import plain_document
+from cqrs_cli.core.messages.command import CommandEnvelope, read_command
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import rfc3339
+
+#: The headers that a dead letter has besides the command's own.
+_WHY = "cqrs."
+
+#: Attributes that belong to the command's first way through the log.
+_SPENT = ("notbefore", "deferredfrom", "attempt")
+
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+class FailedCommand(msgspec.Struct, frozen=True):
+    """A dead letter. `command` is None where the record is not one that could be read."""
+
+    partition: int
+    offset: int
+    time: str
+    reason: str
+    message: str
+    place: str  # of the command that failed, `P@OFFSET`
+    record: Record
+    command: CommandEnvelope | None
+
+    @property
+    def id(self) -> str:
+        """The command's id; empty where it is not known."""
+        return "" if self.command is None else self.command.id
+
+
+def failed_commands(
+    placed: Iterator[tuple[int, Record]], keep: Callable[[FailedCommand], bool]
+) -> Iterator[FailedCommand]:
+    """The dead letters among these records that `keep` keeps."""
+    for partition, record in placed:
+        told = {name: (content or b"").decode(errors="replace") for name, content in record.headers or []}
+        own = [header for header in record.headers or [] if not header[0].startswith(_WHY)]
+        plain = Record(record.offset, record.timestamp, record.key, record.value, own)
+        try:
+            command = read_command(plain)
+        except Refused:
+            command = None
+        found = FailedCommand(
+            partition,
+            record.offset,
+            rfc3339(record.timestamp),
+            told.get("cqrs.reason", ""),
+            told.get("cqrs.message", ""),
+            f"{told.get('cqrs.partition', '')}@{told.get('cqrs.offset', '')}",
+            plain,
+            command,
+        )
+        if keep(found):
+            yield found
+
+
+def retried(aggregate: str, failed: FailedCommand) -> Composed | None:
+    """The command once more, with its id, to be decided now; None where it would fail again for its form."""
+    if failed.command is None:
+        return None
+    try:
+        members = _members(plain_document(failed.record, failed.command))
+    except Refused:
+        return None
+    kept = {name: value for name, value in members.items() if name not in _SPENT}
+    return Composed(
+        failed.command.id, aggregate, failed.command.subject, failed.command.type, encode_json(kept)
+    )

@@ -1,0 +1,101 @@
+"""`cqrs dead-letters`: what failed is looked at, sent again, or dropped."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.client.queries.dead_letters import failed_commands, retried
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.outcome import dead_letter
+from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.cli.conftest import Cqrs
+from tests.support.commands import Sent
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+COMMAND = {"specversion": "1.0", "id": "c-1", "source": "/x", "type": "bank_account.Close", "subject": "acc"}
+
+
+def letter(value: bytes | None, headers: Headers) -> Record:
+    made = dead_letter(Record(7, 1000, b"acc", value, headers), "t.commands", 0, "HANDLER_ERROR", "it raised")
+    return Record(3, made.timestamp, made.key, made.value, made.headers)
+
+
+def test_retried_commands_are_what_they_were() -> None:
+    spent = {"notbefore": "2999-01-01T00:00:00Z", "deferredfrom": "0/1", "attempt": "2"}
+    whole = {**COMMAND, "expectedversion": 3, "correlationid": "x", "data": {"a": [1, 2.50]}}
+    record = letter(json.dumps(whole | spent).encode(), list(HEADERS))
+    (failed,) = failed_commands(iter([(0, record)]), lambda one: True)
+    assert (failed.reason, failed.message, failed.place, failed.id) == (
+        "HANDLER_ERROR",
+        "it raised",
+        "0@7",
+        "c-1",
+    )
+    again = retried("bank_account", failed)
+    assert again is not None and json.loads(again.value) == whole
+    assert (again.id, again.subject, again.type) == ("c-1", "acc", "bank_account.Close")
+
+
+def test_binary_commands_become_documents() -> None:
+    headers: Headers = [(f"ce_{name}", text.encode()) for name, text in COMMAND.items()]
+    (failed,) = failed_commands(iter([(0, letter(b'{"a":1}', headers))]), lambda one: True)
+    again = retried("bank_account", failed)
+    assert again is not None and json.loads(again.value) == {**COMMAND, "data": {"a": 1}}
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{", b"[]", b'{"specversion":"1.0"}'])
+def test_what_is_no_command_stays(value: bytes | None) -> None:
+    (failed,) = failed_commands(iter([(0, letter(value, list(HEADERS)))]), lambda one: True)
+    assert failed.command is None and retried("bank_account", failed) is None
+
+
+@pytest.fixture
+def failing(on_broker: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> Cqrs:
+    """Two commands of types that nobody knows, and a record that is no command."""
+    for name in ("a", "b"):
+        line = json.dumps({**COMMAND, "id": f"c-{name}", "subject": name, "type": "bank_account.Fly"})
+        (tmp_path / f"{name}.ndjson").write_text(line)
+        on_broker("send", "--file", str(tmp_path / f"{name}.ndjson"))
+    harness = TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2)
+    harness.send(Sent(b"x", b"?"))
+    quietly(harness.plan())
+    return on_broker
+
+
+@pytest.mark.kafka
+def test_letters_are_listed_and_retried(failing: Cqrs) -> None:
+    lines = failing("dead-letters", "list", "bank_account", "-o", "json").lines
+    assert sorted((line["id"] or "", line["reason"]) for line in lines) == [
+        ("", "INVALID_ENVELOPE"),
+        ("c-a", "UNKNOWN_TYPE"),
+        ("c-b", "UNKNOWN_TYPE"),
+    ]
+    for narrow in (["--id", "c-a"], ["--aggregate-id", "a"]):
+        (one,) = failing("dead-letters", "show", "bank_account", "-o", "json", *narrow).lines
+        assert one["record"]["message"]["id"] == "c-a"
+    assert failing("dead-letters", "list", "bank_account", "--before", "1h").out == ""
+    assert failing("dead-letters", "list", "bank_account", "--reason", "EXPIRED").status == 2
+    assert failing("dead-letters", "retry", "bank_account").status == 2
+    before = len(failing("tail", "bank_account", "commands", "-o", "json").lines)
+    rehearsed = failing("dead-letters", "retry", "bank_account", "--all", "--dry-run", "-o", "json")
+    assert len(rehearsed.lines) == 3
+    said = failing("dead-letters", "retry", "bank_account", "--all", "-o", "json")
+    assert (said.lines[0]["sent"], said.lines[0]["unreadable"]) == (2, 1)
+    assert len(failing("tail", "bank_account", "commands", "-o", "json").lines) == before + 2
+
+
+@pytest.mark.kafka
+def test_dropped_letters_are_gone(failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """As what retention deletes: it is no violation."""
+    assert failing("dead-letters", "drop", "bank_account").status == 2
+    assert failing("dead-letters", "drop", "bank_account", "--all", "--id", "c-a").status == 2
+    assert len(failing("dead-letters", "drop", "bank_account", "--all", "--dry-run", "-o", "json").lines) == 3
+    assert failing("dead-letters", "drop", "bank_account", "--before", "1h", "-o", "json").lines == [
+        {"dropped": 0}
+    ]
+    assert failing("dead-letters", "drop", "bank_account", "--all", "-o", "json").lines == [{"dropped": 3}]
+    assert failing("dead-letters", "list", "bank_account").out == ""
+    assert TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2).violations() == []
