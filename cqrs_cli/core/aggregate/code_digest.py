@@ -4,7 +4,7 @@ import ast
 import hashlib
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 
 def code_digest(module: str) -> str:
@@ -30,10 +30,11 @@ def code_digest(module: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def reach_digest(module: str, names: Iterable[str]) -> str:
+def reach_digest(module: str, names: Iterable[str], messages: Collection[str] = ()) -> str:
     """16 hex digits that change when one of these functions and classes of the module does, or what they are made of.
 
-    That is all they name at the top of the module, and the modules of its package that these lines import. It is the
+    Of classes called as one of the `messages` the fields do not count: their schemas are compared. What they are made
+    of is all they name at the top of the module, and the modules of its package that these lines import. It is the
     `code_digest` where one of the names is not to be found.
     """
     source = _source(module)
@@ -45,14 +46,20 @@ def reach_digest(module: str, names: Iterable[str]) -> str:
     while waiting:
         name = waiting.pop()
         if name not in found and name in lines:
-            found[name] = lines[name]
-            waiting.extend(node.id for node in ast.walk(lines[name]) if isinstance(node, ast.Name))
+            found[name] = _without_fields(lines[name]) if name in messages else lines[name]
+            waiting.extend(node.id for node in ast.walk(found[name]) if isinstance(node, ast.Name))
     reached = ast.Module(list(found.values()), [])
     imported = sorted(
         code_digest(one) for one in set(_siblings(reached, module)) - {module.rpartition(".")[0]}
     )
     text = sorted(ast.unparse(_without_docstrings(ast.Module([node], []))) for node in found.values())
     return hashlib.sha256("\0".join([*text, *imported]).encode()).hexdigest()[:16]
+
+
+def _without_fields(node: ast.stmt) -> ast.stmt:
+    if isinstance(node, ast.ClassDef):
+        node.body = [line for line in node.body if not isinstance(line, ast.AnnAssign)] or [ast.Pass()]
+    return node
 
 
 def _defined(node: ast.stmt) -> list[str]:

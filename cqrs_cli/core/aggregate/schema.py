@@ -69,6 +69,23 @@ def schema_digest(classes: Iterable[type], upcasters: Iterable[str] = ()) -> str
     return hashlib.sha256(msgspec.json.encode(form, order="deterministic")).hexdigest()[:16]
 
 
+def class_names(classes: Iterable[type]) -> set[str]:
+    """The names of these messages and of the classes in their fields, as their module has them."""
+    _, schemas = msgspec.json.schema_components(classes)
+    return {name.rpartition(".")[2] for name in schemas}
+
+
+def changed_fields(message: msgspec.Struct) -> dict[str, Any]:
+    """The fields of a message that are not at their defaults."""
+    found = {}
+    for field in msgspec.structs.fields(type(message)):
+        value = getattr(message, field.name)
+        default = field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+        if value != default:
+            found[field.name] = value
+    return found
+
+
 def parts_of(whole: msgspec_types.Type) -> Iterator[msgspec_types.Type]:
     """Every type within a type, itself included. Types may contain themselves: each is visited once."""
     seen: set[int] = set()

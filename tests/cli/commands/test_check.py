@@ -64,7 +64,7 @@ def test_renamed_field_is_red(cqrs: Check, source: Path) -> None:
     first = said.document["aggregates"]["counter"]["changes"][0]
     assert first["what"] == "event Incremented, field by: is gone (renamed to to?)"
     assert "make a new event and read this one by an upcaster" in first["do"]
-    assert "red    counter  event Incremented, field by: is gone" in cqrs("check").out
+    assert "red  counter  event Incremented, field by: is gone" in cqrs("check").out
     assert cqrs("check", "--write").status == 0
     assert cqrs("check").status == 0
 

@@ -19,7 +19,7 @@ def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Diges
     """The digest of module `one` in a package `sources` of these modules."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def compute(reached: str | None = None, **sources: str) -> str:
+    def compute(reached: str | None = None, messages: tuple[str, ...] = (), **sources: str) -> str:
         package = tmp_path / "sources"
         shutil.rmtree(package, ignore_errors=True)
         package.mkdir()
@@ -28,7 +28,9 @@ def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Diges
         forget("sources")
         importlib.invalidate_caches()
         importlib.import_module("sources.one")
-        return code_digest("sources.one") if reached is None else reach_digest("sources.one", [reached])
+        if reached is None:
+            return code_digest("sources.one")
+        return reach_digest("sources.one", [reached], messages)
 
     yield compute
     forget("sources")
@@ -111,3 +113,29 @@ def test_only_what_is_reached_counts(digest_of: Digest, one: str, two: str, coun
 def test_unknown_name_reaches_everything(digest_of: Digest) -> None:
     one, other = SOURCE + "def g():\n    return 1\n", SOURCE + "def g():\n    return 2\n"
     assert digest_of("<lambda>", one=one) != digest_of("<lambda>", one=other)
+
+
+MESSAGE = """
+class Placed(Event):
+    customer: str
+
+    def shown(self):
+        return self.customer
+
+
+def evolve(state, event):
+    return event.shown() if isinstance(event, Placed) else state
+"""
+
+
+def test_fields_of_messages_do_not_count(digest_of: Digest) -> None:
+    """A new field is the schema's affair, and no change of meaning; a method is one."""
+    source = "Event = object\nclass Address: pass\n" + MESSAGE
+    known = digest_of(reached="evolve", messages=("Placed",), one=source)
+    longer = source.replace(
+        "customer: str", 'customer: str\n    to: Address = Address()\n    channel: str = "web"'
+    )
+    assert digest_of(reached="evolve", messages=("Placed",), one=longer) == known
+    assert digest_of(reached="evolve", one=longer) != digest_of(reached="evolve", one=source)
+    other = source.replace("return self.customer", "return self.customer + '!'")
+    assert digest_of(reached="evolve", messages=("Placed",), one=other) != known
