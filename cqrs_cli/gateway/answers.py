@@ -46,7 +46,7 @@ def outcome_answer(outcome: CommandOutcome) -> Response:
         headers = {"ETag": etag(outcome.version)} if outcome.version else None
         return document(outcome, status, headers)
     detail = outcome.message or ""
-    more = {"code": outcome.reason, "outcome": outcome}
+    more = {"reason": outcome.reason, "outcome": outcome}
     return problem(Problem(status, outcome.reason or outcome.status, detail, more))
 
 

@@ -10,7 +10,7 @@ import msgspec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.gateway.feed import Feed, FeedEvent
 from cqrs_cli.gateway.replica import Replica
 from cqrs_cli.kafka import readers
@@ -138,7 +138,7 @@ class Follower:
                 if placed:
                     self.arrived()
         except NotOwnerError:
-            raise CqrsError(
+            raise ConfigurationError(
                 f"another process follows {self.topics.events} in the same folder",
                 "give each gateway a state_dir of its own",
             ) from None

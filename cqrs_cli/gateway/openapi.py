@@ -38,13 +38,13 @@ def describe_api(aggregates: Iterable[Aggregate], read_only: bool, with_token: b
 
 _PROBLEM = {
     "type": "object",
-    "description": "RFC 9457. `code` is the outcome's reason, `outcome` the whole outcome, `id` the command's.",
+    "description": "RFC 9457. `reason` is the outcome's, `outcome` the whole outcome, `id` the command's.",
     "required": ["title", "status"],
     "properties": {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string"},
-        "code": {"type": ["string", "null"]},
+        "reason": {"type": ["string", "null"]},
         "id": {"type": "string"},
         "outcome": {"$ref": "#/components/schemas/CommandOutcome"},
     },

@@ -1,8 +1,9 @@
 """Serving: the followers, the sender and the HTTP server, until a signal or a follower ends it."""
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
-from contextlib import ExitStack
+import socket
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import uvicorn
@@ -16,6 +17,9 @@ from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.state.environment import OWNER_ONLY
+from cqrs_cli.state.errors import translated
+from cqrs_cli.system.lock import try_lock
 
 #: Seconds that requests have to end when the gateway stops; streams are cut then.
 _STOPPING = 5
@@ -30,16 +34,45 @@ def open_followers(
     note: Callable[[str], None],
     stack: ExitStack,
 ) -> dict[str, Follower]:
-    """A follower for each aggregate, closed with the stack. Raises `ConfigurationError` for topics that are missing."""
+    """A follower for each aggregate, closed with the stack. Raises `ConfigurationError` for topics that are missing, or
+    if another gateway follows an aggregate in the same folder.
+    """
     found = {}
     with Admin(connection) as admin:
         for name, aggregate in aggregates.items():
             described = check_topics(admin, Topics(name, prefix))
             folder = state_dir / "gateway" / f"{prefix}{name}"
+            stack.enter_context(_alone(folder))
             follower = Follower(connection, described, aggregate, partitioner, folder, note)
             stack.callback(follower.close)
             found[name] = follower
     return found
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other gateways out of a folder."""
+    with translated(folder):
+        folder.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
+        holding = folder.with_name(f"{folder.name}.lock").open("a")
+    with holding:
+        if not try_lock(holding.fileno()):
+            raise ConfigurationError(
+                f"another gateway follows the events into {folder}", "give each one a state_dir of its own"
+            )
+        yield
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 takes a free one. Raises `ConfigurationError` if that cannot be."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigurationError(
+            f"{host} port {port} cannot be used: {error.strerror}",
+            "choose another: --port; 0 takes a free one",
+        ) from error
 
 
 class GatewayServer(uvicorn.Server):
@@ -49,13 +82,13 @@ class GatewayServer(uvicorn.Server):
         super().__init__(config)
         self.gateway = gateway
 
-    async def startup(self, sockets: object = None) -> None:
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Connect the followers with the event loop, then listen."""
         loop = asyncio.get_running_loop()
         for name, follower in self.gateway.followers.items():
             follower.arrived = self._waker(loop, name, follower)
             follower.start()
-        await super().startup()
+        await super().startup(sockets)
 
     def _waker(self, loop: asyncio.AbstractEventLoop, name: str, follower: Follower) -> Callable[[], None]:
         def woken() -> None:
@@ -69,20 +102,11 @@ class GatewayServer(uvicorn.Server):
 
         return wake
 
-    @property
-    def port(self) -> int:
-        """The port that it listens on."""
-        return int(self.servers[0].sockets[0].getsockname()[1])
 
-
-def make_server(
-    gateway: Gateway, host: str, port: int, hosts: Collection[str], token: str | None
-) -> GatewayServer:
-    """A server of the gateway at an address. `hosts`: names by which it is reached; none: any."""
+def make_server(gateway: Gateway, hosts: Collection[str], token: str | None) -> GatewayServer:
+    """A server of the gateway. `hosts`: names by which it is reached; none: any."""
     config = uvicorn.Config(
         make_app(gateway, hosts, token),
-        host,
-        port,
         log_config=None,
         access_log=False,
         limit_concurrency=gateway.limits.connections,
@@ -93,27 +117,9 @@ def make_server(
     return GatewayServer(config, gateway)
 
 
-def run_server(server: GatewayServer, listening: Callable[[int], None]) -> None:
-    """Serve until SIGINT or SIGTERM, or until a follower has ended: then raises its error.
-
-    `listening` is called with the port. Raises `ConfigurationError` if it is taken.
-    """
-    asyncio.run(_serve(server, listening))
+def run_server(server: GatewayServer, listening: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM, or until a follower has ended: then raises its error."""
+    server.run(sockets=[listening])
     for follower in server.gateway.followers.values():
         if follower.error is not None:
             raise follower.error
-
-
-async def _serve(server: GatewayServer, listening: Callable[[int], None]) -> None:
-    serving = asyncio.ensure_future(server.serve())
-    try:
-        while not server.started and not serving.done():
-            await asyncio.sleep(0.01)
-        if server.started:
-            listening(server.port)
-        await serving
-    except SystemExit:
-        where = f"{server.config.host} port {server.config.port}"
-        raise ConfigurationError(
-            f"{where} cannot be used", "choose another: --port; 0 takes a free one"
-        ) from None

@@ -16,7 +16,7 @@ from cqrs_cli import registry
 from cqrs_cli.client.background import BackgroundSender
 from cqrs_cli.gateway.follower import Follower
 from cqrs_cli.gateway.gateway import Gateway, GatewayLimits
-from cqrs_cli.gateway.server import GatewayServer, make_server, open_followers
+from cqrs_cli.gateway.server import GatewayServer, listen, make_server, open_followers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -34,8 +34,8 @@ class Answer(NamedTuple):
 class Reached:
     """A gateway as a client sees it."""
 
-    def __init__(self, server: GatewayServer, topics: Topics) -> None:
-        self.server, self.topics = server, topics
+    def __init__(self, server: GatewayServer, topics: Topics, port: int) -> None:
+        self.server, self.topics, self.port = server, topics, port
         self.gateway = server.gateway
 
     @property
@@ -43,7 +43,7 @@ class Reached:
         return self.gateway.followers["bank_account"]
 
     def connect(self) -> http.client.HTTPConnection:
-        return http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=30)
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
     def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
         """The answer to a request; a header's underscores are hyphens."""
@@ -96,13 +96,14 @@ def reached(
         sender = None if read_only else BackgroundSender(connection, "murmur2")
         if sender is not None:
             stack.callback(sender.close)
-        server = make_server(Gateway(followers, sender, limits), "127.0.0.1", 0, {"127.0.0.1"}, token)
-        thread = threading.Thread(target=server.run, daemon=True)
+        server = make_server(Gateway(followers, sender, limits), {"127.0.0.1"}, token)
+        listening = stack.enter_context(listen("127.0.0.1", 0))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         stack.callback(thread.join)
         stack.callback(setattr, server, "should_exit", True)
         eventually(lambda: server.started and all(one.caught_up for one in followers.values()))
-        yield Reached(server, topics)
+        yield Reached(server, topics, listening.getsockname()[1])
 
 
 @pytest.fixture(scope="module")

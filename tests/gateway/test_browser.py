@@ -27,7 +27,7 @@ def browse(gateway: Reached, tmp_path: Path):  # type: ignore[no-untyped-def]
             f"--user-data-dir={tmp_path}",
             "--virtual-time-budget=20000",
             "--dump-dom",
-            f"http://127.0.0.1:{gateway.server.port}/{link}",
+            f"http://127.0.0.1:{gateway.port}/{link}",
         ]
         return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
 

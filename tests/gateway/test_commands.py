@@ -30,19 +30,19 @@ def test_command_is_answered_by_outcome(gateway: Reached) -> None:
 def test_refusals_have_their_status(gateway: Reached) -> None:
     name = gateway.opened()
     conflict = gateway.post(name, "Deposit", {"amount": 1}, If_Match='"7"')
-    assert (conflict.status, conflict.body["code"]) == (409, "VERSION_CONFLICT")
+    assert (conflict.status, conflict.body["reason"]) == (409, "VERSION_CONFLICT")
     assert conflict.body["outcome"]["version"] == 2
     rule = gateway.post(name, "Withdraw", {"amount": 1000})
-    assert (rule.status, rule.body["code"], rule.body["outcome"]["status"]) == (
+    assert (rule.status, rule.body["reason"], rule.body["outcome"]["status"]) == (
         422,
         "BUSINESS_RULE",
         "rejected",
     )
     exists = gateway.post(name, "Open", {"owner": "bob"}, If_None_Match="*")
-    assert (exists.status, exists.body["code"]) == (409, "ALREADY_EXISTS")
+    assert (exists.status, exists.body["reason"]) == (409, "ALREADY_EXISTS")
     reused = gateway.post(name, "Deposit", {"amount": 1}, Idempotency_Key=f"r-{name}")
     other = gateway.post(name, "Deposit", {"amount": 2}, Idempotency_Key=f"r-{name}")
-    assert (reused.status, other.status, other.body["code"]) == (200, 422, "ID_REUSED")
+    assert (reused.status, other.status, other.body["reason"]) == (200, 422, "ID_REUSED")
 
 
 @pytest.mark.kafka

@@ -60,21 +60,17 @@ def serve(
     from cqrs_cli.client.background import BackgroundSender
     from cqrs_cli.gateway.gateway import Gateway
     from cqrs_cli.gateway.guard import LOOPBACK, host_name, read_token
-    from cqrs_cli.gateway.server import make_server, open_followers, run_server
+    from cqrs_cli.gateway.server import listen, make_server, open_followers, run_server
 
     cli.timestamped = not sys.stderr.isatty()
     token = read_token(token_file, host)
     settings = cli.settings
     chosen = cli.usable(aggregates)
-    connection = cli.connection()
     names = {host_name(name) for name in allow_host or ()}
     hosts = names | (LOOPBACK if names or host in LOOPBACK else set())
-
-    def listening(at: int) -> None:
-        shown = f"[{host}]" if ":" in host else host
-        cli.note(f"serving {', '.join(chosen)}: http://{shown}:{at}; Ctrl-C stops")
-
     with ExitStack() as stack:
+        listening = stack.enter_context(listen(host, port))  # first: a port that is taken changes nothing
+        connection = cli.connection()
         followers = open_followers(
             connection,
             chosen,
@@ -88,5 +84,7 @@ def serve(
         if not read_only:
             sender = BackgroundSender(connection, settings.partitioner)
             stack.callback(sender.close)
-        server = make_server(Gateway(followers, sender), host, port, hosts, token)
-        run_server(server, listening)
+        shown = f"[{host}]" if ":" in host else host
+        at = f"http://{shown}:{listening.getsockname()[1]}"
+        cli.note(f"serving {', '.join(chosen)}: {at}; Ctrl-C stops")
+        run_server(make_server(Gateway(followers, sender), hosts, token), listening)

@@ -3,6 +3,7 @@
 import json
 import re
 import signal
+import socket
 import urllib.request
 from pathlib import Path
 
@@ -49,3 +50,24 @@ def test_others_need_a_token(cqrs: Cqrs, tmp_path: Path) -> None:
     assert said.status == 3 and "16 characters" in said.err
     said = cqrs("serve", "--token-file", str(tmp_path / "none"))
     assert said.status == 3 and "write the token into it" in said.err
+
+
+def test_taken_port_is_one_error(cqrs: Cqrs) -> None:
+    """It is asked for first: nothing is opened, and no broker started."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        said = cqrs("serve", "--port", str(taken.getsockname()[1]))
+    assert said.status == 3 and "cannot be used: Address already in use" in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+@pytest.mark.kafka
+def test_second_gateway_is_refused(project: Project) -> None:
+    """It would set the first one's states aside."""
+    project.cqrs("init", "counter")
+    with project.running("serve", "counter", "--port", "0") as first:
+        assert first.stderr is not None and "serving" in first.stderr.readline()
+        with project.running("serve", "counter", "--port", "0") as second:
+            _, said = second.communicate(timeout=60)
+        assert second.returncode == 3 and "give each one a state_dir of its own" in said
+        first.send_signal(signal.SIGTERM)
+        first.communicate(timeout=60)
