@@ -2,6 +2,7 @@
 
 import keyword
 import re
+from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -69,13 +70,16 @@ def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
     return _add(root, root / package.replace(".", "/"), "aggregate", words)
 
 
-def add_process(root: Path, package: str, name: str, aggregate: str, event: str, fields: str) -> list[Path]:
+def add_process(
+    root: Path, package: str, name: str, aggregate: str, event: str, fields: str, imports: Sequence[str] = ()
+) -> list[Path]:
     """Write a new process that hears an event of an aggregate, and its test; raises as `add_aggregate` does.
 
-    `fields`: arguments that make such an event.
+    `fields`: arguments that make such an event, which need these `imports`.
     """
     _check_name(name, "a process's")
     words = {"name": name, "package": package, "aggregate": aggregate, "event": event, "fields": fields}
+    words["imports"] = "".join(f"{line}\n" for line in imports) + ("\n" if imports else "")
     return _add(root, root / "processes", "process", words)
 
 

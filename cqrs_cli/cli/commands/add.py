@@ -1,7 +1,10 @@
 """`cqrs add`: another aggregate for a project, or a process between its aggregates."""
 
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args, get_origin
 
 import typer
 
@@ -15,7 +18,28 @@ if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
 
 #: Types of fields, and what an event of the new process's test has in them.
-_SAMPLES = {str: '"text"', int: "1", float: "1.0", bool: "True"}
+_SAMPLES: dict[object, str] = {
+    str: '"text"',
+    int: "1",
+    float: "1.0",
+    bool: "True",
+    bytes: 'b""',
+    type(None): "None",
+    list: "[]",
+    tuple: "()",
+    dict: "{}",
+    frozenset: "frozenset()",
+    Decimal: "Decimal(1)",
+    datetime: "datetime(2026, 1, 1, tzinfo=UTC)",
+    timedelta: "timedelta(1)",
+}
+
+#: What such a value needs, by the beginning of its expression.
+_IMPORTS = {
+    "Decimal(": "from decimal import Decimal",
+    "datetime(": "from datetime import UTC, datetime",
+    "timedelta(": "from datetime import timedelta",
+}
 
 
 @command(app, "add", examples=["cqrs add invoice", "cqrs add billing --process invoice"])
@@ -56,13 +80,31 @@ def _add_process(root: Path, package: str, name: str, heard: "Aggregate") -> lis
 
     for kind in heard.events.values():
         samples = {
-            field.name: _SAMPLES.get(field.type)
+            field.name: _sample(field.type)
             for field in msgspec.structs.fields(kind)
             if field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
         }
         if None not in samples.values():
             fields = ", ".join(f"{field}={sample}" for field, sample in samples.items())
-            return add_process(root, package, name, heard.name, kind.__name__, fields)
+            imports = {
+                line
+                for start, line in _IMPORTS.items()
+                if any(start in one for one in samples.values() if one)
+            }
+            return add_process(root, package, name, heard.name, kind.__name__, fields, sorted(imports))
     raise UsageError(
-        f"no event of {heard.name} has fields of simple types only", "write it by hand: docs/processes.md"
+        f"every event of {heard.name} has a field with fields of its own: no test can be written for one",
+        "write processes/__init__.py and the process by hand: cqrs.Process(react)",
     )
+
+
+def _sample(kind: object) -> str | None:
+    """An expression of a value of this type; None if there is no simple one."""
+    origin = get_origin(kind)
+    if origin is Literal:
+        return repr(get_args(kind)[0])
+    if origin in (Union, UnionType):
+        return next((one for one in map(_sample, get_args(kind)) if one), None)
+    if origin is tuple and Ellipsis not in get_args(kind):
+        return None
+    return _SAMPLES.get(origin or kind)

@@ -88,3 +88,63 @@ def test_pyproject_names_what_it_needs(tmp_path: Path) -> None:
     assert written["project"]["name"] == "my-shop"
     assert written["project"]["dependencies"] == [f"cqrs-cli>={__version__}"]
     assert written["project"]["optional-dependencies"]["dev"] == ["pytest", "hypothesis"]
+
+
+RICH = """
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Literal
+
+import cqrs_cli as cqrs
+
+
+@dataclass(frozen=True)
+class Address:
+    city: str
+
+
+class Pay(cqrs.Command):
+    to: Address
+
+
+class Moved(cqrs.Event):
+    to: Address
+
+
+class Paid(cqrs.Event):
+    amount: Decimal
+    at: datetime
+    how: Literal["card", "cash"]
+    lines: tuple[str, ...]
+    note: str | None
+
+
+class Order(cqrs.State):
+    paid: bool = False
+
+
+def decide(command: Pay, order: Order) -> list[Moved | Paid]:
+    return [Moved(command.to)]
+
+
+def evolve(order: Order, event: Moved | Paid) -> Order:
+    return order
+
+
+decider = cqrs.Decider(decide, evolve, initial=Order())
+"""
+
+
+def test_processes_hear_rich_events(project: Path) -> None:
+    """Its test is made with values of all types that have a simple one, and passes."""
+    (project / "aggregates/rich.py").write_text(RICH)
+    assert main(["add", "answer", "--process", "rich", "-q"]) == 0
+    test = (project / "tests/test_answer.py").read_text()
+    assert (
+        "Paid(amount=Decimal(1), at=datetime(2026, 1, 1, tzinfo=UTC), how='card', lines=(), note=\"text\")"
+        in test
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "tests/test_answer.py"]
+    done = subprocess.run(command, cwd=project, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
