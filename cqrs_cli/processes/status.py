@@ -41,7 +41,7 @@ class HearingStatus(NamedTuple):
                 f"process {name} was stopped by {source.topic}:{source.partition}@{at};"
                 f" correct it, or leave the event out: cqrs process {name} --skip {self.hearing.place}@{at}"
             )
-        elif self.position is not None and self.position.claim.trial is not None:
+        elif self.lag and self.position is not None and self.position.claim.trial is not None:
             found.append(f"{self.hearing}: {explain_trial(self.position.claim.trial)}")
         return found
 

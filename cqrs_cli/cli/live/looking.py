@@ -177,7 +177,7 @@ class Looker:
         """The things an operator should look at: a command on trial, a slow one, a transaction that hides commands."""
         number, topics = where[1], of_one.topics
         notes = []
-        if claim is not None and claim.trial is not None:
+        if position < end and claim is not None and claim.trial is not None:
             notes.append(str(claim.trial))
         slow = slow_command(shard_folder(self._state_dir, topics) / str(number))
         if slow is not None:

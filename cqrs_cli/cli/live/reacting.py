@@ -54,7 +54,9 @@ class ProcessLooker:
                     position,
                     "" if claim is None else claim.run,
                     claim is not None and claim.attempt == TERMINAL,
-                    notes=() if claim is None or claim.trial is None else (explain_trial(claim.trial),),
+                    notes=()
+                    if position >= end or claim is None or claim.trial is None
+                    else (explain_trial(claim.trial),),
                     reacts=True,
                 )
         return seen

@@ -169,7 +169,7 @@ def _remarks(seen: Mapping[str, Sequence["PartitionStatus"]]) -> Iterator["Rende
     places = [(f"{name} {part.partition}", part) for name, parts in seen.items() for part in parts]
     yield from (Text(f"{part.hidden_by.hiding()}; {part.way_out}") for _, part in places if part.hidden_by)
     for place, part in places:
-        if part.claim is not None and part.claim.trial is not None:
+        if part.lag and part.claim is not None and part.claim.trial is not None:
             yield f"{place}: {part.claim.trial}"
     yield from (f"{place}: {part.slow}" for place, part in places if part.slow is not None)
 
