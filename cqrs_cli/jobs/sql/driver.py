@@ -103,7 +103,11 @@ class SqlSession:
         """Turn whatever Spark raises in the block into an error of one line."""
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
+        from pyspark.logger import PySparkLogger
 
+        PySparkLogger.getLogger(
+            "SQLQueryContextLogger"
+        ).disabled = True  # it would print the JVM's stack first
         try:
             yield
         except (PySparkException, Py4JError) as error:
@@ -152,7 +156,7 @@ class SqlSession:
         if (ours := _OURS.findall(text)) and isinstance(kind := getattr(errors, ours[-1][0], None), type):
             message, _, hint = ours[-1][1].partition("; ")
             return kind(message, hint)  # type: ignore[no-any-return]
-        line = " ".join(text.strip().partition("\n")[0].split())
+        line = " ".join(text.strip().partition("\n")[0].split()).rstrip(";")
         if isinstance(error, ParseException):
             return UsageError(f"not SQL: {line}", "write a query of Spark SQL")
         if isinstance(error, AnalysisException):

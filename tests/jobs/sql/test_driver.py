@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_views_and_errors(spark: "SparkContext", bank: TopicHarness, tmp_path: Path) -> None:
+def test_views_and_errors(
+    spark: "SparkContext", bank: TopicHarness, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     bank.send(*mixture(80))
     quietly(bank.plan())
     flags = {"bootstrapServer": bank.connection.bootstrap_server, "prefix": bank.topics.prefix}
@@ -50,6 +52,7 @@ def test_views_and_errors(spark: "SparkContext", bank: TopicHarness, tmp_path: P
     ):
         with pytest.raises(UsageError, match=complaint):
             session.query(text)
+    assert "SQLQueryContextLogger" not in caplog.text  # whose stacks would stand before the line
     append(bank.connection, bank.topics.events, 0, [b"{}"])
     fresh = SqlSession(spark, bank.connection, bank.settings, flags=flags)
     with pytest.raises(ContradictionError, match="events partition 0 offset"), fresh.told():

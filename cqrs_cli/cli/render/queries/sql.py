@@ -3,6 +3,7 @@
 import base64
 import csv
 import io
+import warnings
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -23,7 +24,10 @@ MOST_ROWS = 1_000
 def print_rows(cli: Cli, answer: "DataFrame", shape: Literal["table", "csv", "json", "parquet"]) -> None:
     """Print the answer of a query."""
     if shape == "json":
-        for row in answer.toJSON().toLocalIterator():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of a Spark to come, in which it gives a DataFrame
+            documents = answer.toJSON()
+        for row in documents.toLocalIterator():
             cli.line(str(row).encode())
     elif shape == "csv":
         for line in csv_lines(answer.columns, answer.toLocalIterator()):
