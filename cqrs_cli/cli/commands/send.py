@@ -102,7 +102,7 @@ def send(
 
     With --wait each outcome is printed; exit 7 if one of them is not accepted, unchanged, deferred, or a duplicate of
     those, and 8 if none comes in time. A deferred command has another outcome once it is due. After a second without
-    one it says so if nobody decides: no run ever did, or it stopped.
+    one it says so if nobody decides: no run ever did, or it stopped. A run that was killed looks as if it still worked.
 
     With --dry-run the code decides here, against the state that `cqrs show` shows; of a file each command sees those
     before it. Nothing is sent, and the exit status is that of --wait. What is decided later may differ: other commands

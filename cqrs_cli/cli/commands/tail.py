@@ -11,7 +11,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName
 from cqrs_cli.cli.output import json_line
-from cqrs_cli.errors import UsageError
+from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.tailing import Placed
@@ -89,6 +89,8 @@ def tail(
     topic = cli.topics(aggregate).name(kind)
     key = None if aggregate_id is None else aggregate_id.encode(errors="surrogateescape")
     keep = record_filter(kind, aggregate, key, types or (), statuses or (), reasons or ())
+    if types:
+        _name_unknown(cli, aggregate, types)
     # A command sent to a wrong partition has its outcome and dead letter there, but never an event.
     partitioner = cli.settings.partitioner if kind == "events" else "off"
     connection = cli.connection()
@@ -103,6 +105,26 @@ def tail(
             printed += _print(cli, batch if most is None else batch[: most - printed])
             if printed == most:
                 return
+
+
+def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:
+    """Say which names the code has no command and no event of: there may be records of such all the same."""
+    from difflib import get_close_matches
+
+    from cqrs_cli.core.deferral.requests import REQUESTS
+
+    try:
+        loaded = cli.aggregate(aggregate)
+    except ConfigurationError:  # records can be looked at without it
+        return
+    wires = [*loaded.commands, *loaded.events, *loaded.upcasters]
+    known = {wire.removeprefix(f"{aggregate}.") for wire in wires} | {*REQUESTS}
+    for name in types:
+        plain = name.removeprefix(f"{aggregate}.").partition(".")[0] if "cqrs." not in name else name
+        if plain not in known:
+            close = get_close_matches(plain, known, 1)
+            meant = f"; did you mean {close[0]}?" if close else ""
+            cli.note(f"--type {name}: the code has no such command or event{meant}", "warning")
 
 
 def _print(cli: Cli, records: Iterable["Placed"]) -> int:

@@ -175,7 +175,8 @@ def _advice(outcome: OutcomeEnvelope) -> str:
 def outcome_line(outcome: OutcomeEnvelope) -> str:
     """An outcome as one line of text: what was decided, on what, and why."""
     verdict = outcome.data
-    kind = outcome.type.rpartition(".")[0] or "?"
+    kind = outcome.type.rpartition(".")[0]
+    kind = kind if "." in kind else "?"  # of a command that could not be read, or whose type there is not
     return printable(
         f"{verdict.status:<9}  {outcome.subject or '?'}  {kind}  version {verdict.version}  {_reason(verdict)}".rstrip()
     )

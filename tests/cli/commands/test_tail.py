@@ -144,3 +144,10 @@ def test_tail_follows_new_records(decided: Cqrs, connection: Connection, prefix:
         decided("send", "bank_account", "new", "Close")
         assert json.loads(follower.stdout.readline())["key"] == "new"
         assert follower.wait(10) == 0
+
+
+def test_unknown_types_are_named(decided: Cqrs) -> None:
+    """An event that the code has no more may be meant: it is a note."""
+    said = decided("tail", "bank_account", "events", "--type", "Opend")
+    assert said.status == 0 and "no such command or event; did you mean Opened?" in said.err
+    assert decided("tail", "bank_account", "outcomes", "--type", "Withdraw.accepted").err == ""
