@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tests.support.harness import TopicHarness
     from tests.support.project import Project
 
-# What its checks compare is told when they fail.
-pytest.register_assert_rewrite("tests.support.harness")
+# What their checks compare is told when they fail.
+pytest.register_assert_rewrite("tests.support.harness", "tests.processes.stage")
 
 #: Names a broker for the tests to use, in the environment.
 BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"

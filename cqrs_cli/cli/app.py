@@ -1,6 +1,5 @@
 """The root of the command line: `cqrs` and its groups of commands."""
 
-import importlib
 import sys
 from types import ModuleType
 from typing import Annotated, Any
@@ -77,7 +76,7 @@ def _load_help() -> None:
     absent.Markdown = object
     sys.modules[absent.__name__] = absent
     try:
-        importlib.import_module("typer.rich_utils")
+        import typer.rich_utils  # noqa: F401
     finally:
         del sys.modules[absent.__name__]
 

@@ -50,7 +50,7 @@ def check_cluster(
     processes = processes if "run" in roles else ()
     with Admin(connection) as admin:
         brokers = admin.broker_count()
-        said = f"Kafka {admin.broker_version()} at {connection.bootstrap_server}, {brokers} broker"
+        said = f"Kafka {admin.broker_version()} or newer at {connection.bootstrap_server}, {brokers} broker"
         yield ok("broker", f"{said}{'' if brokers == 1 else 's'}, cluster {admin.cluster_id()}")
         yield from examined("data path", lambda: _data_path(connection))
         found: dict[str, TopicInfo] = {}

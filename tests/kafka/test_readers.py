@@ -26,10 +26,9 @@ def values(log: Stretch, start: int = 0, end: int | None = None, batch: int = 10
     ]
 
 
-def last(log: Stretch) -> bytes | None:
-    record = last_record(
-        log.connection, log.topic, 0, *bounds(log.connection, log.topic, [0], "read_uncommitted")[0], 0.5
-    )
+def last(log: Stretch, patience: float = 10.0) -> bytes | None:
+    start, end = bounds(log.connection, log.topic, [0], "read_uncommitted")[0]
+    record = last_record(log.connection, log.topic, 0, start, end, patience)
     return record.value if record else None
 
 
@@ -93,7 +92,7 @@ def test_hidden_last_record_stalls(log: Stretch) -> None:
     log.commit([b"a"])
     log.begin([b"open"])
     with pytest.raises(StalledError):
-        last(log)
+        last(log, patience=0.5)
 
 
 def test_time_finds_first_later_record(log: Stretch) -> None:

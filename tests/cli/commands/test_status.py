@@ -2,7 +2,9 @@
 
 import json
 import re
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +87,7 @@ def test_busy_owners_are_looked_at_twice(
     claim = Claim(5, "run-1", 0, 0, 1, "topic-id", 2, counts)
     claimed(connection, topics, claim)
     later = replace(claim, counts=counts.add({"accepted": 50}, now, now))
-    monkeypatch.setattr(time, "sleep", lambda _: claimed(connection, topics, later))
+    pause_by(monkeypatch, lambda _: claimed(connection, topics, later))
     document = decided("status", "bank_account", "-o", "json").document
     first, second = document["aggregates"]["bank_account"]["partitions"]
     assert first["owner"]["per_second"] > 0 and second["owner"] is None
@@ -112,6 +114,12 @@ def test_states_in_memory_are_said(
 def test_table_ends_with_totals(decided: Cqrs) -> None:
     total = decided("status", "bank_account").out.rstrip().splitlines()[-1]
     assert total.split() == ["total", "7", "0", "0", "none", "here"]
+
+
+def pause_by(monkeypatch: pytest.MonkeyPatch, pause: Callable[[float], None]) -> None:
+    """Have the command call this where it would sleep; other threads sleep on."""
+    sleep, tested = time.sleep, threading.get_ident()
+    monkeypatch.setattr(time, "sleep", lambda s: pause(s) if threading.get_ident() == tested else sleep(s))
 
 
 class Ended(KeyboardInterrupt):
@@ -143,7 +151,7 @@ def test_watch_looks_until_interrupted(
     def away(*_: object) -> None:
         raise UnavailableError("no answer from Kafka")
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    pause_by(monkeypatch, sleep)
     said = decided("status", "bank_account", "--watch", "-o", "json")
     assert said.status == 130
     first, second = said.lines
@@ -158,7 +166,7 @@ def test_watched_tables_have_times(decided: Cqrs, monkeypatch: pytest.MonkeyPatc
         if next(looks) == 1:
             raise Ended
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    pause_by(monkeypatch, sleep)
     said = decided("status", "bank_account", "-w")
     assert said.status == 130
     assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\npartition ", said.out)
