@@ -20,10 +20,10 @@ demo: java $(READY) ## The tour: a bank's commands decided on Spark and Kafka
 	@$(BIN)/cqrs demo
 
 test: java $(READY) ## Nearly all tests, with real brokers and Spark: minutes
-	@$(BIN)/pytest -m "not slow and not faults" --numprocesses 4 $(GROUPED) # mostly they wait
+	@$(BIN)/pytest -m "not slow and not faults" --durations 15 --numprocesses 4 $(GROUPED) # mostly they wait
 
 test-slow: java $(READY) ## The rest: kills, clusters, a soak, logins, installs
-	@$(BIN)/pytest -m "slow and not faults" --numprocesses 3 $(GROUPED) # mostly they start JVMs
+	@$(BIN)/pytest -m "slow and not faults" --durations 15 --numprocesses 3 $(GROUPED) # mostly they start JVMs
 
 test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m $(PURE)

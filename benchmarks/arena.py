@@ -81,20 +81,20 @@ def greatest_memory(process: "subprocess.Popen[bytes]") -> int:
     """The most RssAnon of any Python worker below a process, until that ends."""
     greatest = 0
     while process.poll() is None:
-        for pid in _workers(process.pid):
+        for pid in workers(process.pid):
             greatest = max(greatest, _anonymous(pid))
         time.sleep(0.1)
     return greatest
 
 
-def _workers(pid: int) -> list[int]:
+def workers(pid: int) -> list[int]:
     """The Python workers below a process: Spark's daemon and what it forked."""
     found = []
     with suppress(OSError):  # one of them has just ended
         for task in Path(f"/proc/{pid}/task").glob("*/children"):
             for child in map(int, task.read_text().split()):
                 name = Path(f"/proc/{child}/comm").read_text().strip()
-                found += ([child] if name.startswith("python") else []) + _workers(child)
+                found += ([child] if name.startswith("python") else []) + workers(child)
     return found
 
 

@@ -54,7 +54,7 @@ def main() -> None:
 
 
 @contextmanager
-def deciding(here: Arena, topics: Topics, partitions: int) -> Iterator[None]:
+def deciding(here: Arena, topics: Topics, partitions: int) -> Iterator["subprocess.Popen[bytes]"]:
     """`cqrs run`, once it owns every partition."""
     with subprocess.Popen(command("run", "bank_account", "-q"), cwd=here.root) as run:
         try:
@@ -63,7 +63,7 @@ def deciding(here: Arena, topics: Topics, partitions: int) -> Iterator[None]:
                 for found in committed_now(here.connection, topics, range(partitions)).values()
             ):
                 time.sleep(0.2)
-            yield
+            yield run
         finally:
             run.terminate()  # SIGINT may be ignored: a shell's background jobs inherit that
 

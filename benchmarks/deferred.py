@@ -1,0 +1,125 @@
+"""Commands that wait: parked, idle beside them, and said again when they are due."""
+
+import argparse
+import statistics
+import time
+from collections.abc import Iterator
+
+import confluent_kafka
+import msgspec
+
+from benchmarks.arena import Arena, arena, cpu_seconds, message, new_id, open_accounts, workers
+from benchmarks.latency import deciding
+from benchmarks.report import report
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.readers import bounds
+from cqrs_cli.kafka.topics.topics import Topics
+
+ACCOUNTS = 1000
+PARTITIONS = 4
+
+#: A time that does not come.
+NEVER = "2999-01-01T00:00:00.000Z"
+
+
+def main() -> None:
+    """Read the options, measure, report."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--commands", type=int, default=200_000, help="that are due at one moment")
+    options.add_argument("--parked", type=int, default=1_000_000, help="that are never due")
+    options.add_argument("--seconds", type=float, default=10.0, help="of idling, and of low load")
+    given = options.parse_args()
+    rows: list[dict[str, object]] = []
+    with arena() as here:
+        topics = here.topics("bank_account", PARTITIONS)
+        open_accounts(here, topics, ACCOUNTS)
+        here.cqrs("run", "bank_account", "--once")
+        rows.append({"what": "idle, none parked", **_idle(here, topics, given.seconds)})
+        due = time.time() + 1
+        _park(here, topics, given.commands, rfc3339(int(due * 1000) + 300_000))
+        rows.append(_once(here, "parked", given.commands, "deferred"))
+        _park(here, topics, given.parked, NEVER)
+        rows.append(_once(here, "parked, never due", given.parked, "deferred"))
+        rows.append({"what": f"idle, {given.parked:,} parked", **_idle(here, topics, given.seconds)})
+        time.sleep(max(0.0, due + 301 - time.time()))
+        rows.append(_once(here, "said again and decided", given.commands, "accepted"))
+        with deciding(here, topics, PARTITIONS):
+            rows.append(_low_load(here, topics, given.seconds))
+    report("deferred commands", rows)
+
+
+def _park(here: Arena, topics: Topics, count: int, moment: str) -> None:
+    with CommandProducer(here.connection, "murmur2", bulk=True, reports=False) as sender:
+        for number in range(count):
+            subject = f"acc-{number % ACCOUNTS}"
+            value = message("Deposit", subject, '{"amount":5}', new_id("uuid7"))
+            sender.send(topics.commands, subject.encode(), _later(value, moment))
+        sender.flush()
+
+
+def _later(value: bytes, moment: str) -> bytes:
+    return value[:-1] + b',"notbefore":"%s"}' % moment.encode()
+
+
+def _once(here: Arena, what: str, count: int, status: str) -> dict[str, object]:
+    began = time.monotonic()
+    done = here.cqrs("run", "bank_account", "--once")
+    assert done[status] >= count, done
+    return {
+        "what": what,
+        "commands_per_s": count / done["seconds"],
+        "owners_us": done["cpu_seconds"] * 1e6 / count,
+        "with_start_s": time.monotonic() - began,
+    }
+
+
+def _idle(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:
+    """The part of a core that the owners take while nothing happens."""
+    with deciding(here, topics, PARTITIONS) as run:
+        time.sleep(5)
+        pids = workers(run.pid)
+        began = sum(map(cpu_seconds, pids))
+        time.sleep(seconds)
+        return {"cores": (sum(map(cpu_seconds, pids)) - began) / seconds}
+
+
+def _low_load(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:
+    """ms from the moment that a command is due to its final outcome, twenty a second."""
+    reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
+    ends = bounds(here.connection, topics.outcomes, range(PARTITIONS))
+    reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
+    count, first, due = int(20 * seconds), time.time() + 3, dict[str, float]()
+    with CommandProducer(here.connection, "murmur2", bulk=True, reports=False) as sender:
+        for number in range(count):
+            subject, id, moment = f"acc-{number % ACCOUNTS}", new_id("uuid7"), first + number / 20
+            due[id] = moment
+            value = _later(message("Deposit", subject, '{"amount":5}', id), rfc3339(int(moment * 1000)))
+            sender.send(topics.commands, subject.encode(), value)
+        sender.flush()
+    taken = sorted(_final(reader, due))
+    reader.close()
+    quantiles = statistics.quantiles(taken, n=100)
+    return {
+        "what": "due to final outcome, ms",
+        "p50": quantiles[49],
+        "p90": quantiles[89],
+        "p99": quantiles[98],
+    }
+
+
+def _final(reader: confluent_kafka.Consumer, due: dict[str, float]) -> Iterator[float]:
+    deadline = time.monotonic() + 120
+    while due and time.monotonic() < deadline:
+        record = reader.poll(0.5)
+        if record is None or record.error():
+            continue
+        outcome = msgspec.json.decode(record.value() or b"")
+        if outcome["data"]["status"] == "accepted" and (moment := due.pop(outcome["causationid"], None)):
+            yield 1000 * (time.time() - moment)
+    assert not due, f"{len(due)} have no final outcome"
+
+
+if __name__ == "__main__":
+    main()
