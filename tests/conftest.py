@@ -13,6 +13,10 @@ import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
 
+# A JVM of the tests lives for seconds. Without its second compiler, whose work never pays by then, a broker takes two
+# thirds of the processor time to start, and half of it afterwards.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1")
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 

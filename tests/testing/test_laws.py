@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+import hypothesis
 import pytest
 
 from cqrs_cli.testing import BrokenLaw, check_laws, laws
@@ -59,6 +60,15 @@ def bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBag]:
     yield make
     for name in made:
         del sys.modules[name]
+
+
+@pytest.fixture
+def unshrunk() -> Iterator[None]:
+    """The verdict alone is asked for: making its example small takes seconds."""
+    before = hypothesis.settings.get_current_profile_name()
+    hypothesis.settings.load_profile("unshrunk")
+    yield
+    hypothesis.settings.load_profile(before)
 
 
 def test_a_sound_aggregate_keeps_the_laws(bag: MakeBag) -> None:
@@ -119,6 +129,7 @@ def test_a_sound_aggregate_keeps_the_laws(bag: MakeBag) -> None:
         ),
     ],
 )
+@pytest.mark.usefixtures("unshrunk")
 def test_the_laws_catch(bag: MakeBag, parts: dict[str, str], complaint: str) -> None:
     with pytest.raises(BrokenLaw, match=complaint):
         laws(bag(**parts).decider)
@@ -136,6 +147,7 @@ SETS = {
 }
 
 
+@pytest.mark.usefixtures("unshrunk")
 @pytest.mark.parametrize("parts", SETS.values(), ids=SETS)
 def test_order_of_a_set_is_caught(bag: MakeBag, parts: dict[str, str]) -> None:
     with pytest.raises(BrokenLaw, match="depends on the order of a"):
