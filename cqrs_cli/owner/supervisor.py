@@ -107,9 +107,8 @@ class Supervisor:
         # An error that ended the thread without an ending would leave the partition without an owner.
         except BaseException as bug:
             traceback.print_exc()
-            error = CqrsError(
-                f"{self._place()}: {type(bug).__name__}: {bug}", "see the log for the traceback"
-            )
+            what = f"{self._place()}: {type(bug).__name__}: {bug}"
+            error = CqrsError(what, "see the log for the traceback")
         self.ending = OwnerResult(self.partition, self.mine.counts, error, tuple(self.notes))
         self.measures.enter("ended")
 
@@ -163,6 +162,7 @@ class Supervisor:
             finally:
                 self.mine, self.batch_limit = owner.session.present_claim(), owner.session.batch_limit
             self._handle(error, owner)
+            del error  # through its traceback it holds this frame, and in it the owner with its clients
             if owner.session.useful:
                 self.pause = self.timing.first_pause
                 self._forget()

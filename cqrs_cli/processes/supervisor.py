@@ -128,6 +128,7 @@ class ProcessSupervisor:
                     self.events += loop.events
                     self.commands += loop.commands
             self._handle(error, in_loop=loop is not None)
+            del error  # through its traceback it holds this frame, and in it the owner with its clients
             if owner.useful:
                 self.pause = self.timing.first_pause
                 self._forget()

@@ -1,5 +1,7 @@
 """The owner protocol on a real broker: owners come, go and are lost, and each command is decided once."""
 
+import gc
+import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
@@ -13,9 +15,13 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.jobs.run.retire import retire
 from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.claim import TERMINAL
 from cqrs_cli.owner.owner import Claimed, Owner, Start
+from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.supervisor import Supervisor
+from cqrs_cli.owner.timing import Timing
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch
 from tests.support.commands import increments, mixture
@@ -238,3 +244,28 @@ def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
     quietly(counters.plan())
     assert [outcome.data.offset for outcome in counters.outcomes()] == [2, 3]
     counters.check()
+
+
+def test_ended_owners_let_go_of_clients(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has clients of its own, whose threads look for brokers that are away: they must not pile up."""
+    timing = Timing(transaction_timeout=2.0, first_pause=0.01, longest_pause=0.01)
+    plan = replace(counters.plan(), connection=Connection("127.0.0.1:1"), store="memory", timing=timing)
+    stopping, reported = threading.Event(), list[str]()
+
+    def report(what: object, then: str = "") -> None:
+        reported.append(str(what))
+        if len(reported) == 3:
+            stopping.set()
+
+    monkeypatch.setattr("cqrs_cli.owner.supervisor.warm", lambda *_: None)
+    supervisor = Supervisor(plan, Partition("counter", 0), counters.aggregate, 0, stopping)
+    monkeypatch.setattr(supervisor, "report", report)
+    monkeypatch.setattr(supervisor, "_judge_again", lambda: None)
+    gc.collect()
+    gc.disable()
+    try:
+        supervisor.run()
+        owners = [found for found in gc.get_objects() if isinstance(found, Owner)]
+    finally:
+        gc.enable()
+    assert len(reported) == 3 and owners == [supervisor.owner]
