@@ -7,7 +7,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constr
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 PURE := "not kafka and not spark and not docker and not faults"
 MINUTES := 10
-# As tests/conftest.py groups them: a file of tests stays in one process, with one broker and one Spark session.
+# A file of tests stays in one process, with one broker and one Spark session; of the fast ones only if it needs them.
+BY_FILE := --dist loadfile --no-loadscope-reorder
 GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
@@ -23,7 +24,7 @@ test: java $(READY) ## Nearly all tests, with real brokers and Spark: minutes
 	@$(BIN)/pytest -m "not slow and not faults" --durations 15 --numprocesses 4 $(GROUPED) # mostly they wait
 
 test-slow: java $(READY) ## The rest: kills, clusters, a soak, logins, installs
-	@$(BIN)/pytest -m "slow and not faults" --durations 15 --numprocesses 3 $(GROUPED) # mostly they start JVMs
+	@$(BIN)/pytest -m "slow and not faults" --durations 15 --numprocesses 3 $(BY_FILE) # mostly they start JVMs
 
 test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m $(PURE)

@@ -1,9 +1,11 @@
 """Fixtures for all tests: one real broker and one Spark session per process, and names that no other test uses."""
 
 import os
+import re
 import sys
 import uuid
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
@@ -45,21 +47,47 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("untimed")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Between several processes: one has the Spark session, and a file of tests that wait for a broker stays in one.
-    They go first: the pure tests use the processors meanwhile, each in any process.
+    """Between several processes, tests that wait go first: the pure ones use the processors meanwhile."""
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        waiting = ("kafka", "spark", "docker")
+        items.sort(key=lambda item: not any(map(item.get_closest_marker, waiting)))
+        items.sort(key=lambda item: _group(item.nodeid) != _SESSION)
+
+
+#: The tests with the run's Spark session: they are in one process, and the longest of all.
+_SESSION = "session"
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With `--dist loadgroup` a file that needs a broker stays in one process, and pure tests go where there is room.
+
+    (The groups of pytest-xdist 3.8 do not work with pytest 9: it takes the names of tests for what they are.)
     """
-    if not os.environ.get("PYTEST_XDIST_WORKER"):
-        return
-    turns = {}
-    for item in items:
-        with_session = "spark" in getattr(item, "fixturenames", ()) and not item.get_closest_marker("slow")
-        waiting = any(map(item.get_closest_marker, ("kafka", "spark", "docker")))
-        if with_session or waiting:
-            item.add_marker(pytest.mark.xdist_group("session" if with_session else item.path.as_posix()))
-        turns[item] = 0 if with_session else 1 if waiting else 2
-    items.sort(key=turns.__getitem__)
+    if config.getvalue("dist") != "loadgroup":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Grouped(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return _group(nodeid)
+
+    return Grouped(config, log)
+
+
+def _group(nodeid: str) -> str:
+    """The tests that a test shares its process with, by the marks in its file."""
+    file = nodeid.partition("::")[0]
+    marks = _marks(file)
+    if "spark" in marks:
+        return _SESSION
+    return file if marks else nodeid
+
+
+@cache
+def _marks(file: str) -> frozenset[str]:
+    text = (Path(__file__).parent.parent / file).read_text(encoding="utf-8")
+    return frozenset(re.findall(r"mark\.(kafka|spark|docker)\b", text))
 
 
 @pytest.fixture(scope="session")
