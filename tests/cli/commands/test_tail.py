@@ -146,8 +146,9 @@ def test_tail_follows_new_records(decided: Cqrs, connection: Connection, prefix:
         assert follower.wait(10) == 0
 
 
-def test_unknown_types_are_named(decided: Cqrs) -> None:
+def test_unknown_types_are_named(decided: Cqrs, cqrs: Cqrs, connection: Connection, prefix: str) -> None:
     """An event that the code has no more may be meant: it is a note."""
-    said = decided("tail", "bank_account", "events", "--type", "Opend")
+    here = ["-b", connection.bootstrap_server, "--topic-prefix", prefix]
+    said = cqrs("tail", "bank_account", "events", "--type", "Opend", *here)
     assert said.status == 0 and "no such command or event; did you mean Opened?" in said.err
-    assert decided("tail", "bank_account", "outcomes", "--type", "Withdraw.accepted").err == ""
+    assert cqrs("tail", "bank_account", "outcomes", "--type", "Withdraw.accepted", *here).err == ""

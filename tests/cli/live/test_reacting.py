@@ -8,6 +8,7 @@ from cqrs_cli.processes.load import load_process
 from cqrs_cli.processes.retire import retire_processes
 from tests.processes.stage import Stage, react_here
 from tests.support import ROOT
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -25,6 +26,6 @@ def test_looks_follow_the_position(connection: Connection, prefix: str) -> None:
     seen = looker.look()["checkout < order", 0]
     assert (seen.run, seen.stopped) == (plan.run, False) and seen.lag > 0
     retire_processes(plan)
-    assert looker.look()["checkout < order", 0].stopped
+    eventually(lambda: looker.look()["checkout < order", 0].stopped)
     looker.close()
     assert looker.look().keys() == new.keys()
