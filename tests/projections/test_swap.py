@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, inspect, text
+from sqlalchemy.dialects import postgresql, sqlite
 
 import cqrs_cli as cqrs
 from aggregates.order import Placed
@@ -35,6 +36,8 @@ from tests.projections.feeding import (
 )
 from tests.support import ROOT
 
+INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
 
 def second_revision() -> LoadedProjection:
     """Other tables: the orders have no index any more, the customers are called buyers."""
@@ -57,9 +60,9 @@ def second_revision() -> LoadedProjection:
         for one in events:
             if isinstance(one.event, Placed):
                 customer = one.event.customer
-                row = buyers.c.customer == customer
-                if not db.execute(buyers.update().where(row).values(orders=buyers.c.orders + 1)).rowcount:
-                    db.execute(insert(buyers).values(customer=customer, orders=1))
+                row = INSERTS[db.dialect.name](buyers).values(customer=customer, orders=1)
+                more = {"orders": buyers.c.orders + 1}  # in one statement: two partitions may have a customer
+                db.execute(row.on_conflict_do_update(index_elements=["customer"], set_=more))
                 db.execute(insert(orders).values(order_id=one.aggregate_id, customer=customer))
 
     return replace(first, projection=cqrs.Projection(project, metadata, revision=2))
