@@ -58,7 +58,7 @@ def test_everything_has_three_replicas(brokers: Brokers, service: Service) -> No
     assert {(topic.replication, topic.configs["min.insync.replicas"]) for topic in found.values()} == {
         (3, "2")
     }
-    assert len(found) == 6
+    assert len(found) == len(KINDS) + 2
 
 
 @pytest.mark.pins("one-outcome")
