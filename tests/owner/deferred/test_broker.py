@@ -58,7 +58,15 @@ def test_lost_shard_keeps_the_waiting(ward: TopicHarness) -> None:
 @pytest.mark.slow
 @pytest.mark.pins("deferred-once")
 @pytest.mark.parametrize(
-    "point", ["again.before", "again.said", "again.noted", "commit.after", "apply.before", "recover.deferred"]
+    "point",
+    [
+        "again.said",
+        "commit.after",
+        *(
+            pytest.param(point, marks=pytest.mark.faults)
+            for point in ("again.before", "again.noted", "apply.before", "recover.deferred")
+        ),
+    ],
 )
 def test_killed_owners_say_each_once(ward: TopicHarness, point: str) -> None:
     """Whatever an owner dies of, each deferred command ends once; so it does on a machine without the shard."""
