@@ -138,6 +138,12 @@ class TopicHarness:
         """The last stable offset."""
         return readers.bounds(self.connection, self.topics.name(kind), [partition])[partition][1]
 
+    def settled(self, kind: Kind) -> bool:
+        """True once no transaction is open: a commit has returned before its records can be read."""
+        topic, numbers = self.topics.name(kind), range(self.partitions)
+        stable = readers.bounds(self.connection, topic, numbers)
+        return stable == readers.bounds(self.connection, topic, numbers, "read_uncommitted")
+
     def standing(self, partition: int = 0) -> tuple[int | None, Claim | None]:
         """The committed offset and the claim that rides with it."""
         group = clients.consumer(self.connection, group=self.topics.group)

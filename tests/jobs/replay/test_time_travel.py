@@ -14,6 +14,7 @@ from tests.support import ROOT
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.waiting import eventually
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -32,6 +33,7 @@ def test_past_is_what_was_live(spark: "SparkContext", bank: TopicHarness) -> Non
         some, sent = sent[:count], sent[count:]
         bank.send(*some)
         quietly(bank.plan())
+        eventually(lambda: bank.settled("events"))
         positions = {partition: bank.end("events", partition) for partition in (0, 1)}
         times = [json.loads(r.value or b"")["time"] for n in (0, 1) for r in bank.records("events", n)]
         stops.append(
