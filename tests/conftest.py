@@ -51,8 +51,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Between several processes, tests that wait go first: the pure ones use the processors meanwhile."""
     if os.environ.get("PYTEST_XDIST_WORKER"):
         waiting = ("kafka", "spark", "docker")
-        items.sort(key=lambda item: not any(map(item.get_closest_marker, waiting)))
-        items.sort(key=lambda item: _group(item.nodeid) != _SESSION)
+        items.sort(
+            key=lambda item: (_group(item.nodeid) != _SESSION, not any(map(item.get_closest_marker, waiting)))
+        )
 
 
 #: The tests with the run's Spark session: they are in one process, and the longest of all.
@@ -132,18 +133,22 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkContext]":
 
 
 @pytest.fixture(autouse=True)
-def our_aggregates() -> Iterator[None]:
-    """A test may load another project's aggregates; afterwards ours are back, as the same modules."""
-    ours = _aggregates()
+def our_code() -> Iterator[None]:
+    """A test may load another project's code; afterwards ours is back, as the same modules.
+
+    Aggregates and processes together: a process holds classes of the aggregates that it was imported with.
+    """
+    ours = _users_code()
     yield
-    if ours and sys.modules.get("aggregates") is not ours["aggregates"]:
-        for name in _aggregates():
+    if any(sys.modules.get(name) is not module for name, module in ours.items()):
+        for name in _users_code():
             del sys.modules[name]
         sys.modules.update(ours)
 
 
-def _aggregates() -> dict[str, ModuleType]:
-    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "aggregates"}
+def _users_code() -> dict[str, ModuleType]:
+    packages = ("aggregates", "processes", "projections")
+    return {name: module for name, module in sys.modules.items() if name.partition(".")[0] in packages}
 
 
 @pytest.fixture
