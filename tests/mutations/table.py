@@ -187,7 +187,7 @@ RULES = [
     Mutation(
         "a command that does not end is tried again for ever",
         "cqrs_cli/jobs/run/hanging.py",
-        (("        leave_claim(supervisor.plan, supervisor.partition, condemn)\n", ""),),
+        (("        return blame(supervisor.mine, offset, seconds, leave)\n", "        return True\n"),),
         "tests/scenarios/crashes/test_endless.py::test_endless_command_fails_at_once",
     ),
     Mutation(
@@ -198,8 +198,8 @@ RULES = [
     ),
     Mutation(
         "a command that was committed meanwhile ends its worker",
-        "cqrs_cli/jobs/run/hanging.py",
-        (("            moved = at > offset\n", "            moved = False\n"),),
+        "cqrs_cli/jobs/engine/watch.py",
+        (("        moved = at > offset\n", "        moved = False\n"),),
         "tests/jobs/run/test_hanging.py",
     ),
 ]

@@ -4,8 +4,10 @@ import faulthandler
 import os
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.owner.claim import Claim, Judgement, condemned, judge
 from cqrs_cli.owner.timing import Timing
 
 #: The task's log.
@@ -64,6 +66,27 @@ class CodeWatch(ABC):
 
         Without a broker the task ends all the same: then it is a death like others.
         """
+
+
+#: Given a position and the claim there, the claim to leave; None to leave it as it is.
+Leave = Callable[[int, Claim], Claim | None]
+
+
+def blame(mine: Claim, offset: int, seconds: int, leave: Callable[[Leave], object]) -> bool:
+    """Leave a claim that blames the record at this offset, if the present one is `mine`; false if it was committed
+    meanwhile. `leave` calls what it is given behind a fence.
+    """
+    moved = False
+
+    def condemn(at: int, claim: Claim) -> Claim | None:
+        nonlocal moved
+        moved = at > offset
+        if moved or judge(mine, claim) is not Judgement.MINE:
+            return None
+        return condemned(claim, offset, seconds)
+
+    leave(condemn)
+    return not moved
 
 
 class Watchdog:

@@ -1,8 +1,9 @@
 """Ends a task in which a process's `react` does not end, and leaves word of the event in the claim."""
 
+from functools import partial
+
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.engine.watch import CodeWatch
-from cqrs_cli.owner.claim import Claim, Judgement, condemned, judge
+from cqrs_cli.jobs.engine.watch import CodeWatch, blame
 from cqrs_cli.processes.retire import leave_position
 from cqrs_cli.processes.supervisor import ProcessSupervisor
 
@@ -25,14 +26,6 @@ class ReactWatch(CodeWatch):
         """The task's log has it: a process has no folder on this machine."""
 
     def _condemn(self, offset: int, seconds: int) -> bool:
-        supervisor, moved = self._supervisor, False
-
-        def condemn(at: int, claim: Claim) -> Claim | None:
-            nonlocal moved
-            moved = at > offset
-            if moved or judge(supervisor.mine, claim) is not Judgement.MINE:
-                return None
-            return condemned(claim, offset, seconds)
-
-        leave_position(supervisor.plan, supervisor.hearing, condemn)
-        return not moved
+        supervisor = self._supervisor
+        leave = partial(leave_position, supervisor.plan, supervisor.hearing)
+        return blame(supervisor.mine, offset, seconds, leave)

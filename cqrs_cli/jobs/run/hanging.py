@@ -1,9 +1,10 @@
 """Ends a task whose aggregate's code does not end, and leaves word of the command in the claim."""
 
+from functools import partial
+
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.engine.watch import CodeWatch
+from cqrs_cli.jobs.engine.watch import CodeWatch, blame
 from cqrs_cli.jobs.run.retire import leave_claim
-from cqrs_cli.owner.claim import Claim, Judgement, condemned, judge
 from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.owner.trials.slow import tell_slow
 
@@ -28,14 +29,6 @@ class DecideWatch(CodeWatch):
         tell_slow(self._shard, offset, seconds)
 
     def _condemn(self, offset: int, seconds: int) -> bool:
-        supervisor, moved = self._supervisor, False
-
-        def condemn(at: int, claim: Claim) -> Claim | None:
-            nonlocal moved
-            moved = at > offset
-            if moved or judge(supervisor.mine, claim) is not Judgement.MINE:
-                return None
-            return condemned(claim, offset, seconds)
-
-        leave_claim(supervisor.plan, supervisor.partition, condemn)
-        return not moved
+        supervisor = self._supervisor
+        leave = partial(leave_claim, supervisor.plan, supervisor.partition)
+        return blame(supervisor.mine, offset, seconds, leave)
