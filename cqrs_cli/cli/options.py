@@ -95,6 +95,15 @@ def complete_from(package: str) -> Callable[[str], list[str]]:
 AggregateName = Annotated[
     str, typer.Argument(metavar="AGGREGATE", help="The aggregate's name.", autocompletion=complete_aggregate)
 ]
+OnlyCommandId = Annotated[
+    str | None, typer.Option("--id", metavar="ID", help="Only the command with this id.")
+]
+OnlyAggregateId = Annotated[
+    str | None, typer.Option("--aggregate-id", metavar="ID", help="Only commands for this one.")
+]
+OnlyCommandTypes = Annotated[
+    list[str] | None, typer.Option("--type", metavar="NAME", help="Only this command; repeatable.")
+]
 AggregateNames = Annotated[
     list[str] | None,
     typer.Argument(metavar="AGGREGATE", help="Default: all.", autocompletion=complete_aggregate),

@@ -1,7 +1,7 @@
 """One aggregate as its events tell it: its state at a version or a moment, and how it came about. No Spark."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
@@ -35,6 +35,34 @@ class AggregateHistory(NamedTuple):
     state: State
     time: str | None
     events: list[EventEnvelope]
+
+
+def history_document(
+    aggregate: str, aggregate_id: str, found: AggregateHistory, *, events: bool
+) -> dict[str, Any]:
+    """An aggregate as JSON has it, with its events or without."""
+    document = {
+        "aggregate": aggregate,
+        "id": aggregate_id,
+        "version": found.version,
+        "state": found.state,
+        "time": found.time,
+    }
+    if events:
+        document["history"] = [_event_document(event) for event in found.events]
+    return document
+
+
+def _event_document(event: EventEnvelope) -> dict[str, Any]:
+    return {
+        "version": event.aggregateversion,
+        "time": event.time,
+        "type": event.type,
+        "data": event.data,
+        "id": event.id,
+        "causationid": event.causationid,
+        "correlationid": event.correlationid,
+    }
 
 
 def parse_at(text: str | None) -> Within:

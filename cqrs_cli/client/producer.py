@@ -32,6 +32,10 @@ _BULK: dict[str, Any] = {
 _POLL_EVERY = 1000
 
 
+class CommandTooLargeError(CqrsError):
+    """The topic takes no record of this size."""
+
+
 class CommandProducer:
     """Sends commands. Use as a context manager. The first failure ends it: `delivered` counts the commands in the log.
 
@@ -167,7 +171,7 @@ class CommandProducer:
 def _failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError:
     code: Any = error.code()
     if code in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
-        return CqrsError(f"a command is larger than {topic} takes", "see its max.message.bytes")
+        return CommandTooLargeError(f"a command is larger than {topic} takes", "see its max.message.bytes")
     if clients.is_denied(error):
         return RequiredAcl("Write", "topic", topic).denied()
     if code in (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART):

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from cqrs_cli.client.envelope import Spelling, write_command
 from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.producer import CommandTooLargeError
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
 from cqrs_cli.gateway.answers import outcome_answer
@@ -58,8 +59,10 @@ async def post_command(
         raise Problem(504, "no outcome in time", str(error), more) from None
     except UnavailableError as error:
         raise Problem(503, "Kafka does not answer", str(error), more, {"Retry-After": "1"}) from None
+    except CommandTooLargeError as error:
+        raise Problem(413, error.code, str(error), more) from None
     except CqrsError as error:
-        raise Problem(413 if "large" in error.message else 500, error.code, str(error), more) from None
+        raise Problem(500, error.code, str(error), more) from None
 
 
 def _decoded(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, bytes]:

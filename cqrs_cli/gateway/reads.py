@@ -2,14 +2,12 @@
 
 import asyncio
 import time
-from typing import Any
 
 from msgspec import Raw
 from starlette.requests import Request
 from starlette.responses import Response
 
 from cqrs_cli.client import history as histories
-from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.gateway.answers import document, etag
@@ -42,9 +40,7 @@ async def read_history(gateway: Gateway, aggregate: str, aggregate_id: str) -> R
     found = await _folded(gateway, follower, aggregate_id, None)
     if found.version == 0:
         raise Problem(404, "it does not exist", f"{aggregate} {aggregate_id} has no events")
-    return document(
-        {**_past(follower, aggregate_id, found), "history": [_event(one) for one in found.events]}
-    )
+    return document(histories.history_document(aggregate, aggregate_id, found, events=True))
 
 
 async def read_page(gateway: Gateway, request: Request, aggregate: str) -> Response:
@@ -86,7 +82,8 @@ async def _read_past(
     found = await _folded(gateway, follower, aggregate_id, version or at)
     if found.version == 0 or (wanted is not None and found.version < wanted):
         raise Problem(404, "it was not there", f"version {found.version} is the last until then")
-    return document(_past(follower, aggregate_id, found), headers={"ETag": etag(found.version)})
+    shown = histories.history_document(follower.aggregate.name, aggregate_id, found, events=False)
+    return document(shown, headers={"ETag": etag(found.version)})
 
 
 async def _folded(
@@ -110,28 +107,6 @@ async def _folded(
             return await asyncio.to_thread(read)
         except CqrsError as error:
             raise Problem(503 if error.exit_code == 4 else 500, error.code, error.message) from error
-
-
-def _past(follower: Follower, aggregate_id: str, found: histories.AggregateHistory) -> dict[str, Any]:
-    return {
-        "aggregate": follower.aggregate.name,
-        "id": aggregate_id,
-        "version": found.version,
-        "state": found.state,
-        "time": found.time,
-    }
-
-
-def _event(event: EventEnvelope) -> dict[str, Any]:
-    return {
-        "version": event.aggregateversion,
-        "time": event.time,
-        "type": event.type,
-        "data": event.data,
-        "id": event.id,
-        "causationid": event.causationid,
-        "correlationid": event.correlationid,
-    }
 
 
 def _number(name: str, text: str | None, default: int) -> int:

@@ -8,7 +8,7 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.options import AggregateName, OnlyAggregateId, OnlyCommandId, OnlyCommandTypes
 from cqrs_cli.cli.output import counted, printable
 from cqrs_cli.errors import UsageError
 
@@ -35,13 +35,9 @@ def dead_letters(
         typer.Argument(metavar="ACTION", help="list, show, retry or drop."),
     ],
     aggregate: AggregateName,
-    id: Annotated[str | None, typer.Option(metavar="ID", help="Only the command with this id.")] = None,
-    aggregate_id: Annotated[
-        str | None, typer.Option("--aggregate-id", metavar="ID", help="Only commands for this one.")
-    ] = None,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="NAME", help="Only this command; repeatable.")
-    ] = None,
+    id: OnlyCommandId = None,
+    aggregate_id: OnlyAggregateId = None,
+    types: OnlyCommandTypes = None,
     reasons: Annotated[
         list[str] | None, typer.Option("--reason", metavar="REASON", help="Only for this one; repeatable.")
     ] = None,

@@ -8,7 +8,7 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, deadline
+from cqrs_cli.cli.options import AggregateName, OnlyAggregateId, OnlyCommandId, OnlyCommandTypes, deadline
 from cqrs_cli.cli.output import counted, printable
 from cqrs_cli.errors import UsageError
 
@@ -33,13 +33,9 @@ def deferred(
         typer.Argument(metavar="ACTION", help="list, release or cancel."),
     ],
     aggregate: AggregateName,
-    id: Annotated[str | None, typer.Option(metavar="ID", help="Only the command with this id.")] = None,
-    aggregate_id: Annotated[
-        str | None, typer.Option("--aggregate-id", metavar="ID", help="Only commands for this one.")
-    ] = None,
-    types: Annotated[
-        list[str] | None, typer.Option("--type", metavar="NAME", help="Only this command; repeatable.")
-    ] = None,
+    id: OnlyCommandId = None,
+    aggregate_id: OnlyAggregateId = None,
+    types: OnlyCommandTypes = None,
     reason: Annotated[
         Literal["NOT_YET", "LATER"] | None, typer.Option("--reason", help="Only what waits for this.")
     ] = None,

@@ -11,7 +11,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName
 from cqrs_cli.cli.positions import positions_of
-from cqrs_cli.cli.render.show import show_document, show_text
+from cqrs_cli.cli.render.show import show_text
 from cqrs_cli.errors import UsageError
 
 #: Records whose reading takes long enough to show that it goes on.
@@ -65,5 +65,6 @@ def show(
             f"{aggregate} {id} is at version {shown.version}, not {at}", "leave --at out to see it"
         )
     cli.result(
-        show_document(aggregate, id, shown, history), partial(show_text, aggregate, id, shown, history)
+        queries.history_document(aggregate, id, shown, events=history),
+        partial(show_text, aggregate, id, shown, history),
     )

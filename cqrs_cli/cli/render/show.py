@@ -1,6 +1,6 @@
-"""An aggregate that `cqrs show` folded: as JSON, and for people."""
+"""An aggregate that `cqrs show` folded, for people."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.output import printable
 
@@ -8,32 +8,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.client.history import AggregateHistory
-    from cqrs_cli.core.messages.event import EventEnvelope
-
-
-def show_document(aggregate: str, id: str, shown: "AggregateHistory", history: bool) -> dict[str, Any]:
-    document = {
-        "aggregate": aggregate,
-        "id": id,
-        "version": shown.version,
-        "state": shown.state,
-        "time": shown.time,
-    }
-    if history:
-        document["history"] = [_event(event) for event in shown.events]
-    return document
-
-
-def _event(event: "EventEnvelope") -> dict[str, Any]:
-    return {
-        "version": event.aggregateversion,
-        "time": event.time,
-        "type": event.type,
-        "data": event.data,
-        "id": event.id,
-        "causationid": event.causationid,
-        "correlationid": event.correlationid,
-    }
 
 
 def show_text(aggregate: str, id: str, shown: "AggregateHistory", history: bool) -> "RenderableType":
