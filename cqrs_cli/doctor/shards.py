@@ -9,7 +9,8 @@ import msgspec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.doctor.check import Check, ok, warn
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.state.shard import Identity, open_readonly
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.shard import open_readonly
 
 
 def check_revision(folder: Path, aggregate: Aggregate) -> Iterator[Check]:

@@ -12,7 +12,8 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.owner.recover import fold_records
 from cqrs_cli.owner.state_cache import StateCache
-from cqrs_cli.state.shard import Identity, open_shard
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.shard import open_shard
 
 #: Bytes of decoded states that folding keeps at hand in each partition.
 _CACHE_BYTES = 8 * 1024 * 1024

@@ -14,7 +14,7 @@ from cqrs_cli.owner.claim import Claim, Counts
 from cqrs_cli.owner.state_cache import CACHE_BYTES
 from cqrs_cli.owner.telemetry.report import Address
 from cqrs_cli.owner.timing import Timing
-from cqrs_cli.state.shard import Identity
+from cqrs_cli.state.identity import Identity
 
 
 class Partition(NamedTuple):

@@ -1,16 +1,13 @@
 """Settings, highest first: flag, environment (`CQRS_…`), `cqrs.toml`, `[tool.cqrs]` in pyproject.toml, default."""
 
 import difflib
-import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
-    BeforeValidator,
     ByteSize,
     ConfigDict,
     Field,
@@ -22,60 +19,17 @@ from pydantic import (
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.settings import sources
-from cqrs_cli.settings.durations import parse_duration, show_duration
+from cqrs_cli.settings.durations import show_duration
 from cqrs_cli.settings.java_properties import is_name, is_secret
 from cqrs_cli.settings.sources import Source
-
-_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
-
-#: Dots in the name of a client property; librdkafka's longest have seven.
-_MOST_DOTS = 20
-
-#: A thousand years: sums of durations stay within what Python and Kafka can count.
-_LONGEST = timedelta(days=365_000)
-
-
-def _duration(value: object) -> object:
-    if isinstance(value, str):
-        return parse_duration(value)
-    if isinstance(value, timedelta):
-        return value
-    raise ValueError("a duration has a unit: 30s, 15m, 24h, 7d")
-
-
-def _retention(value: object) -> object:
-    return None if value in (None, "unlimited") else _duration(value)
-
-
-def _servers(value: str) -> str:
-    for address in value.split(","):
-        match = _ADDRESS.fullmatch(address.strip())
-        if match is None or not 0 < int(match[1]) < 65536:
-            raise ValueError(f"not HOST:PORT: {address[:80]!r}")
-    return value
-
-
-def _flat(value: object) -> object:
-    """A table of client properties as one level: the dots in TOML's keys nest. Values become text."""
-    if not isinstance(value, Mapping):
-        raise ValueError("not a table of client properties")
-    return dict(_entries("", value))
-
-
-def _entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
-    if prefix.count(".") > _MOST_DOTS:
-        raise ValueError("nested too deeply for a client property")
-    entries: list[tuple[str, str]] = []
-    for name, value in table.items():
-        if isinstance(value, Mapping):
-            entries += _entries(f"{prefix}{name}.", value)
-        else:
-            entries.append((prefix + name, str(value).lower() if isinstance(value, bool) else str(value)))
-    return entries
-
-
-Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0), le=_LONGEST)]
-Retention = Annotated[timedelta | None, BeforeValidator(_retention)]
+from cqrs_cli.settings.values import (
+    ClientProperties,
+    Duration,
+    Retention,
+    Servers,
+    check_servers,
+    flat_entries,
+)
 
 
 class Settings(BaseModel):
@@ -84,7 +38,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     root: Path
-    bootstrap_server: Annotated[str, AfterValidator(_servers)] | None = Field(
+    bootstrap_server: Servers | None = Field(
         None,
         description="Kafka, as HOST:PORT, several with commas between; "
         "unset: that of `command_config`, else the embedded broker.",
@@ -92,7 +46,7 @@ class Settings(BaseModel):
     command_config: Path | None = Field(
         None, description="A file of Java client properties: TLS, logins, `bootstrap.servers`."
     )
-    properties: Annotated[dict[str, str], BeforeValidator(_flat)] = Field(
+    properties: ClientProperties = Field(
         {}, description="Single client properties over those of `command_config`; no secrets."
     )
     topic_prefix: str = Field(
@@ -212,7 +166,7 @@ def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
                 if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
                     value = sources.resolve_path(source.folder, value)
                 elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
-                    value = {**dict(_entries("", values[name])), **dict(_entries("", value))}
+                    value = {**dict(flat_entries("", values[name])), **dict(flat_entries("", value))}
                     found_here = f"{found_here}, {found[name]}"
             except ValueError as error:
                 raise source.error(f"{source.origin(name)}: {name}: {error}", "correct it") from None
@@ -245,6 +199,6 @@ def _server_of(command_config: Path) -> str | None:
     """The cluster's address in a file for Java clients: they take it from there."""
     server = sources.command_config(command_config).get("bootstrap.servers")
     try:
-        return _servers(server) if server else None
+        return check_servers(server) if server else None
     except ValueError as error:
         raise ConfigurationError(f"{command_config}: bootstrap.servers: {error}", "write HOST:PORT") from None

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
-from cqrs_cli.state.shard import Identity, Limits, Shard, open_shard
+from cqrs_cli.state.shard import Limits, Shard, open_shard
 
 
 class OpenedStore(NamedTuple):

@@ -22,14 +22,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.state.encoding import CODEC
 from cqrs_cli.state.environment import DATA_FILE, OWNER_ONLY
 from cqrs_cli.state.errors import CorruptError, refuse_network, translated
+from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import distrust, write_marker
 from cqrs_cli.system.lock import try_lock, wait_for_lock
@@ -43,31 +41,6 @@ class Limits(NamedTuple):
 
     lock: float = 30.0  # judging a shard takes milliseconds, removing an old one perhaps a second
     change: float = 5.0  # a living owner's longest change takes a second or so: a longer one will never end
-
-
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """The log that a shard is a cache of, and the form of the cache. Another identity means another shard."""
-
-    cluster_id: str
-    topics: dict[str, str]  # kind → topic id
-    partition: int
-    partitions: int
-    schema: str  # digest of the fields of state and events
-    revision: int
-    window_ms: int
-    codec: int = CODEC
-
-    def differences(self, noted: bytes) -> str:
-        """The members that differ from those in `noted`, an encoded identity; empty if none do."""
-        try:
-            theirs = msgspec.json.decode(noted, type=dict[str, object])
-        except msgspec.DecodeError:
-            return "it has no identity"
-        ours = msgspec.to_builtins(self)
-        changed = sorted(k for k in ours.keys() | theirs.keys() if ours.get(k) != theirs.get(k))
-        advice = ": give each cluster a state_dir of its own" if "cluster_id" in changed else ""
-        changed = ["cluster_id"] if advice else changed
-        return ", ".join(f"{k} was {theirs.get(k)} and is {ours.get(k)}" for k in changed) + advice
 
 
 class Opened(NamedTuple):

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.shard import Identity, Opened, open_shard
+from cqrs_cli.state.shard import Opened, open_shard
 from tests.state.shards import IDENTITY, Opening, Python
 from tests.state.values import WINDOW, OpenStore
 

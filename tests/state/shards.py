@@ -6,7 +6,8 @@ from pathlib import Path
 
 import msgspec
 
-from cqrs_cli.state.shard import Identity, Opened
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.shard import Opened
 from cqrs_cli.state.shutdown_marker import ShutdownMarker
 from tests.state.values import saved, write
 

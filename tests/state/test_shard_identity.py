@@ -5,7 +5,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cqrs_cli.state.shard import KEPT_ASIDE, Identity
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.shard import KEPT_ASIDE
 from tests.state.shards import IDENTITY, Opening, fill_and_close
 
 OTHER_IDENTITIES: dict[str, object] = {

@@ -22,7 +22,8 @@ from cqrs_cli.owner.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.owner.explain import hidden_commands
 from cqrs_cli.owner.plan import Partition, shard_folder
 from cqrs_cli.owner.trials.slow import SlowCommand, slow_command
-from cqrs_cli.state.shard import Identity, open_readonly
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.shard import open_readonly
 
 #: An owner that has not committed for this long, by its clock and ours, decides nothing now.
 _LATELY_MS = 10_000

@@ -24,8 +24,9 @@ from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.owner.state_cache import APPLY_EVERY, StateCache
 from cqrs_cli.proof.partition import Proof
 from cqrs_cli.state.encoding import MAX_KEY, aggregate_key, shorten
+from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.shard import Identity, open_readonly
+from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE, ShutdownMarker
 from cqrs_cli.state.store import Positions
 

@@ -22,8 +22,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import Claim, Counts
 from cqrs_cli.owner.plan import Partition
+from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.shard import Identity, open_shard
+from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch
 from tests.cli.conftest import Cqrs
 from tests.support.stretch import begin, settled

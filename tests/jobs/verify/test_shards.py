@@ -16,8 +16,9 @@ from cqrs_cli.core.stored import StoredState
 from cqrs_cli.jobs.verify.state import ShardComparison
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.owner.plan import Partition
+from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.shard import Identity, open_readonly, open_shard
+from cqrs_cli.state.shard import open_readonly, open_shard
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from cqrs_cli.state.store import WriteBatch
 from tests.jobs.verify.proving import change, verified

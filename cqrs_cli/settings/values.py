@@ -1,0 +1,68 @@
+"""The values of settings that have a form of their own: durations, addresses, client properties."""
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from cqrs_cli.settings.durations import parse_duration
+
+_ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
+
+#: Dots in the name of a client property; librdkafka's longest have seven.
+_MOST_DOTS = 20
+
+#: A thousand years: sums of durations stay within what Python and Kafka can count.
+_LONGEST = timedelta(days=365_000)
+
+
+def _duration(value: object) -> object:
+    if isinstance(value, str):
+        return parse_duration(value)
+    if isinstance(value, timedelta):
+        return value
+    raise ValueError("a duration has a unit: 30s, 15m, 24h, 7d")
+
+
+def _retention(value: object) -> object:
+    return None if value in (None, "unlimited") else _duration(value)
+
+
+def check_servers(value: str) -> str:
+    for address in value.split(","):
+        match = _ADDRESS.fullmatch(address.strip())
+        if match is None or not 0 < int(match[1]) < 65536:
+            raise ValueError(f"not HOST:PORT: {address[:80]!r}")
+    return value
+
+
+def _flat(value: object) -> object:
+    """A table of client properties as one level: the dots in TOML's keys nest. Values become text."""
+    if not isinstance(value, Mapping):
+        raise ValueError("not a table of client properties")
+    return dict(flat_entries("", value))
+
+
+def flat_entries(prefix: str, table: Mapping[str, object]) -> list[tuple[str, str]]:
+    if prefix.count(".") > _MOST_DOTS:
+        raise ValueError("nested too deeply for a client property")
+    entries: list[tuple[str, str]] = []
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            entries += flat_entries(f"{prefix}{name}.", value)
+        else:
+            entries.append((prefix + name, str(value).lower() if isinstance(value, bool) else str(value)))
+    return entries
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration), Field(gt=timedelta(0), le=_LONGEST)]
+Retention = Annotated[timedelta | None, BeforeValidator(_retention)]
+
+
+#: One or more HOST:PORT, with commas between.
+Servers = Annotated[str, AfterValidator(check_servers)]
+
+#: Client properties by their Java names.
+ClientProperties = Annotated[dict[str, str], BeforeValidator(_flat)]
