@@ -1,0 +1,159 @@
+"""A folder of a local disk or an object store, named by a path or by any URI that `pyarrow.fs` knows."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+
+#: Seconds that a store of the S3 kind has to accept a connection, and to answer a request.
+_CONNECT_TIMEOUT = 5.0
+_REQUEST_TIMEOUT = 20.0
+
+_ATTEMPTS = 3
+_CHUNK = 1 << 20
+
+
+class StoredFile(NamedTuple):
+    """A file of a folder."""
+
+    name: str
+    size: int
+
+
+class StorageFolder:
+    """Files by name, in one folder. It holds connections, so it does not travel: open it where it is used.
+
+    Its methods raise `UnavailableError` if the store does not answer, or refuses.
+    """
+
+    def __init__(self, uri: str, system: Any, path: str) -> None:
+        self.uri = uri
+        self._system, self._path = system, path.rstrip("/")
+        self._local = system.type_name == "local"
+
+    def within(self, *names: str) -> "StorageFolder":
+        """A folder inside this one, which need not exist."""
+        return StorageFolder(
+            "/".join([self.uri.rstrip("/"), *names]), self._system, "/".join([self._path, *names])
+        )
+
+    def files(self) -> list[StoredFile]:
+        """The files in it, by name; none if the folder does not exist."""
+        from pyarrow import fs
+
+        with self._asking():
+            found = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
+        return sorted(StoredFile(one.base_name, one.size) for one in found if one.type == fs.FileType.File)
+
+    def read(self, name: str) -> bytes:
+        """The bytes of a small file."""
+        with self._asking(), self._system.open_input_stream(self._at(name)) as file:
+            return bytes(file.read())
+
+    def chunks(self, name: str) -> Iterator[bytes]:
+        """The bytes of a file, some at a time."""
+        with self._asking(), self._system.open_input_stream(self._at(name)) as file:
+            while chunk := file.read(_CHUNK):
+                yield chunk
+
+    def write(self, name: str, content: Iterator[bytes]) -> None:
+        """Write a file, whole or not at all: a file that is there under its name is complete."""
+        with self._asking():
+            draft = f".{name}.{os.getpid()}" if self._local else name
+            if self._local:
+                self._system.create_dir(self._path, recursive=True)
+            with self._system.open_output_stream(self._at(draft)) as file:
+                for chunk in content:
+                    file.write(chunk)
+            if self._local:
+                _sync(Path(self._at(draft)))
+                self._system.move(self._at(draft), self._at(name))
+
+    def remove(self, name: str) -> None:
+        """Remove a file; one that is not there is removed already."""
+        try:
+            with self._asking():
+                self._system.delete_file(self._at(name))
+        except UnavailableError:
+            if any(file.name == name for file in self.files()):
+                raise
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:  # pyarrow's errors of stores are OSErrors
+            why = " ".join(str(error).split())[:300]
+            raise UnavailableError(
+                f"{self.uri} cannot be used: {why}", "check its address, credentials and rights"
+            ) from error
+
+
+def open_folder(uri: str, root: Path) -> StorageFolder:
+    """The folder at a URI, or at a path relative to `root`; it need not exist. Nothing is asked of a store yet.
+
+    Raises `ConfigurationError` for a URI that cannot be one, or that holds a password.
+    """
+    from pyarrow import ArrowException, fs
+
+    parts = check_folder(uri)
+    if not parts.scheme:
+        path = root / Path(uri).expanduser()
+        return StorageFolder(str(path), fs.LocalFileSystem(), str(path))
+    try:
+        if parts.scheme == "s3":
+            return StorageFolder(uri.partition("?")[0], _s3(parts), f"{parts.netloc}{parts.path}")
+        return StorageFolder(uri.partition("?")[0], *fs.FileSystem.from_uri(uri))
+    except (OSError, ArrowException, ValueError, TypeError, NotImplementedError) as error:
+        raise ConfigurationError(f"{uri.partition('?')[0]} is not a folder: {error}", _FORM) from None
+
+
+_FORM = "write a path, or a URI such as s3://bucket/folder?region=eu-central-1"
+
+
+def check_folder(uri: str) -> SplitResult:
+    """The parts of a folder's URI; raises `ConfigurationError` for a malformed one, and for a password in it."""
+    try:
+        parts = urlsplit(uri)
+        secret = parts.password
+    except ValueError as error:
+        raise ConfigurationError(f"a folder's URI cannot be read: {error}", _FORM) from None
+    if secret is not None or "secret" in parts.query.lower():
+        raise ConfigurationError(
+            f"the {parts.scheme} URI of a folder holds a password",
+            "leave it out: credentials come from the environment, as the store's own tools take them",
+        )
+    if not uri or "\0" in uri or (parts.scheme == "s3" and not parts.netloc):
+        raise ConfigurationError(f"{uri!r} is not a folder", _FORM)
+    return parts
+
+
+def _s3(parts: SplitResult) -> Any:
+    """A client that gives up: by itself Amazon's asks for minutes a store that does not answer."""
+    from pyarrow import fs
+
+    known = {"region", "scheme", "endpoint_override"}
+    options = dict(parse_qsl(parts.query))
+    if unknown := sorted(options.keys() - known):
+        raise ConfigurationError(
+            f"s3://{parts.netloc}: unknown option {unknown[0]}", f"known: {', '.join(sorted(known))}"
+        )
+    return fs.S3FileSystem(
+        **options,
+        connect_timeout=_CONNECT_TIMEOUT,
+        request_timeout=_REQUEST_TIMEOUT,
+        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+    )
+
+
+def _sync(path: Path) -> None:
+    """Put a local file on disk, before its name says that it is whole."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
