@@ -1,22 +1,27 @@
-"""Ask for payment when an order is placed; ship it when it is paid; call the payment off with the order.
+"""Ask for payment when an order is placed; ship it when it is paid; cancel it when it is not paid in time.
 
     cqrs process checkout
 
-A process has no state: an order and its payment have the same id, which is all that it needs to know.
+A process has no state: an order and its payment have the same id, which is all that it needs to know. The cancellation
+waits from the start: an order that is shipped by then refuses it.
 """
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import cqrs_cli as cqrs
-from aggregates.order import Cancelled, Placed, Ship
+from aggregates.order import Cancel, Cancelled, Placed, Ship
 from aggregates.payment import CallOff, Paid, Request
+
+PATIENCE = timedelta(days=3)
 
 
 def react(event: Placed | Cancelled | Paid, at: cqrs.Recorded[Any]) -> Iterator[cqrs.Send]:
     match event:
         case Placed(customer):
             yield cqrs.Send("payment", at.aggregate_id, Request(customer))
+            yield cqrs.Send("order", at.aggregate_id, Cancel("not paid in time"), not_before=PATIENCE)
         case Cancelled():
             yield cqrs.Send("payment", at.aggregate_id, CallOff(), expect="exists")
         case Paid():

@@ -8,6 +8,7 @@ from cqrs_cli.client.history import AggregateHistory
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core import digest
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
+from cqrs_cli.demo.checkout import Timeout
 from cqrs_cli.demo.project import AGGREGATE
 from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.errors import CqrsError
@@ -57,6 +58,7 @@ class Performance(NamedTuple):
     accounts: dict[str, AggregateHistory]
     live: Tally
     replayed: Tally
+    timeout: Timeout
 
     @property
     def surprises(self) -> list[str]:
@@ -66,7 +68,9 @@ class Performance(NamedTuple):
             for outcome in self.outcomes
             if outcome.ending != outcome.step.ends
         ]
-        return found if self.live == self.replayed else [*found, "the replay differs from the live state"]
+        if self.live != self.replayed:
+            found.append("the replay differs from the live state")
+        return found + self.timeout.surprises
 
 
 class Play:

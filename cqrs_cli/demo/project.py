@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 AGGREGATE = "bank_account"
 
+#: The last act's aggregates, and the process between them.
+ORDER, PAYMENT, PROCESS = "order", "payment", "checkout"
+
+#: Seconds that an order may wait for its payment: here the three days of the example are as short as that.
+ORDER_PATIENCE = 4
+
 #: Prefix of the demo's topics on a broker that is not its own.
 PREFIX = "demo."
 
@@ -43,18 +49,26 @@ def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
 
 
 def write_project(settings: "Settings") -> None:
-    """Write the project: its aggregate and its cqrs.toml. Raises `ConfigurationError` where it cannot."""
-    package = settings.root / "aggregates"
+    """Write the project: its code and its cqrs.toml. Raises `ConfigurationError` where it cannot."""
+    code = {"aggregates": (AGGREGATE, ORDER, PAYMENT), "processes": (PROCESS,)}
     try:
-        package.mkdir(parents=True, exist_ok=True)
-        (package / "__init__.py").touch()
-        source = files("cqrs_cli.demo") / f"{AGGREGATE}.py.txt"
-        (package / f"{AGGREGATE}.py").write_bytes(source.read_bytes())
+        for folder, names in code.items():
+            package = settings.root / folder
+            package.mkdir(parents=True, exist_ok=True)
+            (package / "__init__.py").touch()
+            for name in names:
+                (package / f"{name}.py").write_text(_source(name), encoding="utf-8")
         (settings.root / "cqrs.toml").write_text(_ABOUT + "".join(_lines(settings)), encoding="utf-8")
     except OSError as error:
         raise ConfigurationError(
             f"cannot write {settings.root}: {error.strerror or error}", "run it in a folder you can write to"
         ) from error
+
+
+def _source(name: str) -> str:
+    """The example of this name, with the clock of the demo."""
+    source = (files("cqrs_cli.demo") / f"{name}.py.txt").read_text(encoding="utf-8")
+    return source.replace("timedelta(days=3)", f"timedelta(seconds={ORDER_PATIENCE})")
 
 
 def _lines(settings: "Settings") -> Iterator[str]:

@@ -43,12 +43,22 @@ def test_written_projects_find_the_topics(user: Path, monkeypatch: pytest.Monkey
     assert load_settings({}, settings.root).model_dump() == settings.model_dump()
 
 
-def test_demo_ships_the_repositorys_aggregate(user: Path) -> None:
+def test_demo_ships_the_repositorys_examples(user: Path) -> None:
     settings = project.demo_settings(load_settings({}, user), {})
     project.write_project(settings)
-    ours, theirs = ROOT / "aggregates/bank_account.py", settings.root / "aggregates/bank_account.py"
-    assert theirs.read_bytes() == ours.read_bytes()
-    assert not theirs.is_symlink()
+    for name in ("aggregates/bank_account.py", "aggregates/order.py", "aggregates/payment.py"):
+        assert (settings.root / name).read_bytes() == (ROOT / name).read_bytes()
+        assert not (settings.root / name).is_symlink()
+
+
+def test_the_demos_clock_is_short(user: Path) -> None:
+    """Nothing but the patience of the process differs from the example."""
+    settings = project.demo_settings(load_settings({}, user), {})
+    project.write_project(settings)
+    ours = (ROOT / "processes/checkout.py").read_text()
+    theirs = (settings.root / "processes/checkout.py").read_text()
+    assert ours.count("timedelta(days=3)") == 1
+    assert theirs == ours.replace("timedelta(days=3)", f"timedelta(seconds={project.ORDER_PATIENCE})")
 
 
 def test_unwritable_folders_are_named(user: Path) -> None:

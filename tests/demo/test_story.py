@@ -1,13 +1,17 @@
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
 from cqrs_cli import registry
+from cqrs_cli.client.queries.lineage import CommandNode, Lineage
+from cqrs_cli.client.queries.messages import LinkedMessage
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.demo.checkout import TOLD, Timeout
 from cqrs_cli.demo.play import Performance, StepOutcome, Tally
 from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.jobs.run.snapshot import Snapshot
@@ -35,7 +39,19 @@ def played(aggregate: Aggregate, story: list[Step]) -> Iterator[StepOutcome]:
 
 
 def performance(told: list[StepOutcome], replayed: str = "a") -> Performance:
-    return Performance(Snapshot(0.0), told, {}, Tally(2, "a"), Tally(2, replayed))
+    return Performance(Snapshot(0.0), told, {}, Tally(2, "a"), Tally(2, replayed), timed_out())
+
+
+def timed_out(*besides: tuple[str, str]) -> Timeout:
+    """The last act with the outcomes that are told, and these."""
+    nodes = []
+    for offset, (type, status) in enumerate([*TOLD.elements(), *besides]):
+        place, record = ("order", 0, offset), Record(offset, 0, b"o-1", None)
+        sent = LinkedMessage("commands", "order", 0, record, place, type=type)
+        told = sent._replace(kind="outcomes", data=msgspec.json.encode({"status": status}))
+        nodes.append(CommandNode(place, sent, told))
+    nodes[0].commands += nodes[1:]
+    return Timeout("o-1", Lineage(nodes[:1], []))
 
 
 def test_every_step_ends_as_told(bank_account: Aggregate) -> None:
@@ -69,3 +85,9 @@ def test_other_endings_are_surprises(bank_account: Aggregate) -> None:
 
 def test_differing_replays_are_surprises() -> None:
     assert performance([], replayed="b").surprises == ["the replay differs from the live state"]
+
+
+def test_other_timeouts_are_surprises() -> None:
+    assert timed_out().surprises == []
+    found = timed_out(("order.Cancel", "rejected")).surprises
+    assert found == ["order.Cancel of o-1 ended 1 times as rejected, not 0"]

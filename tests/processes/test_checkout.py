@@ -1,6 +1,8 @@
 """The example, without a broker."""
 
-from aggregates.order import Cancelled, Placed, Ship
+from datetime import timedelta
+
+from aggregates.order import Cancel, Cancelled, Placed, Ship
 from aggregates.payment import CallOff, Paid, Request
 from cqrs_cli import Send
 from cqrs_cli.testing import process
@@ -10,7 +12,11 @@ CHECKOUT = process(checkout.process)
 
 
 def test_placing_asks_for_payment() -> None:
-    CHECKOUT.when(Placed("ann"), aggregate_id="o-7").sends(Send("payment", "o-7", Request("ann")))
+    """And its cancellation waits from then on."""
+    CHECKOUT.when(Placed("ann"), aggregate_id="o-7").sends(
+        Send("payment", "o-7", Request("ann")),
+        Send("order", "o-7", Cancel("not paid in time"), not_before=timedelta(days=3)),
+    )
 
 
 def test_paying_ships() -> None:

@@ -7,7 +7,7 @@ import shutil
 import sys
 import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @command(app, examples=["cqrs demo", "cqrs demo -o json"])
 def demo(cli: Cli) -> None:
-    """Watch a bank's commands being decided: on Spark, against a real Kafka.
+    """Watch commands being decided: on Spark, against a real Kafka. A bank's, and an order's whose time runs out.
 
     It plays in a project and on a Kafka of its own, in .cqrs/demo: your topics are not touched, and what it starts is
     stopped again. With -b or --command-config it takes that broker, and topics whose names begin with "demo.".
@@ -42,10 +42,16 @@ def demo(cli: Cli) -> None:
     ):
         performance = _perform(inside)
     seconds = round(time.monotonic() - began, 1)
-    steps = _next(inside.settings, next(iter(performance.accounts)))
+    steps = _next(inside.settings, next(iter(performance.accounts)), performance.timeout.order)
     own = "A project of your own:\n\n  cqrs new shop"
     cli.result(
-        {**demo_document(performance), "root": root, "seconds": seconds, "next": steps},
+        {
+            **demo_document(performance),
+            "order": _order(performance),
+            "root": root,
+            "seconds": seconds,
+            "next": steps,
+        },
         "\n".join([f"That took {seconds:g} s. To look around:\n", *(f"  {step}" for step in steps), "", own]),
     )
     if performance.surprises:
@@ -54,16 +60,24 @@ def demo(cli: Cli) -> None:
 
 def _perform(cli: Cli) -> "Performance":
     """Act by act. Each is shown to people when it is over; programs get one document at the end."""
+    from cqrs_cli.cli.render.queries.trace import trace_text
+    from cqrs_cli.demo import project
+    from cqrs_cli.demo.checkout import CheckoutPlay
     from cqrs_cli.demo.play import Performance, Play
     from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.processes.load import PROCESSES
 
     show = cli.stdout.print if cli.output == "text" else _hide
-    play = Play(cli.settings, cli.connection(), secrets.token_hex(3))
+    name = secrets.token_hex(3)
+    play = Play(cli.settings, cli.connection(), name)
+    checkout = CheckoutPlay(cli.settings, cli.connection(), name)
     with cli.working("creating topics, sending commands"):
         play.send()
+        checkout.make_topics()
     with ExitStack() as stack:
         with cli.working("starting Spark"):
-            context = stack.enter_context(project_session(cli.settings, "demo", ""))
+            session = project_session(cli.settings, "demo", "", packages=[PROCESSES])
+            context = stack.enter_context(session)
         with cli.working("deciding"):
             decided, outcomes = play.decide(context), play.outcomes()
         show(f"{len(outcomes)} records were sent to {play.topics.commands}. What became of them:\n")
@@ -74,14 +88,33 @@ def _perform(cli: Cli) -> "Performance":
         with cli.working("folding all events again"):
             live, replayed = play.live(), play.replay(context)
         show(comparison_text(live, replayed))
-    return Performance(decided, outcomes, accounts, live, replayed)
+        with cli.working(f"waiting for a payment, {project.ORDER_PATIENCE} s"):
+            timeout = checkout.run(context)
+        code = f"{PROCESSES}/{project.PROCESS}.py"
+        show(f"An order that nobody pays; its process, {code}, gives it {project.ORDER_PATIENCE} s:\n")
+        show(trace_text(timeout.lineage))
+        show("")
+    return Performance(decided, outcomes, accounts, live, replayed, timeout)
+
+
+def _order(performance: "Performance") -> dict[str, Any]:
+    """The last act, for programs."""
+    from cqrs_cli.cli.render.queries.trace import command_document
+    from cqrs_cli.demo.project import ORDER_PATIENCE
+
+    order, found = performance.timeout
+    return {
+        "id": order,
+        "patience_seconds": ORDER_PATIENCE,
+        "commands": [command_document(node) for node in found.roots],
+    }
 
 
 def _hide(_: object) -> None:
     """Show nothing now: programs get one document at the end."""
 
 
-def _next(settings: "Settings", account: str) -> list[str]:
+def _next(settings: "Settings", account: str, order: str) -> list[str]:
     """The commands to type next, in the user's present folder."""
     environment = os.path.relpath(sys.prefix)
     environment = sys.prefix if environment.startswith("..") else environment
@@ -92,5 +125,6 @@ def _next(settings: "Settings", account: str) -> list[str]:
         "cqrs tail bank_account outcomes",
         f"cqrs send bank_account {account} Withdraw amount=10 --expect 4",
         "cqrs run --once",
+        f"cqrs trace {order}",
         *([] if settings.bootstrap_server else ["cqrs kafka stop"]),
     ]

@@ -68,6 +68,9 @@ def test_the_demo_tells_its_story(first: subprocess.CompletedProcess[str]) -> No
         "duplicate",
         "INVALID_ENVELOPE",
         "the same as the live state",
+        "An order that nobody pays",
+        "NOT_YET",
+        "CalledOff",
     ):
         assert told in first.stdout
     assert "cd .cqrs/demo" in first.stdout
@@ -78,6 +81,20 @@ def test_programs_get_one_document(second: dict[str, Any]) -> None:
     assert [step["outcome"]["status"] for step in second["commands"]].count("accepted") == 6
     assert second["decided"]["commands"] == len(second["commands"]) == 10
     assert [account["state"]["balance"] for account in second["accounts"]] == [75, 20]
+
+
+def test_the_order_times_out(second: dict[str, Any]) -> None:
+    """Its payment is asked for and called off; the cancellation waits, and is said again when the time is up."""
+    (placed,) = second["order"]["commands"]
+    caused = placed["events"][0]["commands"]
+    assert [(one["type"], one["outcome"]["status"]) for one in caused] == [
+        ("payment.Request", "accepted"),
+        ("order.Cancel", "deferred"),
+        ("order.Cancel", "accepted"),
+    ]
+    assert caused[1]["outcome"]["due"] <= caused[2]["time"]
+    (off,) = caused[2]["events"][0]["commands"]
+    assert (off["type"], off["outcome"]["status"]) == ("payment.CallOff", "accepted")
 
 
 def test_replay_equals_both_live_states(second: dict[str, Any]) -> None:

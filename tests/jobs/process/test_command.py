@@ -61,7 +61,7 @@ def _end(process: "subprocess.Popen[str]") -> None:
 @pytest.mark.pins("reacted-once")
 def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
     """The example end to end in one `cqrs run`, a worker killed in between: each order has one payment, and is shipped
-    once.
+    once. Its cancellation waits.
     """
     orders, payments = shop.harness("order"), shop.harness("payment")
     shop.cqrs("init", "-q")
@@ -88,7 +88,7 @@ def test_orders_are_paid_then_shipped(shop: Project, tmp_path: Path) -> None:
     for number in range(20):
         assert happened(payments, f"o-{number}") == ["payment.Requested", "payment.Paid"]
         assert happened(orders, f"o-{number}") == ["order.Placed", "order.LineAdded", "order.Shipped"]
-    for harness, each in ((orders, 3), (payments, 2)):
+    for harness, each in ((orders, 4), (payments, 2)):
         sent = [one for number in range(2) for one in harness.records("commands", number)]
         assert len(sent) == 20 * each
 

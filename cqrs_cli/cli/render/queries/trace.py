@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def trace_document(found: Lineage, traced: Traced, since: int) -> dict[str, Any]:
     return {
         "correlations": found.correlations,
-        "commands": [_command(node) for node in found.roots],
+        "commands": [command_document(node) for node in found.roots],
         "searched": {
             "since": rfc3339(since),
             "aggregates": traced.searched,
@@ -29,7 +29,8 @@ def trace_document(found: Lineage, traced: Traced, since: int) -> dict[str, Any]
     }
 
 
-def _command(node: CommandNode) -> dict[str, Any]:
+def command_document(node: CommandNode) -> dict[str, Any]:
+    """A command with all that came of it."""
     aggregate, partition, offset = node.place
     named = node.command or next((one for one in node.messages if one.subject), node.messages[0])
     sent = node.command or node.dead_letter
@@ -47,7 +48,7 @@ def _command(node: CommandNode) -> dict[str, Any]:
         "outcome": None if node.outcome is None else data_of(node.outcome),
         "dead_letter": None if node.dead_letter is None else _letter(node.dead_letter),
         "events": [_event(event) for event in node.events],
-        "commands": [_command(caused) for caused in node.commands],
+        "commands": [command_document(caused) for caused in node.commands],
     }
 
 
@@ -67,7 +68,7 @@ def _event(node: EventNode) -> dict[str, Any]:
         "id": message.id,
         "type": message.type,
         "data": data_of(message),
-        "commands": [_command(caused) for caused in node.commands],
+        "commands": [command_document(caused) for caused in node.commands],
     }
 
 
@@ -130,12 +131,17 @@ def _outcome_line(message: LinkedMessage) -> "Text":
 
     told = msgspec.json.decode(message.data)
     status = told["status"]
-    why = "  ".join(str(told[part]) for part in ("reason", "code", "message") if part in told)
+    why = "  ".join(str(told[part]) for part in ("reason", "code", "message") if told.get(part))
     original = told.get("original")
+    due = f"until {told['due']}" if "due" in told else ""
     first = f"first {original['status']} at offset {original['offset']}" if original else ""
-    style = {"accepted": "green", "unchanged": "green", "duplicate": "cyan"}.get(status, "red")
+    style = {"accepted": "green", "unchanged": "green", "duplicate": "cyan", "deferred": "yellow"}.get(
+        status, "red"
+    )
     line = Text(status, style)
-    line.append(printable("  ".join(text for text in (f"  version {told['version']}", first, why) if text)))
+    line.append(
+        printable("  ".join(text for text in (f"  version {told['version']}", due, first, why) if text))
+    )
     return line
 
 
