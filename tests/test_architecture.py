@@ -40,17 +40,18 @@ HEAVY = {
 LEAVES = {"errors", "version", "failpoints"}
 
 #: What else the modules of each part may import. A part is a folder or a file of `cqrs_cli`.
-_LOW = {"core", "settings", "system"}
+_LOW = {"core", "payloads", "settings", "system"}
 _MIDDLE = _LOW | {"state", "storage", "kafka", "registry", "proof"}
 _UPPER = _MIDDLE | {"owner", "client", "projections", "processes", "gateway", "doctor", "jobs"}
 MAY_IMPORT: dict[str, set[str]] = {
     **{leaf: set() for leaf in LEAVES},
     "core": set(),
+    "payloads": {"core", "storage"},
     "scaffold": set(),
     "storage": set(),
     "testing": {"core"},
     "system": {"core"},
-    "settings": {"core", "system"},
+    "settings": {"core", "system", "storage", "payloads"},
     "registry": {"core", "settings", "system"},
     "state": _LOW | {"storage"},
     "kafka": _LOW,

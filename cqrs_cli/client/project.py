@@ -90,6 +90,6 @@ def project_connection(settings: "Settings") -> "Connection":
                 "start it: cqrs kafka start",
             )
         server = running.bootstrap_server
-    connection = Connection(server, settings.client_properties())
+    connection = Connection(server, settings.client_properties(), settings.payloads())
     connection.check()
     return connection

@@ -18,6 +18,7 @@ from pydantic import (
 )
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.payloads.place import THRESHOLD, PayloadPlace
 from cqrs_cli.settings import sources
 from cqrs_cli.settings.durations import show_duration
 from cqrs_cli.settings.java_properties import is_name, is_secret
@@ -27,6 +28,7 @@ from cqrs_cli.settings.values import (
     Duration,
     Retention,
     Servers,
+    StorePlace,
     check_servers,
     flat_entries,
 )
@@ -82,6 +84,15 @@ class Settings(BaseModel):
         description="How long `decide` may take for one command; after it the worker is ended and the command fails.",
     )
     max_attempts: int = Field(20, ge=1, le=1000, description="How often `decide` may put one command off.")
+    payload_store: StorePlace | None = Field(
+        None,
+        description="Large payloads rest there: a folder that all machines share, or a URI of an object store.",
+    )
+    payload_threshold: ByteSize = Field(
+        ByteSize(THRESHOLD),
+        ge=1024,
+        description="Data with more bytes than this go to `payload_store`, if there is one.",
+    )
     commands_retention: Duration = Field(
         timedelta(days=7), description="How long a new commands topic keeps them."
     )
@@ -117,6 +128,12 @@ class Settings(BaseModel):
                     f"together, {show_duration(least)}"
                 )
         return retention
+
+    def payloads(self) -> PayloadPlace | None:
+        """The place of large payloads, if there is one."""
+        return (
+            None if self.payload_store is None else PayloadPlace(self.payload_store, self.payload_threshold)
+        )
 
     def client_properties(self) -> dict[str, str]:
         """Kafka's client properties by their Java names: those of `command_config`, and over them `properties`."""
@@ -165,6 +182,8 @@ def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
             try:
                 if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
                     value = sources.resolve_path(source.folder, value)
+                elif name == "payload_store" and isinstance(value, str) and "://" not in value:
+                    value = sources.str(sources.resolve_path(source.folder, value))
                 elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
                     value = {**dict(flat_entries("", values[name])), **dict(flat_entries("", value))}
                     found_here = f"{found_here}, {found[name]}"

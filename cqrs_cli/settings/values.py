@@ -7,7 +7,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.settings.durations import parse_duration
+from cqrs_cli.storage.folder import check_folder
 
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
@@ -66,3 +68,16 @@ Servers = Annotated[str, AfterValidator(check_servers)]
 
 #: Client properties by their Java names.
 ClientProperties = Annotated[dict[str, str], BeforeValidator(_flat)]
+
+
+def _store(uri: str) -> str:
+    """The place of a store, which holds no password: settings are shown, and travel to each task."""
+    try:
+        check_folder(uri)
+    except ConfigurationError as error:
+        raise ValueError(error.message) from None
+    return uri
+
+
+#: A folder's path or URI.
+StorePlace = Annotated[str, AfterValidator(_store)]

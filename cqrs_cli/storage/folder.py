@@ -35,6 +35,10 @@ class StorageFolder:
         self._system, self._path = system, path.rstrip("/")
         self._local = system.type_name == "local"
 
+    def opened(self) -> tuple[Any, str]:
+        """The file system and the folder's path in it, for a caller that needs more than this."""
+        return self._system, self._path
+
     def within(self, *names: str) -> "StorageFolder":
         """A folder inside this one, which need not exist."""
         return StorageFolder(

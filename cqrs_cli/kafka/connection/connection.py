@@ -5,15 +5,20 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cqrs_cli.kafka.connection import translate
+from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.settings.java_properties import masked
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Connection:
-    """A cluster and the client properties to reach it with, by their Java names. Picklable; shows no secrets."""
+    """A cluster and the client properties to reach it with, by their Java names. Picklable; shows no secrets.
+
+    `payloads` is the place of the payloads that its records refer to.
+    """
 
     bootstrap_server: str
     properties: Mapping[str, str] = field(default_factory=dict)
+    payloads: PayloadPlace | None = None
 
     def __repr__(self) -> str:
         return f"Connection({self.bootstrap_server!r}, {masked(dict(self.properties))})"

@@ -1,0 +1,101 @@
+"""References to payloads: data that rest in a payload store, and stand in a record by their SHA-256.
+
+Such a record has CloudEvents' `dataref`, and `datasha256` and `datasize`, and no data.
+"""
+
+import re
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw, Struct
+
+from cqrs_cli.core.messages.json import encode_json
+
+#: The largest payload, in bytes: readers hold it in memory.
+MAX_PAYLOAD = 64 * 1024 * 1024
+
+#: Stands in each structured document that may have a reference; looked for before the document is read.
+MARK = b'"datasha256"'
+
+#: The attributes of a reference. CloudEvents knows the first one.
+ATTRIBUTES = ("dataref", "datasha256", "datasize")
+
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_NUMBER = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+
+
+class PayloadReference(NamedTuple):
+    """A payload by its content: the sum names it in the store, the size bounds reading it."""
+
+    sha256: str
+    size: int
+
+    def accepts(self, data: bytes) -> bool:
+        """True if these are the bytes."""
+        return len(data) == self.size and sha256(data).hexdigest() == self.sha256
+
+    def attributes(self, folder: str) -> dict[str, str | int]:
+        """What stands in a record whose payload is in this folder of the store."""
+        return {"dataref": f"{folder}/{self.sha256}", "datasha256": self.sha256, "datasize": self.size}
+
+
+def refer(data: bytes) -> PayloadReference:
+    """The reference to these bytes."""
+    return PayloadReference(sha256(data).hexdigest(), len(data))
+
+
+def parse_reference(sum: str | None, size: int | str | None) -> PayloadReference:
+    """The reference that two attributes spell; raises `ValueError`."""
+    if sum is None or _SHA256.fullmatch(sum) is None:
+        raise ValueError("datasha256 is not a SHA-256 in 64 lower-case hexadecimal digits")
+    if isinstance(size, str) and _NUMBER.fullmatch(size):
+        size = int(size)
+    if not isinstance(size, int) or not 0 <= size <= MAX_PAYLOAD:
+        raise ValueError(f"datasize is not a number of bytes up to {MAX_PAYLOAD}")
+    return PayloadReference(sum, size)
+
+
+class _Attributes(Struct, gc=False):
+    datasha256: str | None = None
+    datasize: int | str | None = None
+
+
+_attributes = msgspec.json.Decoder(_Attributes).decode
+_members = msgspec.json.Decoder(dict[str, Raw]).decode
+
+
+def find_reference(document: bytes | None) -> PayloadReference | None:
+    """The reference in a structured document, None if it has none; raises `ValueError` for one that is malformed."""
+    if document is None or MARK not in document:
+        return None
+    try:
+        read = _attributes(document)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return None if read.datasha256 is None else parse_reference(read.datasha256, read.datasize)
+
+
+def data_within(document: bytes) -> bytes | None:
+    """The data of a structured document, None if it has none of its own; raises `ValueError`."""
+    members = _members(document)
+    data = members.get("data")
+    return None if data is None or "datasha256" in members else bytes(data)
+
+
+def with_reference(document: bytes, folder: str, reference: PayloadReference) -> bytes:
+    """The document with a reference in the place of its data."""
+    attributes = reference.attributes(folder)
+    referring = {name: Raw(encode_json(value)) for name, value in attributes.items()}
+    return _changed(document, {**referring, "data": Raw(b"null")})
+
+
+def with_data(document: bytes, data: bytes) -> bytes:
+    """The document with its data in the place of the reference."""
+    return _changed(document, {"data": Raw(data)})
+
+
+def _changed(document: bytes, more: dict[str, Raw]) -> bytes:
+    dropped = (*ATTRIBUTES, "data")
+    members = {name: member for name, member in _members(document).items() if name not in dropped}
+    return msgspec.json.encode({**members, **more})

@@ -1,0 +1,124 @@
+"""The store: payloads as files of a folder, or objects of an object store, by pyarrow's file systems."""
+
+import os
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import uuid4
+
+from cqrs_cli.core.messages.payload_reference import PayloadReference
+from cqrs_cli.storage.folder import open_folder
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileSystem
+
+#: Seconds for which a payload that is there is taken as it is. An older one is written again: then `payloads gc`, which
+#: spares what is young, does not remove it before the record that is about to name it is written.
+_YOUNG = 30 * 60
+
+#: The longest stretch that is read at once, in bytes.
+_STRETCH = 8 * 1024 * 1024
+
+
+class AlteredError(Exception):
+    """The bytes in the store are not those that the sum names."""
+
+
+class StoredPayload(NamedTuple):
+    """A file of a folder; `age` in seconds."""
+
+    name: str
+    size: int
+    age: float
+
+
+class PayloadStore:
+    """Payloads by folder and sum. Errors are those of the file system: `OSError` for all that may pass."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+
+    @cached_property
+    def _opened(self) -> "tuple[FileSystem, str]":
+        return open_folder(self.uri, Path("/")).opened()
+
+    def open(self) -> None:
+        """Load the file system's client; raises `ConfigurationError` for a URI that names none."""
+        _ = self._opened
+
+    def put(self, folder: str, reference: PayloadReference, data: bytes) -> None:
+        """Write a payload unless it is there. It appears whole under its name, and on a disk it is on the disk."""
+        system, base = self._opened
+        path = f"{base}/{folder}/{reference.sha256}"
+        (found,) = system.get_file_info([path])
+        if found.is_file and found.size == reference.size and _age(found.mtime) < _YOUNG:
+            return
+        if system.type_name == "local":
+            _write_file(Path(path), data)
+            return
+        with system.open_output_stream(
+            path, compression=None
+        ) as stream:  # an object appears when it is closed
+            stream.write(data)
+
+    def get(self, folder: str, reference: PayloadReference) -> bytes:
+        """The payload, checked; raises `FileNotFoundError` and `AlteredError`. Reads one byte more than its size."""
+        system, base = self._opened
+        parts: list[bytes] = []
+        wanted = reference.size + 1
+        with system.open_input_stream(f"{base}/{folder}/{reference.sha256}", compression=None) as stream:
+            while wanted and (part := stream.read(min(wanted, _STRETCH))):
+                parts.append(part)
+                wanted -= len(part)
+        data = b"".join(parts)
+        if not reference.accepts(data):
+            raise AlteredError(f"its {len(data)} bytes are not those that were stored")
+        return data
+
+    def stored(self, folder: str) -> Iterator[StoredPayload]:
+        """The files of a folder, in no order."""
+        from pyarrow.fs import FileSelector
+
+        system, base = self._opened
+        for found in system.get_file_info(FileSelector(f"{base}/{folder}", allow_not_found=True)):
+            if found.is_file:
+                yield StoredPayload(found.base_name, found.size, _age(found.mtime))
+
+    def age(self, folder: str, name: str) -> float | None:
+        """The age of one file now, in seconds; None if it is not there."""
+        system, base = self._opened
+        (found,) = system.get_file_info([f"{base}/{folder}/{name}"])
+        return _age(found.mtime) if found.is_file else None
+
+    def remove(self, folder: str, name: str) -> None:
+        """Delete one file."""
+        system, base = self._opened
+        system.delete_file(f"{base}/{folder}/{name}")
+
+
+def _age(modified: datetime | None) -> float:
+    """Seconds since a time. A store that tells none has young files only."""
+    return 0.0 if modified is None else time.time() - modified.astimezone(UTC).timestamp()
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    """Write a file so that after a power failure it is there whole, or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{uuid4().hex}")
+    try:
+        with draft.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -1,0 +1,91 @@
+"""Payloads to the store and from it: several at a time, tried again, and bounded in time."""
+
+import time
+from collections.abc import Collection, Mapping
+from functools import lru_cache, partial
+from typing import TypeVar
+
+from cqrs_cli.core.messages.payload_reference import PayloadReference
+from cqrs_cli.payloads.crew import Crew
+from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
+from cqrs_cli.payloads.store import AlteredError, PayloadStore
+
+#: Calls to a store at the same time, for each process.
+_AT_ONCE = 8
+
+#: Seconds before the first of the next tries; each pause is twice the one before.
+_FIRST_PAUSE = 0.1
+_LONGEST_PAUSE = 1.0
+
+_T = TypeVar("_T")
+
+#: What came of a payload: its bytes, or why they cannot be had.
+Fetched = bytes | str
+
+
+class PayloadTransfer:
+    """The way to the payloads of a place."""
+
+    def __init__(self, place: PayloadPlace) -> None:
+        self.place = place
+        self.store = PayloadStore(place.uri)
+        self._crew = Crew(_AT_ONCE)
+
+    def fetch(self, folder: str, wanted: Collection[PayloadReference]) -> dict[PayloadReference, Fetched]:
+        """Each payload, or why it cannot be had."""
+        calls = {reference: partial(self.store.get, folder, reference) for reference in wanted}
+        done, failed = self._call(calls)
+        return {**done, **{reference: _reason(error) for reference, error in failed.items()}}
+
+    def upload(self, folder: str, payloads: Mapping[PayloadReference, bytes]) -> None:
+        """Put payloads into the store; raises `PayloadUnavailableError` if one did not get there."""
+        calls = {
+            reference: partial(self.store.put, folder, reference, data)
+            for reference, data in payloads.items()
+        }
+        for reference, error in self._call(calls)[1].items():
+            raise PayloadUnavailableError(
+                f"payload {reference.sha256} could not be stored in {self.store.uri}: {_reason(error)}",
+                "cqrs doctor looks at the store",
+            )
+
+    def _call(
+        self, calls: "Mapping[PayloadReference, partial[_T]]"
+    ) -> tuple[dict[PayloadReference, _T], dict[PayloadReference, Exception | None]]:
+        """What the calls returned, and of those that failed the last error, None if there was no answer in time."""
+        self.store.open()  # not within the time that a call has
+        done: dict[PayloadReference, _T] = {}
+        failed: dict[PayloadReference, Exception | None] = {}
+        left, until, pause = dict(calls), time.monotonic() + self.place.retry_for, _FIRST_PAUSE
+        while left:
+            results = self._crew.call(left, self.place.timeout)
+            failed = {}
+            for reference in left:
+                result = results.get(reference)
+                if reference not in results or isinstance(result, Exception):
+                    failed[reference] = result if isinstance(result, Exception) else None
+                else:
+                    done[reference] = result  # type: ignore[assignment]
+            left = {reference: calls[reference] for reference in failed}
+            if time.monotonic() + pause > until:
+                break
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        return done, failed
+
+
+@lru_cache(maxsize=8)
+def payload_transfer(place: PayloadPlace) -> PayloadTransfer:
+    """The one transfer of this process to a place: its threads and connections are shared."""
+    return PayloadTransfer(place)
+
+
+def _reason(error: Exception | None) -> str:
+    match error:
+        case None:
+            return "the store does not answer"
+        case FileNotFoundError():
+            return "it is missing"
+        case AlteredError():
+            return f"it is altered: {error}"
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,69 @@
+"""References to payloads: what stands in a record, and what is refused."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.messages.payload_reference import (
+    MAX_PAYLOAD,
+    data_within,
+    find_reference,
+    parse_reference,
+    refer,
+    with_data,
+    with_reference,
+)
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=5,
+)
+NAMES = st.text("abcdefghij", min_size=1).filter(lambda name: not name.startswith("data"))
+
+
+@given(attributes=st.dictionaries(NAMES, JSON, max_size=4), data=st.dictionaries(st.text(), JSON, max_size=3))
+def test_reference_stands_for_the_data(attributes: dict[str, object], data: dict[str, object]) -> None:
+    payload = msgspec.json.encode(data)
+    document = msgspec.json.encode({**attributes, "data": msgspec.Raw(payload)})
+    referring = with_reference(document, "order", refer(payload))
+    assert find_reference(document) is None
+    assert data_within(document) == payload
+    assert data_within(referring) is None
+    assert find_reference(referring) == refer(payload)
+    assert msgspec.json.decode(referring)["dataref"] == f"order/{refer(payload).sha256}"
+    assert msgspec.json.decode(with_data(referring, payload)) == msgspec.json.decode(document)
+
+
+@given(data=st.binary(max_size=40), at=st.integers(0, 39), bit=st.integers(0, 7))
+def test_no_other_bytes_are_accepted(data: bytes, at: int, bit: int) -> None:
+    reference = refer(data)
+    assert reference.accepts(data)
+    assert not reference.accepts(data + b"\0")
+    if at < len(data):
+        changed = bytearray(data)
+        changed[at] ^= 1 << bit
+        assert not reference.accepts(bytes(changed))
+
+
+@pytest.mark.parametrize(
+    ("sum", "size"),
+    [
+        (None, 1),
+        ("", 1),
+        ("a" * 63, 1),
+        ("A" * 64, 1),
+        ("../" + "a" * 61, 1),
+        ("a" * 64 + "\n", 1),
+        ("a" * 64, None),
+        ("a" * 64, -1),
+        ("a" * 64, "-1"),
+        ("a" * 64, "01"),
+        ("a" * 64, MAX_PAYLOAD + 1),
+    ],
+)
+def test_malformed_references_are_refused(sum: str | None, size: int | str | None) -> None:
+    with pytest.raises(ValueError, match="data"):
+        parse_reference(sum, size)
+    assert parse_reference("a" * 64, "7") == parse_reference("a" * 64, 7)

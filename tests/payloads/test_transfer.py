@@ -1,0 +1,111 @@
+"""Payloads to a store and back, and a store that loses, alters and withholds them."""
+
+import threading
+from functools import partial
+
+import pytest
+
+from cqrs_cli.core.messages.payload_reference import PayloadReference, refer
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.payloads.crew import Crew
+from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError, payload_folder
+from cqrs_cli.payloads.transfer import PayloadTransfer
+from tests.payloads.stores import FOLDER, FolderStore
+
+
+def test_payloads_come_back_whole(store: FolderStore) -> None:
+    datas = [b"x" * size for size in (0, 1, 1000, 9_000_000)]
+    references = [store.put(data) for data in datas]
+    assert store.transfer.fetch(FOLDER, references) == dict(zip(references, datas, strict=True))
+
+
+def test_same_payload_is_stored_once(store: FolderStore) -> None:
+    first = store.put(b"same")
+    written = store.file(first).stat().st_ino
+    store.put(b"same")
+    assert store.file(first).stat().st_ino == written
+    assert store.files() == [first.sha256]  # and no draft is left
+
+
+def test_old_payload_becomes_young_again(store: FolderStore) -> None:
+    """Else `payloads gc` might remove it before the record that is about to name it is written."""
+    reference = store.put(b"old")
+    store.age(reference, 7200)
+    store.put(b"old")
+    assert (store.transfer.store.age(FOLDER, reference.sha256) or 0) < 3600
+
+
+def test_damaged_payload_is_written_again(store: FolderStore) -> None:
+    reference = store.put(b"whole")
+    store.file(reference).write_bytes(b"who")
+    store.put(b"whole")
+    assert store.transfer.fetch(FOLDER, [reference]) == {reference: b"whole"}
+
+
+def test_missing_and_altered_are_told(store: FolderStore) -> None:
+    lost, altered, longer, good = (store.put(data) for data in (b"lost", b"altered", b"longer", b"good"))
+    store.lose(lost)
+    store.alter(altered)
+    store.file(longer).write_bytes(b"longer than it was")
+    found = store.transfer.fetch(FOLDER, [lost, altered, longer, good])
+    assert found[lost] == "it is missing"
+    assert str(found[altered]).startswith("it is altered")
+    assert str(found[longer]).startswith("it is altered: its 7 bytes")  # one more than its size, no more
+    assert found[good] == b"good"
+
+
+def test_silent_store_harms_no_other(store: FolderStore) -> None:
+    silent, good = refer(b"silent"), store.put(b"good")
+    store.withhold(silent)
+    found = store.transfer.fetch(FOLDER, [silent, good])
+    assert found == {silent: "the store does not answer", good: b"good"}
+
+
+def test_late_payload_is_waited_for(store: FolderStore) -> None:
+    """A folder over the network may show a new file a moment later."""
+    late = refer(b"late")
+    transfer = PayloadTransfer(store.place._replace(retry_for=20))
+    asked = threading.Event()
+    get = transfer.store.get
+
+    def telling(folder: str, reference: PayloadReference) -> bytes:
+        asked.set()
+        return get(folder, reference)
+
+    transfer.store.get = telling  # type: ignore[method-assign]
+    writer = threading.Thread(target=lambda: asked.wait() and store.put(b"late"))
+    writer.start()
+    assert transfer.fetch(FOLDER, [late]) == {late: b"late"}
+    writer.join()
+
+
+def test_upload_that_fails_is_told(store: FolderStore) -> None:
+    store.path.parent.mkdir(exist_ok=True)
+    store.path.write_text("a file where the folder should be")
+    with pytest.raises(PayloadUnavailableError, match=refer(b"x").sha256):
+        store.put(b"x")
+
+
+def test_unknown_store_is_a_setting() -> None:
+    place = PayloadPlace("carrier-pigeon://loft", retry_for=0)
+    with pytest.raises(ConfigurationError, match="carrier-pigeon"):
+        PayloadTransfer(place).upload(FOLDER, {refer(b"x"): b"x"})
+    with pytest.raises(ConfigurationError, match="carrier-pigeon"):
+        PayloadTransfer(place).fetch(FOLDER, [refer(b"x")])
+
+
+def test_crew_stays_small() -> None:
+    """Calls that never return keep its threads, and no more: later calls are left out when their time is up."""
+    never = threading.Event()
+    crew = Crew(2)
+    assert crew.call(dict.fromkeys(range(4), partial(never.wait, 30)), 0.05) == {}
+    assert crew.call({"next": lambda: 1}, 0.05) == {}
+    assert len([one for one in threading.enumerate() if one.name == "payloads"]) >= 2
+    assert crew._threads == 2
+    never.set()
+
+
+def test_folder_is_the_aggregates() -> None:
+    assert {payload_folder(f"dev.order.{kind}") for kind in ("commands", "events", "dead-letters")} == {
+        FOLDER
+    }
