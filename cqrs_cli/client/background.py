@@ -12,6 +12,7 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner
+from cqrs_cli.payloads.place import PayloadUnavailableError
 
 #: Seconds between two looks for new commands while outcomes are awaited.
 _LOOK_EVERY = 0.005
@@ -123,6 +124,10 @@ class BackgroundSender:
         key = composed.subject.encode()
         try:
             number = waiter.send(command.topics, key, composed.value, composed.id, failed)
+        except PayloadUnavailableError as error:  # the broker is there: other commands go on
+            self._unsent.append(command)
+            command.fail(error)
+            return
         except UnavailableError:
             self._again.append(command)
             raise

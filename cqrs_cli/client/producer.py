@@ -12,6 +12,7 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.payloads.check_in import checked_in
 
 #: Called with the partition and offset that a command got.
 Delivered = Callable[[int, int], None]
@@ -102,9 +103,13 @@ class CommandProducer:
     ) -> None:
         """Hand one command over; `delivered` is called from a later `send`, `poll` or `flush`.
 
+        Large data go to the payload store before; raises `PayloadUnavailableError`, and nothing was sent.
         Raises `CqrsError` as soon as an earlier one is known to have failed. With `failed` the failure of this one is
         told there, and ends nothing.
         """
+        place = self._connection.payloads
+        if place is not None and len(value) > place.threshold:
+            value = checked_in(place, topic, value)
         report = self._note_failure if delivered is None else self._reporter(delivered, failed)
         partition = self.partition_of(topic, key)
         while True:

@@ -9,7 +9,7 @@ from datetime import datetime
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
-from cqrs_cli.core.context import BatchContext
+from cqrs_cli.core.context import BatchContext, Payloads
 from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.expected_version import Expected, parse_expected
@@ -19,6 +19,8 @@ from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.core.stored import DedupEntry
+
+_NOT_FETCHED = "it was not fetched: datasha256 is spelt with escapes, or no payload_store is set"
 
 
 def without_bytes(record: Record) -> Record:
@@ -79,9 +81,19 @@ def decoder_of(aggregate: Aggregate, type: str) -> Callable[[bytes], Command]:
     return decode
 
 
-def read_data(aggregate: Aggregate, decode: Callable[[bytes], Command], envelope: CommandEnvelope) -> Command:
+def read_data(
+    aggregate: Aggregate,
+    decode: Callable[[bytes], Command],
+    envelope: CommandEnvelope,
+    payloads: Payloads,
+) -> Command:
     """Check 7: the command, as its class."""
     data = bytes(envelope.data)
+    if (reference := envelope.reference()) is not None:
+        payload = payloads.get(reference, _NOT_FETCHED)
+        if isinstance(payload, str):
+            raise Refused(Reason.PAYLOAD_UNAVAILABLE, f"payload {reference.sha256}: {payload}")
+        data = payload
     try:
         if not data.isascii():
             data.decode()

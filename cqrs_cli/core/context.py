@@ -7,11 +7,15 @@ from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.outcome import DeadLetter
+from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.stored import DedupEntry
 
 #: The most events of one command, and the most bytes of all of them.
 MAX_EVENTS = 10_000
 MAX_BYTES = 8 * 1024 * 1024
+
+#: Payloads by their references, or why one cannot be had.
+Payloads = Mapping[PayloadReference, bytes | str]
 
 #: (value, key, timestamp in ms): a record to produce, to the partition of the input.
 OutputRecord = tuple[bytes, bytes | None, int]
@@ -35,6 +39,7 @@ class BatchContext:
         default_factory=dict
     )  # offset → why the aggregate's code is not asked again
     deferrals: Deferrals = field(default_factory=Deferrals)
+    payloads: Payloads = field(default_factory=dict)  # those that the batch's commands refer to
 
 
 class Undecided(Exception):

@@ -138,7 +138,7 @@ class Batch:
             decode = decoder_of(aggregate, envelope.type)  # 6
             if blame is not None:
                 raise Refused(Reason.HANDLER_ERROR, blame)
-            command = read_data(aggregate, decode, envelope)  # 7
+            command = read_data(aggregate, decode, envelope, context.payloads)  # 7
             wanted = read_expected(expected)  # 8
             if envelope.notbefore is not None or envelope.expirytime is not None:
                 check_time(context, record, envelope, verdict, entry)  # 9

@@ -13,6 +13,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
 from cqrs_cli.gateway.answers import outcome_answer
 from cqrs_cli.gateway.gateway import Gateway, Problem
+from cqrs_cli.payloads.place import PayloadUnavailableError
 
 #: The CloudEvents source of commands that came over HTTP.
 GATEWAY_SOURCE = "/cqrs/gateway"
@@ -57,6 +58,9 @@ async def post_command(
         return outcome_answer(await pending)
     except NoOutcomeError as error:
         raise Problem(504, "no outcome in time", str(error), more) from None
+    except PayloadUnavailableError as error:
+        retry = {"Retry-After": "1"}
+        raise Problem(503, "the payload store does not answer", str(error), more, retry) from None
     except UnavailableError as error:
         raise Problem(503, "Kafka does not answer", str(error), more, {"Retry-After": "1"}) from None
     except CommandTooLargeError as error:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.context import BatchContext, Decisions, Payloads
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.core.messages.record import Record
@@ -25,18 +25,14 @@ from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.owner.trials.attempts import Attempts
 from cqrs_cli.owner.trials.gate import GATE
+from cqrs_cli.payloads.batch import fetch_payloads
 
 
 class Loop:
     """One owner at work, over a recovered shard."""
 
     def __init__(
-        self,
-        session: OwnerSession,
-        aggregate: Aggregate,
-        cache: StateCache,
-        at: int,
-        attempts: Attempts,
+        self, session: OwnerSession, aggregate: Aggregate, cache: StateCache, at: int, attempts: Attempts
     ) -> None:
         self.session = session
         self.aggregate = aggregate
@@ -136,9 +132,11 @@ class Loop:
         session, timing = self.session, self.session.timing
         failpoints.reached("decide.before")
         began = _now()
-        batch = session.batch = Batch(self.aggregate, self._context())
+        place, topic = session.plan.connection.payloads, session.log.topics.commands
+        fetched = fetch_payloads(place, topic, records)
+        batch = session.batch = Batch(self.aggregate, self._context(fetched.payloads))
         try:
-            decided = self._commit(batch, records, began)
+            decided = self._commit(batch, fetched.records, began)
         except BaseException:
             session.measures.aborted += 1
             raise
@@ -212,7 +210,7 @@ class Loop:
                 return
             size = min(4 * size, timing.piece)
 
-    def _context(self) -> BatchContext:
+    def _context(self, payloads: Payloads) -> BatchContext:
         session, cache = self.session, self.cache
         partitioner, partitions = session.plan.partitioner, session.described.partitions
         return BatchContext(
@@ -228,6 +226,7 @@ class Loop:
             self.attempts.refused,
             self.attempts.blamed,
             self.deferring.deferrals(),
+            payloads,
         )
 
     def _check_claim(self, refresh: bool) -> None:

@@ -23,7 +23,7 @@ def plain_document(record: Record, envelope: CommandEnvelope) -> bytes:
     else:
         texts = {name: text for name, text in attributes.items() if name != "datacontenttype"}
         members = {name: Raw(encode_json(text)) for name, text in texts.items()}
-        members["data"] = Raw(bytes(envelope.data))
+        members["data"] = Raw(bytes(envelope.data) if envelope.datasha256 is None else b"null")
     members.pop("deferredfrom", None)
     written = encode_json(members)
     try:

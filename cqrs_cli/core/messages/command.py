@@ -13,6 +13,7 @@ from msgspec import UNSET, Meta, Raw, Struct, UnsetType
 
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
+from cqrs_cli.core.messages.payload_reference import PayloadReference, parse_reference
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 
@@ -28,7 +29,10 @@ _Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class CommandEnvelope(Struct, kw_only=True, gc=False):
-    """A command as it was received. `data` and `expectedversion` are raw: their own steps judge them."""
+    """A command as it was received. `data` and `expectedversion` are raw: their own steps judge them.
+
+    Where the record refers to a payload, `data` is the payload's sum as JSON, which no command's data can be.
+    """
 
     specversion: Literal["1.0"]
     id: str
@@ -47,6 +51,9 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
     time: str | None = None
     datacontenttype: str | None = None
     data_base64: Raw | UnsetType = UNSET
+    dataref: str | None = None
+    datasha256: str | None = None
+    datasize: int | str | None = None
 
     def expected_text(self) -> str | None:
         """The expected version as text, None if there is none: of a string its content, else the JSON as it stands."""
@@ -56,6 +63,10 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
         if raw == b"null":
             return None
         return msgspec.json.decode(raw, type=str) if raw.startswith(b'"') else raw.decode()
+
+    def reference(self) -> PayloadReference | None:
+        """The payload that the data are, None for data that stand in the record."""
+        return None if self.datasha256 is None else parse_reference(self.datasha256, self.datasize)
 
     def trace(self) -> tuple[str | UnsetType, str | UnsetType]:
         """`traceparent` and `tracestate` for events and outcome: both, the first alone, or none of the two."""
@@ -117,6 +128,8 @@ def _read_structured(value: bytes) -> CommandEnvelope:
         _invalid("data_base64 is not JSON: send the data in `data`")
     if envelope.datacontenttype is not None and not _is_json(_media_type(envelope.datacontenttype.encode())):
         _invalid(f"the data must be JSON, not {envelope.datacontenttype}")
+    if envelope.dataref is not None or envelope.datasha256 is not None:
+        _refer(envelope)
     return envelope
 
 
@@ -132,7 +145,25 @@ def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
         _invalid("id, source, type and subject must not be empty")
     envelope.expectedversion = UNSET if expected is None else Raw(msgspec.json.encode(expected))
     envelope.data = Raw(value or b"{}")
+    if envelope.dataref is not None or envelope.datasha256 is not None:
+        _refer(envelope)
     return envelope
+
+
+def _refer(envelope: CommandEnvelope) -> None:
+    """Put the payload's sum in the place of the data; raises `Refused` unless one of the two says what is meant."""
+    here = bytes(envelope.data) not in (b"{}", b"null")
+    if envelope.datasha256 is None:
+        if not here:
+            _invalid("dataref has no datasha256 with it, and there are no data: owners read by the sum")
+        return
+    if here:
+        _invalid("there are data and datasha256: send one of the two")
+    try:
+        envelope.reference()
+    except ValueError as error:
+        _invalid(str(error))
+    envelope.data = Raw(b'"%s"' % envelope.datasha256.encode())
 
 
 def _texts(headers: Headers) -> dict[str, str]:

@@ -51,6 +51,12 @@ class Reason(Enum):
     NOT_RELEASED = "failed", 5, "it has a `deferredfrom` that no owner gave it"
     WRONG_PARTITION = "failed", 4, "the sender's partitioner is another"
     UNKNOWN_TYPE = "failed", 6, "the aggregate has no such command"
+    PAYLOAD_UNAVAILABLE = (
+        "failed",
+        7,
+        "the payload that it refers to is missing or altered, or the store did not answer",
+        True,
+    )
     INVALID_PAYLOAD = "failed", 7, "a field is missing, unknown or of another type"
     INVALID_EXPECTED_VERSION = "failed", 8, "not one of the forms above"
     HANDLER_ERROR = (

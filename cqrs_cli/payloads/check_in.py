@@ -1,0 +1,24 @@
+"""Commands with large data, on their way to the log: the data go to the store, the record refers to them."""
+
+from cqrs_cli.core.messages.payload_reference import MAX_PAYLOAD, data_within, refer, with_reference
+from cqrs_cli.errors import UsageError
+from cqrs_cli.payloads.place import PayloadPlace, payload_folder
+from cqrs_cli.payloads.transfer import payload_transfer
+
+
+def checked_in(place: PayloadPlace, topic: str, document: bytes) -> bytes:
+    """The document as it is to be sent to `topic`: if its data are large, they are in the store when this returns.
+
+    Raises `PayloadUnavailableError` if they did not get there, `UsageError` if no owner would read that much.
+    """
+    try:
+        data = data_within(document)
+    except (ValueError, RecursionError):  # the owner judges it
+        return document
+    if data is None or len(data) <= place.threshold:
+        return document
+    if len(data) > MAX_PAYLOAD:
+        raise UsageError(f"a command has {len(data)} bytes of data", f"owners read {MAX_PAYLOAD} at most")
+    reference, folder = refer(data), payload_folder(topic)
+    payload_transfer(place).upload(folder, {reference: data})
+    return with_reference(document, folder, reference)

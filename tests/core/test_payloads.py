@@ -1,0 +1,132 @@
+"""Commands whose data rest in a payload store: decided as if the data stood in the record, or not at all."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.core.checks import read_data
+from cqrs_cli.core.deferral.document import plain_document
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference, refer, with_reference
+from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.record import Headers, Record
+from tests.core.tally import AGGREGATE, Partition, command, record
+
+Payloads = dict[PayloadReference, bytes | str]
+
+
+def referring(data: bytes = b'{"n":1}', id: str = "1") -> bytes:
+    """A command to add, its data elsewhere."""
+    return with_reference(command(id=id), "tally", refer(data))
+
+
+def stored(*datas: bytes) -> Payloads:
+    return {refer(data): data for data in datas}
+
+
+@given(numbers=st.lists(st.integers(-5, 5), max_size=8), large=st.sets(st.integers(0, 7)))
+def test_payloads_are_decided_as_data(numbers: list[int], large: set[int]) -> None:
+    """Whatever their place: the same events, outcomes and states, but for the fingerprints."""
+    here, there, payloads = [], [], {}
+    for offset, number in enumerate(numbers):
+        data = json.dumps({"n": number}).encode()
+        value = command(id=str(offset), data={"n": number})
+        here.append(record(offset, value))
+        if offset in large:
+            payloads[refer(data)] = data
+            value = with_reference(value, "tally", refer(data))
+        there.append(record(offset, value))
+    inline, apart = Partition(), Partition(payloads=payloads)
+    inline.feed(*here)
+    apart.feed(*there)
+    assert apart.events == inline.events and apart.states == inline.states
+
+    def told(partition: Partition) -> list[Any]:
+        verdicts = [json.loads(value)["data"] for value, _, _ in partition.outcomes]
+        return [{**verdict, "fingerprint": None} for verdict in verdicts]
+
+    assert told(apart) == told(inline)
+
+
+@pytest.mark.pins("payloads")
+def test_unavailable_payload_fails_the_command() -> None:
+    """It is kept in the dead letters byte for byte, changes nothing, and its id may be tried again."""
+    value, lost = referring(), refer(b'{"n":1}')
+    partition = Partition(payloads={lost: "it is missing"})
+    verdict = partition.verdict(record(0, value))
+    assert (verdict["status"], verdict["reason"]) == ("failed", "PAYLOAD_UNAVAILABLE")
+    assert verdict["message"] == f"payload {lost.sha256}: it is missing"
+    assert not partition.states and partition.dead_letters[0].value == value
+    partition.context["payloads"] = stored(b'{"n":1}')
+    assert partition.verdict(record(1, value))["status"] == "accepted"
+
+
+@pytest.mark.pins("payloads")
+def test_owner_without_store_decides_nothing() -> None:
+    assert Partition().verdict(record(0, referring()))["reason"] == "PAYLOAD_UNAVAILABLE"
+
+
+def test_payload_must_fit_its_type() -> None:
+    partition = Partition(payloads=stored(b'{"n":"one"}'))
+    assert partition.verdict(record(0, referring(b'{"n":"one"}')))["reason"] == "INVALID_PAYLOAD"
+
+
+def test_repeated_reference_is_a_duplicate() -> None:
+    partition = Partition(payloads=stored(b'{"n":1}', b'{"n":2}'))
+    verdicts = [partition.verdict(record(offset, referring())) for offset in range(2)]
+    assert [verdict["status"] for verdict in verdicts] == ["accepted", "duplicate"]
+    assert partition.verdict(record(2, referring(b'{"n":2}')))["reason"] == "ID_REUSED"
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"data": None, "dataref": "elsewhere"},
+        {"datasha256": "a" * 64, "datasize": 1},
+        {"data": None, "datasha256": "A" * 64, "datasize": 1},
+        {"data": None, "datasha256": "a" * 64},
+        {"data": None, "datasha256": "a" * 64, "datasize": 2**40},
+        {"data": None, "datasha256": "a" * 64, "datasize": 1.5},
+    ],
+)
+def test_doubtful_references_are_refused(attributes: dict[str, Any]) -> None:
+    document = {**json.loads(command()), **attributes}
+    assert Partition().verdict(record(0, json.dumps(document).encode()))["reason"] == "INVALID_ENVELOPE"
+
+
+def test_dataref_beside_data_is_not_looked_at() -> None:
+    assert Partition().verdict(record(0, command(dataref="s3://elsewhere/1")))["status"] == "accepted"
+
+
+def binary(data: bytes) -> Record:
+    attributes = {**json.loads(command()), **refer(data).attributes("tally")}
+    headers: Headers = [
+        (f"ce_{name}", str(value).encode()) for name, value in attributes.items() if name != "data"
+    ]
+    return Record(0, 5000, b"a", b"", headers)
+
+
+def test_binary_mode_refers_in_headers() -> None:
+    partition = Partition(payloads=stored(b'{"n":1}'))
+    assert partition.verdict(binary(b'{"n":1}'))["status"] == "accepted"
+
+
+@pytest.mark.parametrize(
+    "deferred", [record(0, referring()), binary(b'{"n":1}')], ids=["structured", "binary"]
+)
+def test_deferred_command_keeps_its_reference(deferred: Record) -> None:
+    said = plain_document(deferred, read_command(deferred))
+    assert find_reference(said) == refer(b'{"n":1}')
+    assert read_command(record(1, said)).reference() == refer(b'{"n":1}')
+
+
+def test_unresolved_data_are_no_command() -> None:
+    """Whoever forgets the payload decodes its sum, which fits no class."""
+    envelope = read_command(record(0, referring()))
+    with pytest.raises(ValueError, match="object"):
+        AGGREGATE.decode_command["tally.Add"](envelope.data)
+    with pytest.raises(Refused):
+        read_data(AGGREGATE, AGGREGATE.decode_command["tally.Add"], envelope, {})

@@ -1,0 +1,60 @@
+"""The payloads of a batch are fetched together, before it is decided, and a plain batch asks for none."""
+
+import json
+
+import pytest
+
+from cqrs_cli.core.messages.payload_reference import PayloadReference, refer, with_reference
+from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.payloads import batch as payloads
+from cqrs_cli.payloads.batch import fetch_payloads
+from cqrs_cli.payloads.place import PayloadPlace
+from tests.core.tally import command, record
+from tests.payloads.stores import FolderStore
+
+TOPIC, FOLDER = "dev.tally.commands", "dev.tally"
+
+
+def referring(offset: int, reference: PayloadReference) -> Record:
+    return record(offset, with_reference(command(id=str(offset)), FOLDER, reference))
+
+
+def test_plain_batch_touches_no_store() -> None:
+    """This one would raise."""
+    batch = [record(offset, command(id=str(offset))) for offset in range(3)]
+    fetched = fetch_payloads(PayloadPlace("carrier-pigeon://loft"), TOPIC, batch)
+    assert fetched.records is batch and fetched.payloads == {}
+
+
+def test_batch_is_fetched_together(store: FolderStore) -> None:
+    good, lost = store.put(b"good", FOLDER), refer(b"lost")
+    attributes = {**json.loads(command()), **good.attributes(FOLDER)}
+    headers: Headers = [
+        (f"ce_{name}", str(value).encode()) for name, value in attributes.items() if name != "data"
+    ]
+    batch = [
+        record(0, command()),
+        referring(1, good),
+        referring(2, lost),
+        record(3, None),
+        Record(4, 1, b"a", b"", headers),
+        record(5, b'{"datasha256":1}'),
+    ]
+    fetched = fetch_payloads(store.place, TOPIC, batch)
+    assert fetched.records == batch
+    assert fetched.payloads == {good: b"good", lost: "it is missing"}
+
+
+@pytest.mark.parametrize("bound", ["MOST_PAYLOADS", "MOST_PAYLOAD_BYTES"])
+def test_batch_ends_where_memory_does(
+    store: FolderStore, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    """A payload that is named twice counts once; one alone is fetched whatever its size."""
+    monkeypatch.setattr(payloads, bound, 2)
+    one, two, three = (store.put(data, FOLDER) for data in (b"1", b"2", b"three"))
+    batch = [referring(number, each) for number, each in enumerate([one, two, one, three, one])]
+    fetched = fetch_payloads(store.place, TOPIC, batch)
+    assert [each.offset for each in fetched.records] == [0, 1, 2]
+    assert set(fetched.payloads) == {one, two}
+    rest = fetch_payloads(store.place, TOPIC, batch[3:])
+    assert (len(rest.records), rest.payloads[three]) == (2 if bound == "MOST_PAYLOADS" else 1, b"three")
