@@ -183,7 +183,7 @@ def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
                 if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
                     value = sources.resolve_path(source.folder, value)
                 elif name == "payload_store" and isinstance(value, str) and "://" not in value:
-                    value = sources.str(sources.resolve_path(source.folder, value))
+                    value = str(sources.resolve_path(source.folder, value))
                 elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
                     value = {**dict(flat_entries("", values[name])), **dict(flat_entries("", value))}
                     found_here = f"{found_here}, {found[name]}"

@@ -151,6 +151,21 @@ def test_paths_are_relative_to_source(tmp_path: Path, monkeypatch: pytest.Monkey
     assert load_settings({}, inner).state_dir == inner / "there"
 
 
+@pytest.mark.parametrize(("written", "uri"), [("large", "{}/large"), ("s3://large/one", "s3://large/one")])
+def test_payload_store_is_relative_too(tmp_path: Path, written: str, uri: str) -> None:
+    project(tmp_path, f'payload_store = "{written}"\npayload_threshold = "1KiB"')
+    (inner := tmp_path / "inner").mkdir()
+    place = load_settings({}, inner).payloads()
+    assert place is not None
+    assert (place.uri, place.threshold) == (uri.format(tmp_path), 1024)
+
+
+def test_payload_store_holds_no_password(tmp_path: Path) -> None:
+    project(tmp_path, 'payload_store = "s3://me:word@large"')
+    with pytest.raises(ConfigurationError, match=r"payload_store.*password"):
+        load_settings({}, tmp_path)
+
+
 def test_settings_page_is_current() -> None:
     generator = runpy.run_path(str(ROOT / "docs/generate_settings.py"))
     written = generator["TARGET"].read_text(encoding="utf-8")
