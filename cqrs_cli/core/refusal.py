@@ -1,4 +1,4 @@
-"""What a refused command leaves: its verdict, its dead letter, and the count of its reason."""
+"""The traces of a refused command: its verdict, its dead letter, and the count of its reason."""
 
 import traceback
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""What requests work with: the followers, the way to the commands topics, and the limits."""
+"""The things that requests work with: the followers, the way to the commands topics, and the limits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,4 @@
-"""Who may ask: the right host name, the token, and a body of a size and within a time.
+"""The conditions of each request: the right host name, the token, and a body of a size and within a time.
 
 The Host header is checked since a page of another site can have its own name lead here (DNS rebinding); commands need
 `application/json`, which no page of another site may send without being allowed to (CORS, which is off).

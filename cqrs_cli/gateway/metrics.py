@@ -1,4 +1,4 @@
-"""What the gateway counts, for Prometheus: docs/gateway.md names each."""
+"""The counters of the gateway, for Prometheus: docs/gateway.md names each."""
 
 import time
 from collections.abc import Iterator, Mapping

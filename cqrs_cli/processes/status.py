@@ -33,7 +33,7 @@ class HearingStatus(NamedTuple):
         return None if self.position is None else self.position.stopped
 
     def remarks(self) -> list[str]:
-        """What an operator should look at, with the way out."""
+        """Remarks for an operator, each with the way out."""
         found, at = [], self.stopped_at
         if at is not None:
             name, source = self.hearing.process, self.hearing.source

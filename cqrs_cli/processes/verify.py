@@ -110,7 +110,7 @@ def _commands_topics(connection: Connection, settings: "Settings") -> dict[str, 
 def _read_commands(
     connection: Connection, process: str, topics: dict[str, CommandsTopic], note: Callable[[str], None]
 ) -> tuple[dict[str, _Found], dict[tuple[str, int], int]]:
-    """What the process sent, by topic of events, origin and number.
+    """The commands that the process sent, by topic of events, origin and number.
 
     And the time (ms) of the oldest command of each partition where some are deleted.
     """

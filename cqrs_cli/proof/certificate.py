@@ -52,7 +52,7 @@ class Certificate(Struct, frozen=True, kw_only=True):
 
 
 class LogChange(NamedTuple):
-    """What has become of a log below its certificate; reads on from `topic partition`."""
+    """A change of a log below its certificate; reads on from `topic partition`."""
 
     offset: int
     what: str
@@ -132,7 +132,7 @@ def _field(value: bytes | None) -> bytes:
 
 
 def check_log(was: LogCertificate, now: LogCertificate, partial: Stretch | None) -> Checked:
-    """What has become of a log since. `partial`: the stretch in which the certificate ends, hashed up to there.
+    """The changes of a log since then. `partial`: the stretch in which the certificate ends, hashed up to there.
 
     A stretch of which retention has deleted a part cannot be checked: it counts as deleted.
     """

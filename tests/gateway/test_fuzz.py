@@ -1,4 +1,4 @@
-"""Whatever is asked: no answer of the gateway is its own failure, and every refusal is a problem."""
+"""Requests of any kind: no answer of the gateway is its own failure, and every refusal is a problem."""
 
 import json
 import string

@@ -95,7 +95,7 @@ def process_status_table(parts: Iterable["HearingStatus"]) -> "RenderableType":
 
 
 def reactions_document(name: str, found: "Reactions") -> dict[str, Any]:
-    """What `cqrs verify --process` found."""
+    """The findings of `cqrs verify --process`."""
     return {
         "process": name,
         "events": found.events,

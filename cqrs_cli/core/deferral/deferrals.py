@@ -23,7 +23,7 @@ _AROUND = 1024
 
 
 class DeferralLimits(NamedTuple):
-    """What ends a command that is put off: `attempts`, or a document that the topics do not take (bytes)."""
+    """The limits of a command that is put off: `attempts`, or a document that the topics do not take (bytes)."""
 
     attempts: int = 20
     command_bytes: int = 1_048_588

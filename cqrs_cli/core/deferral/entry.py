@@ -18,7 +18,7 @@ LAST_MOMENT = 253_402_300_799_999
 
 
 class _Value(Struct, frozen=True, gc=False, omit_defaults=True):
-    """What stands in a record's value; offset and topic of the command are its key."""
+    """The value of a record; offset and topic of the command are its key."""
 
     subject: str
     id: str

@@ -41,7 +41,7 @@ BATCH = 1000
 
 @dataclass(frozen=True, slots=True)
 class DecisionRules:
-    """What decides besides the code, the same for both: as the owners have it now."""
+    """The rules besides the code, the same for both: as the owners have it now."""
 
     partition: int
     topic: str

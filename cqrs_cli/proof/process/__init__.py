@@ -1,1 +1,1 @@
-"""What a process sent, judged by the events that it heard. Pure."""
+"""The commands of a process, judged by the events that it heard. Pure."""

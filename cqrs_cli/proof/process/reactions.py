@@ -7,7 +7,7 @@ from cqrs_cli.proof.findings import MAX_NAMED
 
 
 class ReactionPlace(NamedTuple):
-    """Where a command stands, or should stand: topic and partition, and a digest of its bytes."""
+    """The place of a command, found or expected: topic and partition, and a digest of its bytes."""
 
     topic: str
     partition: int
@@ -37,7 +37,7 @@ class ReactedRange(NamedTuple):
 
 
 class Reactions:
-    """What was found of a process. `unknown`: commands of events that are deleted, or before an accepted loss."""
+    """The findings about a process. `unknown`: commands of events that are deleted, or before an accepted loss."""
 
     def __init__(self) -> None:
         self.named: list[str] = []

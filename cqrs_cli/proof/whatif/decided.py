@@ -1,4 +1,4 @@
-"""What history made of each command: commands, outcomes and events, joined in the order of the commands.
+"""The verdict of history on each command: commands, outcomes and events, joined in the order of the commands.
 
 The three logs are read side by side, so that nothing of them has to be kept.
 """

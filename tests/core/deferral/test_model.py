@@ -29,7 +29,7 @@ SCENARIOS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
 
 
 def wrong(world: World) -> str:
-    """What is wrong with a world; empty if nothing is."""
+    """The fault of a world; empty if nothing is."""
     if len(world.commands) > MOST:
         return "a command is said again for ever"
     read = world.read()

@@ -56,7 +56,7 @@ WAY = Aggregate.of("way", cqrs.Decider(decide, evolve, Way()))
 
 
 class Shard(NamedTuple):
-    """What a machine has folded."""
+    """The state that a machine has folded."""
 
     entries: tuple[Deferral, ...] = ()
     ids: tuple[tuple[tuple[str, str], DedupEntry], ...] = ()
@@ -94,7 +94,7 @@ class World(NamedTuple):
 
 
 def sent(name: str, world: World) -> bytes | None:
-    """What a client sends; None if it cannot yet. A copy is of what an owner said."""
+    """The command that a client sends; None if it cannot yet. A copy is of what an owner said."""
     if name == "copy":
         said = [value for value, _ in world.commands if b"deferredfrom" in value]
         return said[-1] if said else None
@@ -144,7 +144,7 @@ def spent(world: World, fault: str) -> World | None:
 
 
 def transactions(world: World) -> Iterator[tuple[World, Shard]]:
-    """What an owner may commit: the world after it, and the shard once it is applied."""
+    """The commits that an owner may make: the world after it, and the shard once it is applied."""
     table = DeferralTable(world.shard.entries)
     deferrals = Deferrals(lambda: table, TOPIC, 0, DeferralLimits(), not table.is_empty())
     if world.position < len(world.commands):

@@ -1,4 +1,4 @@
-"""What a run answers over HTTP: to Prometheus, and to what restarts and routes services."""
+"""The answers of a run over HTTP: to Prometheus, and to what restarts and routes services."""
 
 import json
 import os

@@ -42,7 +42,7 @@ def again(history: History, other: Aggregate = AGGREGATE, start: int = 0) -> lis
 
 
 def decided_by(history: History, other: Aggregate) -> dict[int, list[object]]:
-    """What the other code makes of each command in one go: its outcome, but for words of our own, and its events."""
+    """The other code's decision on each command, in one go: its outcome, but for words of our own, and its events."""
     context = BatchContext(PARTITION, lambda _: None, lambda *_: None, lambda: 0, home, TOPIC, WINDOW)
     done = decide_batch(other, history.commands, context)
     made: dict[int, list[object]] = {}

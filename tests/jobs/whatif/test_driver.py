@@ -1,4 +1,4 @@
-"""What if against a real broker, and as a command."""
+"""`whatif` with a real broker, and as a command."""
 
 import json
 from collections import Counter
