@@ -1,8 +1,10 @@
-"""Fixtures for all tests: one real broker and one Spark session per process, and names that no other test uses."""
+"""Fixtures for all tests: one real broker and one Spark session per run, and names that no other test uses."""
 
 import os
 import re
+import shutil
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from functools import cache
@@ -32,6 +34,9 @@ pytest.register_assert_rewrite("tests.support.harness", "tests.processes.stage")
 
 #: Names a broker for the tests to use, in the environment.
 BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"
+
+#: Tells the processes of a run where its own broker is.
+KAFKA_ROOT = "CQRS_TEST_KAFKA_ROOT"
 
 # No test measures time: on a busy machine an example may take any.
 hypothesis.settings.register_profile(
@@ -91,15 +96,26 @@ def _marks(file: str) -> frozenset[str]:
     return frozenset(re.findall(r"mark\.(kafka|spark|docker)\b", text))
 
 
-@pytest.fixture(scope="session")
-def kafka_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The project root of the run's broker, which is stopped when the run ends, however it ends."""
-    root = tmp_path_factory.mktemp("project")
-    try:
-        embedded.start_broker(root, print)
-        yield root
-    finally:
+def pytest_configure(config: pytest.Config) -> None:
+    """Make a folder for the run's broker, which all its processes share."""
+    if not os.environ.get("PYTEST_XDIST_WORKER"):
+        os.environ[KAFKA_ROOT] = tempfile.mkdtemp(prefix="cqrs-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the run's broker, if a test has started it, however the run ends."""
+    if not os.environ.get("PYTEST_XDIST_WORKER"):
+        root = Path(os.environ.pop(KAFKA_ROOT))
         embedded.stop_broker(root)
+        shutil.rmtree(root)
+
+
+@pytest.fixture(scope="session")
+def kafka_root() -> Path:
+    """The project root of the run's broker, which runs."""
+    root = Path(os.environ[KAFKA_ROOT])
+    embedded.start_broker(root, print)
+    return root
 
 
 @pytest.fixture(scope="session")

@@ -14,12 +14,12 @@ from cqrs_cli.core.handle import handle
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients, transactional
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.write_errors import BatchLateError
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.loop import Loop
 from cqrs_cli.owner.plan import Partition, Plan
 from cqrs_cli.owner.trials.attempts import ATTEMPTS
+from tests.support.brokers import broker
 from tests.support.commands import increments, mixture
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -155,10 +155,10 @@ def slowly(single_bank: TopicHarness) -> Iterator[Plan]:
     slow = replace(
         plan.connection, properties={**plan.connection.properties, "client.id": single_bank.topics.prefix}
     )
-    with raw(single_bank.connection) as broker:
-        broker.limit_writing(single_bank.topics.prefix, 60_000)
+    with raw(single_bank.connection) as shared:
+        shared.limit_writing(single_bank.topics.prefix, 60_000)
         yield replace(plan, connection=slow)
-        broker.limit_writing(single_bank.topics.prefix, None)
+        shared.limit_writing(single_bank.topics.prefix, None)
 
 
 @pytest.mark.pins("all-or-none")
@@ -169,15 +169,16 @@ def test_slow_batch_is_halved_until_committed(single_bank: TopicHarness, slowly:
     single_bank.check()
 
 
+@pytest.mark.slow
 @pytest.mark.pins("all-or-none")
-def test_absent_broker_blames_no_batch(counters: TopicHarness, kafka_root: Path) -> None:
-    broker = embedded.broker_status(kafka_root)
-    assert broker is not None
-    counters.send(*increments(1))
-    owner = Process(counters.plan(), "offsets.after:2:stop", **HASTE)
-    eventually(owner.stopped)
-    os.kill(broker.pid, signal.SIGSTOP)
-    threading.Timer(2.5 * HASTE["transaction_timeout"], os.kill, (broker.pid, signal.SIGCONT)).start()
-    owner.signal(signal.SIGCONT)
-    assert owner.error() is None
-    counters.check()
+def test_absent_broker_blames_no_batch(prefix: str, tmp_path: Path) -> None:
+    with broker(tmp_path) as mortal:
+        counters = TopicHarness(mortal.connection, prefix, tmp_path)
+        counters.send(*increments(1))
+        owner = Process(counters.plan(), "offsets.after:2:stop", **HASTE)
+        eventually(owner.stopped)
+        mortal.signal(signal.SIGSTOP)
+        threading.Timer(2.5 * HASTE["transaction_timeout"], mortal.signal, [signal.SIGCONT]).start()
+        owner.signal(signal.SIGCONT)
+        assert owner.error() is None
+        counters.check()

@@ -11,9 +11,11 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support import ROOT
+from tests.support.brokers import broker as broker_of_its_own
 from tests.support.commands import increments
 from tests.support.hanging import Part, decide_hanging
 from tests.support.harness import TopicHarness
@@ -24,13 +26,19 @@ from tests.support.sampling import sampled
 pytestmark = pytest.mark.kafka
 
 
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
+    """To a broker that believes what producers say of their transactions, as all did before Kafka 3.6."""
+    with broker_of_its_own(tmp_path_factory.mktemp("credulous")) as credulous:
+        with raw(credulous.connection) as broker:
+            broker.configure_broker("transaction.partition.verification.enable", "false")
+        yield credulous.connection
+
+
 @pytest.fixture
-def broker(counters: TopicHarness) -> Iterator[Raw]:
-    """One that believes what producers say of their transactions, as all did before Kafka 3.6."""
-    with raw(counters.connection) as broker:
-        broker.configure_broker("transaction.partition.verification.enable", "false")
+def broker(connection: Connection) -> Iterator[Raw]:
+    with raw(connection) as broker:
         yield broker
-        broker.configure_broker("transaction.partition.verification.enable", "true")
 
 
 @contextmanager
