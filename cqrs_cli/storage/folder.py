@@ -30,10 +30,10 @@ class StorageFolder:
     Its methods raise `UnavailableError` if the store does not answer, or refuses.
     """
 
-    def __init__(self, uri: str, system: Any, path: str) -> None:
+    def __init__(self, uri: str, filesystem: Any, path: str) -> None:
         self.uri = uri
-        self._system, self._path = system, path.rstrip("/")
-        self._local = system.type_name == "local"
+        self._filesystem, self._path = filesystem, path.rstrip("/")
+        self._local = filesystem.type_name == "local"
 
     def opened(self) -> tuple[Any, str]:
         """The file system and the folder's path in it, for a caller that needs more than this."""
@@ -42,7 +42,7 @@ class StorageFolder:
     def within(self, *names: str) -> "StorageFolder":
         """A folder inside this one, which need not exist."""
         return StorageFolder(
-            "/".join([self.uri.rstrip("/"), *names]), self._system, "/".join([self._path, *names])
+            "/".join([self.uri.rstrip("/"), *names]), self._filesystem, "/".join([self._path, *names])
         )
 
     def files(self) -> list[StoredFile]:
@@ -50,17 +50,17 @@ class StorageFolder:
         from pyarrow import fs
 
         with self._asking():
-            found = self._system.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
+            found = self._filesystem.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
         return sorted(StoredFile(one.base_name, one.size) for one in found if one.type == fs.FileType.File)
 
     def read(self, name: str) -> bytes:
         """The bytes of a small file."""
-        with self._asking(), self._system.open_input_stream(self._at(name)) as file:
+        with self._asking(), self._filesystem.open_input_stream(self._at(name)) as file:
             return bytes(file.read())
 
     def chunks(self, name: str) -> Iterator[bytes]:
         """The bytes of a file, some at a time."""
-        with self._asking(), self._system.open_input_stream(self._at(name)) as file:
+        with self._asking(), self._filesystem.open_input_stream(self._at(name)) as file:
             while chunk := file.read(_CHUNK):
                 yield chunk
 
@@ -69,19 +69,19 @@ class StorageFolder:
         with self._asking():
             draft = f".{name}.{os.getpid()}" if self._local else name
             if self._local:
-                self._system.create_dir(self._path, recursive=True)
-            with self._system.open_output_stream(self._at(draft)) as file:
+                self._filesystem.create_dir(self._path, recursive=True)
+            with self._filesystem.open_output_stream(self._at(draft)) as file:
                 for chunk in content:
                     file.write(chunk)
             if self._local:
                 _sync(Path(self._at(draft)))
-                self._system.move(self._at(draft), self._at(name))
+                self._filesystem.move(self._at(draft), self._at(name))
 
     def remove(self, name: str) -> None:
         """Remove a file; one that is not there is removed already."""
         try:
             with self._asking():
-                self._system.delete_file(self._at(name))
+                self._filesystem.delete_file(self._at(name))
         except UnavailableError:
             if any(file.name == name for file in self.files()):
                 raise
