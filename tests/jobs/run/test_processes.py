@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -23,6 +24,7 @@ from tests.jobs.run.test_driver import Context
 from tests.processes.stage import RunningProcess, Stage, orders
 from tests.support.commands import command
 from tests.support.harness import IMPATIENT, TopicHarness
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -77,11 +79,16 @@ def test_one_run_decides_and_reacts(stage: Stage, payments: TopicHarness) -> Non
 def test_stopped_process_ends_the_run(stage: Stage, payments: TopicHarness) -> None:
     """It is named with its way out; the partitions of aggregates end cleanly, and are fenced."""
     stage.react()
-    stage.place(0, 3)
     payments.send(command("payment.Request", "o-x", "Request-o-x", {"customer": "ann"}))
     plan, hears = payments.plan(once=False), stage.plan(once=False)
     refuse = replace(hears, commands={name: one for name, one in hears.commands.items() if name != "payment"})
-    with pytest.raises(CqrsError) as raised:
+
+    def place_once_claimed() -> None:
+        eventually(lambda: payments.standing()[1])
+        stage.place(0, 3)
+
+    with ThreadPoolExecutor(1) as beside, pytest.raises(CqrsError) as raised:
+        beside.submit(place_once_claimed)
         drive(plan, refuse)
     assert raised.value.exit_code == 1
     stopped = stage.position()
