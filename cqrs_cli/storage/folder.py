@@ -37,7 +37,7 @@ class StorageFolder:
 
     def opened(self) -> tuple[Any, str]:
         """The file system and the folder's path in it, for a caller that needs more than this."""
-        return self._system, self._path
+        return self._filesystem, self._path
 
     def within(self, *names: str) -> "StorageFolder":
         """A folder inside this one, which need not exist."""
