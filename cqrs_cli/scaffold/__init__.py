@@ -1,4 +1,4 @@
-"""A new project: an aggregate, its tests, settings and what to do next. And a new aggregate for one that is there."""
+"""A new project: an aggregate, its tests, settings and what to do next. And what is added to one that is there."""
 
 import keyword
 import re
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.version import __version__
@@ -39,6 +40,27 @@ _OF_THE_TEST = {
 }
 
 
+class SampleEvent(NamedTuple):
+    """An event of an aggregate. `fields`: arguments that make one, which need these `imports`."""
+
+    aggregate: str
+    event: str
+    fields: str
+    imports: Sequence[str] = ()
+
+    def words(self, name: str, package: str) -> dict[str, str]:
+        """The words of a file that hears it."""
+        imports = "".join(f"{line}\n" for line in self.imports) + ("\n" if self.imports else "")
+        return {
+            "name": name,
+            "package": package,
+            "aggregate": self.aggregate,
+            "event": self.event,
+            "fields": self.fields,
+            "imports": imports,
+        }
+
+
 def create(folder: Path) -> list[Path]:
     """Write a new project into `folder`, which must be empty or absent; the paths of its files.
 
@@ -70,33 +92,34 @@ def add_aggregate(root: Path, package: str, name: str) -> list[Path]:
     return _add(root, root / package.replace(".", "/"), "aggregate", words)
 
 
-def add_process(
-    root: Path, package: str, name: str, aggregate: str, event: str, fields: str, imports: Sequence[str] = ()
-) -> list[Path]:
-    """Write a new process that hears an event of an aggregate, and its test; raises as `add_aggregate` does.
-
-    `fields`: arguments that make such an event, which need these `imports`.
-    """
+def add_process(root: Path, package: str, name: str, heard: SampleEvent) -> list[Path]:
+    """Write a new process that hears an event, and its test; raises as `add_aggregate` does."""
     _check_name(name, "a process's")
-    words = {"name": name, "package": package, "aggregate": aggregate, "event": event, "fields": fields}
-    words["imports"] = "".join(f"{line}\n" for line in imports) + ("\n" if imports else "")
-    return _add(root, root / "processes", "process", words)
+    return _add(root, root / "processes", "process", heard.words(name, package))
 
 
-def _check_name(name: str, whose: str) -> None:
+def add_projection(root: Path, package: str, name: str, heard: SampleEvent) -> list[Path]:
+    """Write a new projection that takes an event, and its test; raises as `add_aggregate` does."""
+    _check_name(name, "a projection's", longest=50)
+    return _add(root, root / "projections", "projection", heard.words(name, package))
+
+
+def _check_name(name: str, whose: str, longest: int = 100) -> None:
     if (
-        not re.fullmatch(r"[a-z][a-z0-9_]{0,99}", name)
+        not re.fullmatch(r"[a-z][a-z0-9_]*", name)
+        or len(name) > longest
         or keyword.iskeyword(name)
         or keyword.issoftkeyword(name)
     ):
         raise UsageError(
             f"{name!r} cannot be {whose} name",
-            "it is a module's name and part of a topic's: lower-case letters, digits and _, like bank_account",
+            "it is a module's name and part of a topic's or a table's: "
+            f"at most {longest} lower-case letters, digits and _, like bank_account",
         )
 
 
 def _add(root: Path, folder: Path, kind: str, words: dict[str, str]) -> list[Path]:
-    """Write the code and the test of a new aggregate or process."""
+    """Write the code and the test of a new aggregate, process or projection."""
     name, tests = words["name"], root / "tests"
     code, test = folder / f"{name}.py", tests / f"test_{name}.py"
     for path in (code, test):

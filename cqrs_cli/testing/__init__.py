@@ -10,11 +10,27 @@ def test_keeps_the_laws() -> None:
 
 def test_placing_asks_for_payment() -> None:
     process(checkout.process).when(Placed("ann")).sends(Send("payment", "id-1", Request("ann")))
+
+def test_orders_are_counted() -> None:
+    projection(counts.projection).when(Placed("ann")).rows(counts.table, {"customer": "ann", "orders": 1})
 """
 
 from cqrs_cli.testing.laws import check_laws, laws
 from cqrs_cli.testing.process import ProcessSpec, Reaction, process
+from cqrs_cli.testing.projection import ProjectionSpec, projection
 from cqrs_cli.testing.round_trip import BrokenLaw
 from cqrs_cli.testing.spec import Outcome, Spec, spec
 
-__all__ = ["BrokenLaw", "Outcome", "ProcessSpec", "Reaction", "Spec", "check_laws", "laws", "process", "spec"]
+__all__ = [
+    "BrokenLaw",
+    "Outcome",
+    "ProcessSpec",
+    "ProjectionSpec",
+    "Reaction",
+    "Spec",
+    "check_laws",
+    "laws",
+    "process",
+    "projection",
+    "spec",
+]

@@ -21,7 +21,7 @@ from tests.projections.feeding import errors, projected, record, rows, take, wri
 from tests.support import ROOT
 
 TEXT = (ROOT / "docs/projections.md").read_text(encoding="utf-8")
-PROJECTION, READ = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+PROJECTION, TEST, READ = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 (CONSOLE,) = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
 
 
@@ -38,6 +38,7 @@ def test_projection_shown_is_right(tmp_path: Path) -> None:
     take(plan, loaded)
     assert errors(projected(plan, {one: log}, loaded)) == []
     assert rows(place, "SELECT * FROM accounts") == [("a", "ann", 70)]
+    subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
     program = READ.replace("import cqrs_cli as cqrs\n", FAKED)
     subprocess.run(
         [sys.executable, "-c", f"{program}\nassert rows == [('a', 70)]; engine.dispose()"],

@@ -1,8 +1,8 @@
-"""`cqrs add`: another aggregate for a project, or a process between its aggregates."""
+"""`cqrs add`: another aggregate for a project, a process between its aggregates, or a projection of one."""
 
 from datetime import datetime, timedelta
 from decimal import Decimal
-from pathlib import Path
+from importlib.util import find_spec
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args, get_origin
 
@@ -16,8 +16,12 @@ from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
+    from cqrs_cli.scaffold import SampleEvent
 
-#: Types of fields, and what an event of the new process's test has in them.
+#: The step before all others where the database's library is missing.
+_INSTALL = "python -m pip install 'cqrs-cli[projections]'"
+
+#: Types of fields, and what an event of the new test has in them.
 _SAMPLES: dict[object, str] = {
     str: '"text"',
     int: "1",
@@ -42,7 +46,15 @@ _IMPORTS = {
 }
 
 
-@command(app, "add", examples=["cqrs add invoice", "cqrs add billing --process invoice"])
+@command(
+    app,
+    "add",
+    examples=[
+        "cqrs add invoice",
+        "cqrs add billing --process invoice",
+        "cqrs add totals --projection invoice",
+    ],
+)
 def add_to_project(
     cli: Cli,
     name: Annotated[str, typer.Argument(metavar="NAME", help="A new aggregate's name, like bank_account.")],
@@ -55,30 +67,45 @@ def add_to_project(
             autocompletion=complete_aggregate,
         ),
     ] = None,
+    projected: Annotated[
+        str | None,
+        typer.Option(
+            "--projection",
+            metavar="AGGREGATE",
+            help="Add a projection of this name, which takes the aggregate's events.",
+            autocompletion=complete_aggregate,
+        ),
+    ] = None,
 ) -> None:
-    """Add an aggregate and its test to this project, or a process and its test, to be rewritten."""
-    from cqrs_cli.scaffold import add_aggregate
+    """Add an aggregate, a process or a projection to this project, with its test, to be rewritten."""
+    from cqrs_cli import scaffold
 
     root, package = cli.settings.root, cli.settings.aggregates
-    if heard is None:
-        made = add_aggregate(root, package, name)
-        then = [f"cqrs describe {name}", f"cqrs init {name}"]
-    else:
-        made = _add_process(root, package, name, cli.aggregate(heard))
+    if heard is not None and projected is not None:
+        raise UsageError("--process and --projection exclude each other", "add one, then the other")
+    if heard is not None:
+        made = scaffold.add_process(root, package, name, _heard(cli.aggregate(heard)))
         then = ["cqrs init", "cqrs run"]
+    elif projected is not None:
+        made = scaffold.add_projection(root, package, name, _heard(cli.aggregate(projected)))
+        then = [f"cqrs project {name} --once"]
+    else:
+        made = scaffold.add_aggregate(root, package, name)
+        then = [f"cqrs describe {name}", f"cqrs init {name}"]
     made = [path.relative_to(root) for path in made]
-    steps = [f"python -m pytest {made[-1]}", *then]
+    needed = [] if projected is None or find_spec("sqlalchemy") else [_INSTALL]
+    steps = [*needed, f"python -m pytest {made[-1]}", *then]
     lines = [*(f"  {path}" for path in made), "", "Next:", "", *(f"  {step}" for step in steps)]
     cli.result({"root": root, "files": made, "next": steps}, "\n".join([f"In {root}:", "", *lines]))
 
 
-def _add_process(root: Path, package: str, name: str, heard: "Aggregate") -> list[Path]:
-    """A process that hears the first of the aggregate's events that a test can make."""
+def _heard(aggregate: "Aggregate") -> "SampleEvent":
+    """The first of the aggregate's events that a test can make."""
     import msgspec
 
-    from cqrs_cli.scaffold import add_process
+    from cqrs_cli.scaffold import SampleEvent
 
-    for kind in heard.events.values():
+    for kind in aggregate.events.values():
         samples = {
             field.name: _sample(field.type)
             for field in msgspec.structs.fields(kind)
@@ -91,10 +118,10 @@ def _add_process(root: Path, package: str, name: str, heard: "Aggregate") -> lis
                 for start, line in _IMPORTS.items()
                 if any(start in one for one in samples.values() if one)
             }
-            return add_process(root, package, name, heard.name, kind.__name__, fields, sorted(imports))
+            return SampleEvent(aggregate.name, kind.__name__, fields, sorted(imports))
     raise UsageError(
-        f"every event of {heard.name} has a field with fields of its own: no test can be written for one",
-        "write processes/__init__.py and the process by hand: cqrs.Process(react)",
+        f"every event of {aggregate.name} has a field with fields of its own: no test can be written for one",
+        "write the file by hand, as docs/processes.md and docs/projections.md show",
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from cqrs_cli import scaffold
 from cqrs_cli.cli.main import main
+from cqrs_cli.projections.load import load_projection
 from cqrs_cli.version import __version__
 
 
@@ -32,7 +33,8 @@ def test_what_is_added_is_sound(project: Path) -> None:
     for name in names:
         assert main(["add", name, "-q"]) == 0
     assert main(["add", "restock", "--process", "inventory", "-q"]) == 0
-    names.append("restock")
+    assert main(["add", "receipts", "--projection", "inventory", "-q"]) == 0
+    names += ["restock", "receipts"]
     for tool in (
         ["pytest", "-q", *(f"tests/test_{name}.py" for name in names)],
         ["ruff", "check", "."],
@@ -52,6 +54,20 @@ def test_process_and_its_test_are_added(project: Path, capfd: pytest.CaptureFixt
     assert main(["add", "other", "--process", "nobody"]) == 2
     assert main(["add", "Other", "--process", "inventory"]) == 2
     assert "'Other' cannot be a process's name" in capfd.readouterr().err
+
+
+def test_projection_and_its_test_are_added(project: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["add", "receipts", "--projection", "inventory", "-o", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    made = ["projections/__init__.py", "projections/receipts.py", "tests/test_receipts.py"]
+    assert document["files"] == made
+    assert document["next"] == ["python -m pytest tests/test_receipts.py", "cqrs project receipts --once"]
+    loaded = load_projection("receipts", project, "aggregates")
+    assert loaded.takes == ("Received",)
+    assert main(["add", "receipts", "--projection", "inventory"]) == 2
+    assert main(["add", "x" * 51, "--projection", "inventory"]) == 2
+    assert "cannot be a projection's name" in capfd.readouterr().err
+    assert main(["add", "both", "--projection", "inventory", "--process", "inventory"]) == 2
 
 
 def test_folders_are_made_where_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,6 @@
 import json
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -6,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli import registry, scaffold
-from cqrs_cli.cli.main import main
+from cqrs_cli.cli.context import Call
+from cqrs_cli.cli.main import main, parse
 from cqrs_cli.settings.settings import load_settings
 
 
@@ -44,6 +47,15 @@ def test_empty_present_folders_will_do(
 def test_readme_bears_the_folders_name(tmp_path: Path) -> None:
     scaffold.create(tmp_path / "shop")
     assert (tmp_path / "shop" / "README.md").read_text().startswith("# shop\n")
+
+
+def test_readmes_commands_are_understood(tmp_path: Path) -> None:
+    scaffold.create(tmp_path)
+    lines = re.findall(r"^    (cqrs .*)$", (tmp_path / "README.md").read_text(), re.MULTILINE)
+    assert any("--not-before" in line for line in lines)
+    assert any("--process" in line for line in lines) and any("--projection" in line for line in lines)
+    for line in lines:
+        assert isinstance(parse(shlex.split(line, comments=True)[1:]), Call), line
 
 
 def test_new_aggregates_and_settings_load(tmp_path: Path) -> None:

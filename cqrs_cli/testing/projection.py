@@ -1,0 +1,102 @@
+"""These events, then these rows: a projection is tried on tables in memory."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.testing.round_trip import BrokenLaw
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Table
+
+    from cqrs_cli.projections.projection import Projection
+
+
+def projection(projection: "Projection") -> "ProjectionSpec":
+    """A specification of a projection. Needs SQLAlchemy; its database is SQLite, in memory."""
+    return ProjectionSpec(projection)
+
+
+@dataclass(frozen=True)
+class ProjectionSpec:
+    """A projection, and the events that it is given."""
+
+    projection: "Projection"
+    recorded: tuple[Recorded[Any], ...] = ()
+
+    def when(
+        self,
+        *events: Event,
+        aggregate_id: str = "id-1",
+        time: datetime = datetime(2000, 1, 1, tzinfo=UTC),
+    ) -> "ProjectionSpec":
+        """The same with these events of an aggregate after the earlier ones."""
+        version = sum(one.aggregate_id == aggregate_id for one in self.recorded)
+        offset = len(self.recorded)
+        new = [
+            Recorded(
+                event,
+                aggregate_id,
+                version + n,
+                time,
+                f"0/0/{offset + n}",
+                "command-1",
+                "command-1",
+                0,
+                offset + n,
+            )
+            for n, event in enumerate(events, 1)
+        ]
+        return replace(self, recorded=(*self.recorded, *new))
+
+    def rows(self, table: "Table", *expected: Mapping[str, object]) -> "ProjectionSpec":
+        """Exactly these rows are in the table, in any order. Raises `BrokenLaw` if batches of one event give others."""
+        __tracebackhide__ = True
+        together = self._filled(table, [self.recorded] if self.recorded else [])
+        singly = self._filled(table, [(one,) for one in self.recorded])
+        if _counted(singly) != _counted(together):
+            raise BrokenLaw(
+                "batches of one event give other rows than one batch of all",
+                *(f"singly {row}" for row in singly),
+                *(f"together {row}" for row in together),
+                of=self.projection.project,
+            )
+        if _counted(together) != _counted(expected):
+            lines = ["when:", *(f"  {one.aggregate_id}: {one.event!r}" for one in self.recorded)]
+            for title, found in (("expected", expected), ("found", together)):
+                lines += [f"{title}:", *([f"  {dict(row)}" for row in found] or ["  no row"])]
+            raise AssertionError("\n".join(lines))
+        return self
+
+    def _filled(
+        self, table: "Table", batches: Iterable[Sequence[Recorded[Any]]]
+    ) -> list[Mapping[str, object]]:
+        """The table's rows after these batches."""
+        from sqlalchemy import select
+
+        with _in_memory() as db:
+            self.projection.metadata.create_all(db)
+            for batch in batches:
+                self.projection.project(db, batch)
+            return [dict(row) for row in db.execute(select(table)).mappings()]
+
+
+@contextmanager
+def _in_memory() -> "Iterator[Connection]":
+    from sqlalchemy import create_engine
+
+    engine = create_engine("sqlite://")
+    try:
+        with engine.begin() as db:
+            yield db
+    finally:
+        engine.dispose()
+
+
+def _counted(rows: Iterable[Mapping[str, object]]) -> Counter[str]:
+    return Counter(repr(sorted(row.items())) for row in rows)

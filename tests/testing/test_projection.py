@@ -1,0 +1,48 @@
+from collections.abc import Sequence
+
+import pytest
+from sqlalchemy import Column, Connection, MetaData, String, Table, insert
+
+import cqrs_cli as cqrs
+from aggregates.order import Cancelled, Placed
+from cqrs_cli.testing import BrokenLaw, projection
+from projections import recent_orders
+
+ORDERS = projection(recent_orders.projection)
+
+
+def test_rows_are_compared_in_any_order() -> None:
+    ORDERS.rows(recent_orders.customers)
+    (
+        ORDERS.when(Placed("ann"), Cancelled("late"), aggregate_id="o-1")
+        .when(Placed("bob"), aggregate_id="o-2")
+        .when(Placed("ann"), aggregate_id="o-3")
+        .rows(recent_orders.customers, {"customer": "bob", "orders": 1}, {"customer": "ann", "orders": 2})
+    )
+
+
+def test_versions_count_per_aggregate() -> None:
+    given = ORDERS.when(Placed("ann")).when(Placed("bob"), aggregate_id="o-2").when(Cancelled("late"))
+    assert [(one.version, one.offset) for one in given.recorded] == [(1, 1), (1, 2), (2, 3)]
+
+
+def test_differing_rows_are_shown() -> None:
+    with pytest.raises(AssertionError) as failed:
+        ORDERS.when(Placed("ann")).rows(recent_orders.customers)
+    assert str(failed.value) == (
+        "when:\n  id-1: Placed(customer='ann')\nexpected:\n  no row\n"
+        "found:\n  {'customer': 'ann', 'orders': 1}"
+    )
+
+
+def test_batches_must_not_matter() -> None:
+    metadata = MetaData()
+    table = Table("firsts", metadata, Column("customer", String))
+
+    def project(db: Connection, events: Sequence[cqrs.Recorded[Placed]]) -> None:
+        db.execute(insert(table).values(customer=events[0].event.customer))
+
+    first = projection(cqrs.Projection(project, metadata))
+    first.when(Placed("ann")).rows(table, {"customer": "ann"})
+    with pytest.raises(BrokenLaw, match=r"test_projection\.py:\d+: batches of one event give other rows"):
+        first.when(Placed("ann"), Placed("bob")).rows(table, {"customer": "ann"})
