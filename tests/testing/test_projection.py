@@ -6,18 +6,19 @@ from sqlalchemy import Column, Connection, MetaData, String, Table, insert
 import cqrs_cli as cqrs
 from aggregates.order import Cancelled, Placed
 from cqrs_cli.testing import BrokenLaw, projection
-from projections import recent_orders
+from tests.projections.feeding import recent_orders
 
-ORDERS = projection(recent_orders.projection)
+RECENT = recent_orders().projection
+ORDERS, CUSTOMERS = projection(RECENT), RECENT.metadata.tables["customers"]
 
 
 def test_rows_are_compared_in_any_order() -> None:
-    ORDERS.rows(recent_orders.customers)
+    ORDERS.rows(CUSTOMERS)
     (
         ORDERS.when(Placed("ann"), Cancelled("late"), aggregate_id="o-1")
         .when(Placed("bob"), aggregate_id="o-2")
         .when(Placed("ann"), aggregate_id="o-3")
-        .rows(recent_orders.customers, {"customer": "bob", "orders": 1}, {"customer": "ann", "orders": 2})
+        .rows(CUSTOMERS, {"customer": "bob", "orders": 1}, {"customer": "ann", "orders": 2})
     )
 
 
@@ -28,7 +29,7 @@ def test_versions_count_per_aggregate() -> None:
 
 def test_differing_rows_are_shown() -> None:
     with pytest.raises(AssertionError) as failed:
-        ORDERS.when(Placed("ann")).rows(recent_orders.customers)
+        ORDERS.when(Placed("ann")).rows(CUSTOMERS)
     assert str(failed.value) == (
         "when:\n  id-1: Placed(customer='ann')\nexpected:\n  no row\n"
         "found:\n  {'customer': 'ann', 'orders': 1}"
