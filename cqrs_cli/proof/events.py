@@ -38,6 +38,16 @@ class Events:
             if partition == self._scope.partition:
                 self._add(record, event, command, index)
 
+    @property
+    def open(self) -> tuple[int, EventsTrace] | None:
+        """The last command and its events so far: more may follow."""
+        return None if self._open is None else (self._command, self._open)
+
+    def go_on(self, open: tuple[int, EventsTrace] | None) -> None:
+        """Take up what was `open` when an earlier proof ended."""
+        if open is not None:
+            self._command, self._open = open
+
     def end(self) -> None:
         """Keep the events of the last command."""
         if self._open is not None:

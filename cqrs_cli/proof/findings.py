@@ -3,6 +3,7 @@
 A missing record is a violation where its command is surely decided, unless an operator accepted the loss.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -20,13 +21,35 @@ class Violation(NamedTuple):
     what: str
 
 
+class Report(NamedTuple):
+    """The records that were read, and what is wrong with them: `violations` names the first of `violation_count`.
+
+    `deleted`: commands, outcomes and dead letters that are known to have been there, and were deleted by retention.
+    `accepted`: missing records whose loss an operator accepted. `given_up`: commands that failed without being read, as
+    `run --fail` makes them.
+    """
+
+    commands: int = 0
+    outcomes: int = 0
+    events: int = 0
+    dead_letters: int = 0
+    aggregates: int = 0
+    deleted: Mapping[LogName, int] = {}
+    accepted: int = 0
+    given_up: int = 0
+    violations: tuple[Violation, ...] = ()
+    violation_count: int = 0
+
+
 class Findings:
     """Violations of one partition. `accepted` counts missing records whose loss an operator accepted."""
 
-    def __init__(self) -> None:
-        self.named: list[Violation] = []
-        self.count = 0
-        self.accepted = 0
+    def __init__(self, before: Report | None = None) -> None:
+        """`before`: those of an earlier proof, which count on."""
+        before = before or Report()
+        self.named = list(before.violations)
+        self.count = before.violation_count
+        self.accepted = before.accepted
 
     def add(self, kind: LogName, offset: int, what: str) -> None:
         """Count a violation, and name it unless there are too many."""

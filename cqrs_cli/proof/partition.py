@@ -1,22 +1,24 @@
 """The proof of one partition: records in, violations out. It reads no topic and no clock.
 
 First come the logs that owners write, each from its start to its end; then the commands, joined with their traces.
+A proof may go on where an earlier one ended: `carried`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.carried import BehindError, BoundedIndex, Carried, check_beginning
 from cqrs_cli.proof.dead_letters import DeadLetters
 from cqrs_cli.proof.deferrals import DeferredLog
 from cqrs_cli.proof.events import Events
-from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Violation
+from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report
 from cqrs_cli.proof.join import find_events, join
 from cqrs_cli.proof.memory.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.outcomes import Outcomes
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope
-from cqrs_cli.proof.traces import LIMIT, Index, Traces
+from cqrs_cli.proof.traces import LIMIT, EventsTrace, Index, Traces
 from cqrs_cli.state.store import Store
 
 
@@ -29,46 +31,45 @@ class Scratch(NamedTuple):
     store: Store
     flush_every: int = FLUSH_EVERY  # entries of the store that make one write
 
-
-class Report(NamedTuple):
-    """The records that were read, and what is wrong with them: `violations` names the first of `violation_count`.
-
-    `deleted`: commands, outcomes and dead letters that are known to have been there, and were deleted by retention.
-    `accepted`: missing records whose loss an operator accepted. `given_up`: commands that failed without being read, as
-    `run --fail` makes them.
-    """
-
-    commands: int = 0
-    outcomes: int = 0
-    events: int = 0
-    dead_letters: int = 0
-    aggregates: int = 0
-    deleted: Mapping[LogName, int] = {}
-    accepted: int = 0
-    given_up: int = 0
-    violations: tuple[Violation, ...] = ()
-    violation_count: int = 0
+    def bounded(self, floor: int) -> "Scratch":
+        """The same for a proof that goes on at command `floor`."""
+        outcomes, events, dead_letters = (
+            BoundedIndex(index, floor) for index in (self.outcomes, self.events, self.dead_letters)
+        )
+        return self._replace(outcomes=outcomes, events=events, dead_letters=dead_letters)
 
 
 class Proof:
-    """The proof of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `conclude`."""
+    """The proof of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `conclude`.
 
-    def __init__(self, scope: Scope, scratch: Scratch) -> None:
-        self.findings = Findings()
-        self._scope = scope
-        self._scratch = scratch
-        self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings)
-        event_traces = Traces("events", scope, scratch.events, self.findings)
-        dead_letter_traces = Traces("dead-letters", scope, scratch.dead_letters, self.findings)
+    `earlier`: what an earlier proof left, whose traces and versions are in `scratch`. Then the logs are read from
+    `earlier.read` on, and the commands from `earlier.commands` on; each call may raise `BehindError`.
+    """
+
+    def __init__(self, scope: Scope, scratch: Scratch, earlier: Carried | None = None) -> None:
+        if earlier is not None:
+            check_beginning(earlier, scope.starts, scope.loss)
+            scratch = scratch.bounded(earlier.commands)
+        self.findings = Findings(None if earlier is None else earlier.report)
+        self.passing = Findings()  # true today only: the next proof finds it again
+        self.carried: Carried | None = None
+        self._scope, self._scratch, self._earlier = scope, scratch, earlier
+        self._outcome_traces = Traces("outcomes", scope, scratch.outcomes, self.findings, earlier)
+        self._event_traces = Traces("events", scope, scratch.events, self.findings, earlier)
+        self._letter_traces = Traces("dead-letters", scope, scratch.dead_letters, self.findings, earlier)
         self.outcomes = Outcomes(scope, self._outcome_traces, self.findings)
-        self.events = Events(scope, event_traces, self._outcome_traces, self.findings)
-        self.dead_letters = DeadLetters(scope, dead_letter_traces, self._outcome_traces, self.findings)
-        self.deferred = DeferredLog(scope, self.findings)
+        self.events = Events(scope, self._event_traces, self._outcome_traces, self.findings)
+        self.dead_letters = DeadLetters(scope, self._letter_traces, self._outcome_traces, self.findings)
+        self.deferred = DeferredLog(scope, self.passing)
         self._rules: Rules | None = None
+        self._open: tuple[int, EventsTrace] | None = None
+        if earlier is not None:
+            self.outcomes.count, self.events.count = earlier.report.outcomes, earlier.report.events
+            self.dead_letters.count = earlier.report.dead_letters
+            self.events.go_on(earlier.open_events)
         if scope.starts["events"]:
-            self.findings.add(
-                "events", scope.starts["events"], "is where the log starts: events were deleted"
-            )
+            what = "is where the log starts: events were deleted"
+            self.passing.add("events", scope.starts["events"], what)
 
     def decided(self, before: int | None, after: int | None, commands: int) -> DecidedRange:
         """The end of what is decided here, from the offsets committed `before` and `after` the logs were read.
@@ -76,15 +77,32 @@ class Proof:
         Without a committed offset, because it expired or nothing was decided yet, the last outcome counts.
         `commands`: where their log starts.
         """
+        self._open, self._last_event = self.events.open, self._event_traces.last
         self.events.end()
-        starts, scratch = self._scope.starts, self._scratch
         surely = self._outcome_traces.last + 1 if before is None else before
         at_most = LIMIT if after is None else after
-        outcomes = _first(scratch.outcomes, surely) if starts["outcomes"] else 0
-        dead_letters = _first(scratch.dead_letters, surely) if starts["dead-letters"] else 0
+        if self._earlier is not None and surely < self._earlier.commands:
+            if before is not None:
+                raise BehindError(f"the committed offset went back to {before}")
+            surely = self._earlier.commands
+        outcomes = self._known_from(self._outcome_traces, surely)
+        dead_letters = self._known_from(self._letter_traces, surely)
+        if isinstance(self._scratch.outcomes, BoundedIndex):
+            self._scratch.outcomes.known_from = outcomes
         return DecidedRange(
             surely, max(surely, at_most), commands, outcomes, dead_letters, self._outcome_traces.began_again
         )
+
+    def _known_from(self, traces: Traces, surely: int) -> int:
+        """The first command whose record in a log is not deleted yet, or was read before it was."""
+        start, earlier = self._scope.starts[traces.kind], self._earlier
+        if earlier is None:
+            first = traces.index.first() if start else 0
+        elif start <= earlier.read[traces.kind]:
+            first = earlier.known_from[traces.kind]
+        else:
+            first = traces.first
+        return surely if first is None else first
 
     def until(self, decided: DecidedRange) -> int:
         """The offset up to which commands must be read."""
@@ -95,13 +113,49 @@ class Proof:
             else max(decided.surely, 0 if last is None else last + 1)
         )
 
-    def conclude(self, commands: Iterator[Record], decided: DecidedRange) -> None:
-        """Check every command up to `until` with its traces."""
+    def conclude(
+        self, commands: Iterator[Record], decided: DecidedRange, read: Mapping[LogName, int] | None = None
+    ) -> None:
+        """Check every command up to `until` with its traces.
+
+        `read`: where reading of each log ended. With it `carried` is what the next proof needs to go on at
+        `decided.surely`, besides what the store then has. Commands that an owner was deciding are left to that one.
+        """
         scratch = self._scratch
         with DedupIndex(scratch.store, scratch.flush_every) as dedup:
-            self._rules = Rules(self._scope, decided, scratch.outcomes, dedup, self.findings)
-            for joined in join(commands, scratch.outcomes, scratch.events, scratch.dead_letters):
-                self._rules.check(joined)
+            rules = Rules(self._scope, decided, scratch.outcomes, dedup, self.findings, self._earlier)
+            self._rules, left_out = rules, 0
+            joined = join(commands, scratch.outcomes, scratch.events, scratch.dead_letters)
+            if read is not None:
+                joined = rules.check_below(decided.surely, joined)
+                dedup.hold()
+                self.carried = self._leave(decided, read, rules, dedup.clock)
+                left_out = decided.at_most if decided.at_most < LIMIT else 0
+            for each in joined:
+                if each.offset >= left_out:
+                    rules.check(each)
+
+    def _leave(self, decided: DecidedRange, read: Mapping[LogName, int], rules: Rules, clock: int) -> Carried:
+        scope, earlier, open = self._scope, self._earlier, self._open
+        traces = (self._outcome_traces, self._event_traces, self._letter_traces)
+        last = {one.kind: one.last for one in traces}
+        if open is not None and open[0] < decided.surely:
+            open = None
+        if open is not None:
+            last["events"] = self._last_event
+        return Carried(
+            decided.surely,
+            dict(read),
+            self._report(self.findings),
+            last,
+            {one.kind: one.began_again for one in traces},
+            open,
+            dict(rules.deferrals.open),
+            {"outcomes": decided.outcomes, "dead-letters": decided.dead_letters},
+            not scope.starts["events"] if earlier is None else earlier.has_begin,
+            scope.loss,
+            clock - max(scope.window, scope.longest_window or 0),
+        )
 
     def conclude_deferred(self, commands: Iterable[Record]) -> None:
         """Compare the deferred topic with the outcomes, if nobody was at work. `commands`: those not decided yet."""
@@ -115,21 +169,20 @@ class Proof:
 
     def report(self) -> Report:
         """The result."""
-        rules, findings = self._rules, self.findings
+        return self._report(self.findings, self.passing)
+
+    def _report(self, *every: Findings) -> Report:
+        rules = self._rules
+        named = [violation for findings in every for violation in findings.named]
         return Report(
             rules.commands if rules else 0,
             self.outcomes.count,
             self.events.count,
             self.dead_letters.count,
             rules.aggregates if rules else 0,
-            rules.deleted if rules else {},
-            findings.accepted,
+            dict(rules.deleted) if rules else {},
+            self.findings.accepted,
             rules.given_up if rules else 0,
-            tuple(sorted(findings.named)),
-            findings.count,
+            tuple(sorted(named[:MAX_NAMED])),
+            sum(findings.count for findings in every),
         )
-
-
-def _first(index: Index, otherwise: int) -> int:
-    first = index.first()
-    return otherwise if first is None else first

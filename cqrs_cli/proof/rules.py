@@ -1,10 +1,14 @@
 """The rules between a command, its outcome, its events and its dead letter."""
 
+from collections.abc import Iterator
+from itertools import chain
+
+from cqrs_cli.proof.carried import Carried
 from cqrs_cli.proof.checks import check_outcome, given_up
 from cqrs_cli.proof.dead_letters import checksums
 from cqrs_cli.proof.deferrals import DeferralRules
 from cqrs_cli.proof.duplicates import Duplicates
-from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses
+from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses, Report
 from cqrs_cli.proof.join import Joined
 from cqrs_cli.proof.memory.dedup_index import DedupIndex
 from cqrs_cli.proof.scope import Scope
@@ -16,11 +20,18 @@ class Rules:
     """Checks command after command, in their order."""
 
     def __init__(
-        self, scope: Scope, decided: DecidedRange, outcomes: Index, dedup: DedupIndex, findings: Findings
+        self,
+        scope: Scope,
+        decided: DecidedRange,
+        outcomes: Index,
+        dedup: DedupIndex,
+        findings: Findings,
+        earlier: Carried | None = None,
     ) -> None:
-        self.commands = 0
-        self.given_up = 0
-        self.deleted: dict[LogName, int] = {"commands": 0, "outcomes": 0, "dead-letters": 0}
+        report = Report() if earlier is None else earlier.report
+        self.commands = report.commands
+        self.given_up = report.given_up
+        self.deleted: dict[LogName, int] = {"commands": 0, "outcomes": 0, "dead-letters": 0, **report.deleted}
         self._scope = scope
         self._decided = decided
         self._dedup = dedup
@@ -29,12 +40,25 @@ class Rules:
         self._missing = losses.missing
         self._duplicates = Duplicates(scope, decided, losses, outcomes, dedup, findings)
         self.deferrals = DeferralRules(scope, decided, outcomes, findings)
-        self._versions = Versions(not scope.starts["events"], losses, dedup, findings)
+        has_begin = not scope.starts["events"]
+        if earlier is not None:
+            self.deferrals.open.update(earlier.deferred)
+            has_begin = earlier.has_begin
+        self._versions = Versions(has_begin, losses, dedup, findings)
+        self._versions.aggregates = report.aggregates
 
     @property
     def aggregates(self) -> int:
         """Aggregates found so far."""
         return self._versions.aggregates
+
+    def check_below(self, end: int, source: Iterator[Joined]) -> Iterator[Joined]:
+        """Check the commands below `end`; returns the others."""
+        for joined in source:
+            if joined.offset >= end:
+                return chain([joined], source)
+            self.check(joined)
+        return source
 
     def check(self, joined: Joined) -> None:
         """Find everything that is wrong about one command."""

@@ -4,7 +4,7 @@ There is one trace for each command and topic. Outcomes and events follow the or
 break it; so traces are kept in an index on disk, by the command's offset, and read back in that order.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -105,14 +105,33 @@ _encode: Callable[[Struct], bytes] = msgspec.msgpack.Encoder().encode
 _members: Callable[[bytes], list[Any]] = msgspec.msgpack.Decoder(list[Any]).decode
 
 
+def time_of(trace: bytes) -> int:
+    """The timestamp in a trace, ms."""
+    found: int = _members(trace)[1]
+    return found
+
+
+class Earlier(Protocol):
+    """An earlier proof, by topic: the command of the last record, and whether the commands had begun again."""
+
+    @property
+    def last(self) -> Mapping[LogName, int]: ...
+
+    @property
+    def began_again(self) -> Mapping[LogName, bool]: ...
+
+
 class Traces:
     """The traces of one topic, kept while its log is read: one for each command, in the order of the commands."""
 
-    def __init__(self, kind: LogName, scope: Scope, index: Index, findings: Findings) -> None:
+    def __init__(
+        self, kind: LogName, scope: Scope, index: Index, findings: Findings, earlier: Earlier | None = None
+    ) -> None:
         self.kind = kind
         self.index = index
-        self.last = -1  # the command of the last record read
-        self.began_again = False
+        self.last = -1 if earlier is None else earlier.last[kind]  # the command of the last record read
+        self.began_again = earlier is not None and earlier.began_again[kind]
+        self.first: int | None = None  # the lowest command of the records read
         self._loss = scope.loss
         self._findings = findings
 
@@ -125,6 +144,8 @@ class Traces:
             self._findings.accepted += self.index.cut(self._loss.at)
             self.began_again = True
             is_out_of_order = False
+        if self.first is None or command < self.first:
+            self.first = command
         first = self.index.add(command, _encode(trace))
         if first is not None:
             self._findings.add(

@@ -1,4 +1,6 @@
-"""Values by command offset, in LMDB: the traces of a log that is larger than memory. A later process cannot trust it.
+"""Values by command offset, in LMDB: the traces of a log that is larger than memory.
+
+A later process can trust it only after `sync`.
 
 Offsets mostly rise, and are then appended, some thousands in a transaction; any other order is slower, not wrong.
 """
@@ -27,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class TraceIndex:
-    """Lies in the folder `path`, which must exist and be empty. Not for several threads."""
+    """Lies in the folder `path`, which must exist; one that is not empty is only read. Not for several threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -88,6 +90,11 @@ class TraceIndex:
         with self._env.begin() as txn, txn.cursor() as cursor:
             for key, trace in cursor:
                 yield _KEY.unpack(key)[0], trace
+
+    def sync(self) -> None:
+        """Put on disk what was kept so far, for a later process."""
+        self._flush()
+        self._env.sync(True)
 
     def close(self) -> None:
         """Let go. Idempotent."""

@@ -19,8 +19,8 @@ from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.proof.findings import Violation
-from cqrs_cli.proof.partition import Proof, Report, Scratch
+from cqrs_cli.proof.findings import Report, Violation
+from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryStore
@@ -115,7 +115,7 @@ class History:
         before, after = seen or (self.committed, self.committed)
         scope.setdefault("decode_event", partial(decode_event, AGGREGATE))
         starts = {"events": 0, "outcomes": 0, "dead-letters": 0} | scope.pop("starts", {})
-        of = Scope("tally", TOPIC, PARTITION, starts, WINDOW, home, command_at=self._command_at, **scope)
+        of = Scope("tally", TOPIC, PARTITION, starts, WINDOW, home, command_at=self.command_at, **scope)
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             outcomes, events, letters = (
@@ -131,7 +131,7 @@ class History:
             proof.conclude((record for record in self.commands if record.offset < end), decided)
             return proof.report()
 
-    def _command_at(self, offset: int) -> Record | None:
+    def command_at(self, offset: int) -> Record | None:
         return next((record for record in self.commands if record.offset == offset), None)
 
     def violations(self, **how: Any) -> list[Violation]:

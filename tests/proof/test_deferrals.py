@@ -12,12 +12,16 @@ from msgspec.structs import replace
 from cqrs_cli.core.deferral.entry import read_deferral
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.carried import BehindError
+from cqrs_cli.proof.findings import LogName
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.trace_index import TraceIndex
 from tests.core.deferral.test_model import SCENARIOS
 from tests.core.deferral.world import END, TOPIC, World, steps
+from tests.proof.pieces import IN_MEMORY, LOGS, Look, Topics, prove_piece
+from tests.proof.reading import event_of, outcome_of
 
 #: Histories of each scenario that are proved.
 PROVED = 40
@@ -48,6 +52,39 @@ def proved(world: World) -> list[str]:
         proof.conclude(iter(commands[: world.position]), decided)
         proof.conclude_deferred(commands[world.position :])
         return [f"{one.kind} {one.what}" for one in proof.report().violations]
+
+
+def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
+    """The violations that a verify finds which goes on from one that came when the commands below `cut` were decided.
+
+    `planned`: the world without the fault, which says how much of the logs was there then.
+    """
+    scope = Scope(
+        "way", "", 0, {"events": 0, "outcomes": 0, "dead-letters": 0}, 24 * 3600 * 1000, topic_id=TOPIC
+    )
+    letters = [
+        Record(at, t, b"a", value, list(headers)) for at, (value, t, headers) in enumerate(world.letters)
+    ]
+    commands = [world.record(offset) for offset in range(len(world.commands))]
+    topics = Topics(commands, _records(world.outcomes), _records(world.events), letters)
+    deferred = [
+        Record(at, 0, one[0].encode(), one[1]) for at, one in enumerate(world.topic) if one is not None
+    ]
+    ends: dict[LogName, int] = {
+        "outcomes": sum(outcome_of(one) < cut for one in _records(planned.outcomes)),
+        "events": sum(event_of(one) < cut for one in _records(planned.events)),
+        "dead-letters": len(letters),
+    }
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        first, second = Path(folder) / "1", Path(folder) / "2"
+        prove_piece(scope, topics, Look(cut, cut, ends), None, first)
+        look = Look(world.position, world.position, dict.fromkeys(LOGS, 10**6))
+        topics = topics._replace(deferred=deferred)
+        try:
+            report = prove_piece(scope, topics, look, first, second)
+        except BehindError:
+            report = prove_piece(scope, topics, look, None, second)
+    return [f"{one.kind} {one.what}" for one in report.violations]
 
 
 def _records(values: tuple[tuple[bytes, int], ...]) -> list[Record]:
@@ -122,7 +159,9 @@ def test_walks_end_as_they_should() -> None:
         [one.data.reason or one.data.status for one in each.read()] for each in (WAITS, DECIDED, CANCELLED)
     ]
     assert ends == [["NOT_YET"], ["NOT_YET", "accepted"], ["NOT_YET", "unchanged", "CANCELLED"]]
-    assert [proved(each) for each in (WAITS, DECIDED, CANCELLED, COPIED)] == [[]] * 4
+    for each in (WAITS, DECIDED, CANCELLED, COPIED):
+        assert proved(each) == []
+        assert [proved_in_pieces(each, each, cut) for cut in range(each.position)] == [[]] * each.position
 
 
 @pytest.mark.parametrize(
@@ -142,8 +181,11 @@ def test_walks_end_as_they_should() -> None:
     ],
 )
 def test_planted_fault_is_found(world: World, fault: Callable[[World], World], found: str) -> None:
-    violations = proved(fault(world))
+    faulty = fault(world)
+    violations = proved(faulty)
     assert any(found in violation for violation in violations), violations
+    for cut in range(world.position + 1):
+        assert proved_in_pieces(faulty, world, cut) == violations
 
 
 def test_second_decision_is_found() -> None:

@@ -1,6 +1,7 @@
 """`cqrs verify`: prove that an aggregate's topics keep every promise."""
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         "cqrs verify bank_account",
         "cqrs verify bank_account --state",
         "cqrs verify bank_account -o json",
+        "cqrs verify bank_account --since proved/",
         "cqrs verify --process checkout",
         "cqrs verify bank_account --certificate november.json",
         "cqrs verify bank_account --against november.json",
@@ -59,6 +61,12 @@ def verify(
     longest_window: Annotated[
         str | None,
         typer.Option("--longest-window", metavar="DURATION", help="Of dedup_window, if it was longer once."),
+    ] = None,
+    since: Annotated[
+        Path | None,
+        typer.Option(
+            "--since", metavar="DIR", help="Go on from the last verify that had this folder; begin one."
+        ),
     ] = None,
     certificate: Annotated[
         Path | None,
@@ -90,16 +98,23 @@ def verify(
     An id that was decided again within dedup_window is a violation, and so is a repetition of what was decided before
     it. Where the window was changed, give the shortest there ever was, and with --longest-window the longest.
 
+    With --since only what came since the last verify is read. DIR keeps how far it came, versions, remembered ids and
+    what is open: 100 bytes for each aggregate, 400 for each command within dedup_window. Counts and violations add up:
+    one that was found stays, and every later verify names it and ends with 5. A record that contradicts what was proved
+    before makes its partition be proved from its beginning. DIR is for these topics and settings alone; the workers
+    need it, too.
+
     A certificate holds the topics' ids, the partitions' ends, and a SHA-256 for each 10,000 offsets of each. --against
     reads again and names each stretch that was altered, cut off or replaced since, then ends with 5. With both the
     topics are read once. Records that retention has deleted since are counted; that of events is a change.
     """
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.verify.driver import plan_verify, verify_topics
+    from cqrs_cli.jobs.verify.driver import plan_verify, proved_by, verify_topics
+    from cqrs_cli.jobs.verify.since import going_on
 
     if process is not None:
-        if aggregate is not None or state or longest_window or certificate or against:
+        if aggregate is not None or state or longest_window or since or certificate or against:
             raise UsageError(
                 "--process is for a process alone", "leave out the aggregate, and what is for aggregates"
             )
@@ -110,10 +125,14 @@ def verify(
     spark = spark_properties(conf or ())
     cli.flags.update(master=master)
     if certificate is not None or against is not None:
-        if state or longest_window:
-            raise UsageError("with a certificate nothing is proved", "leave --state and --longest-window out")
+        if state or longest_window or since:
+            raise UsageError(
+                "with a certificate nothing is proved", "leave --state, --since and --longest-window out"
+            )
         certify(cli, aggregate, certificate, against, spark)
         return
+    if state and since:
+        raise UsageError("--state folds all events, --since reads the new ones only", "run one of them")
     longest = duration("--longest-window", longest_window) if longest_window else None
     settings = cli.settings
     if state or cli.aggregate_names():
@@ -124,6 +143,9 @@ def verify(
     shards = _existing_shards(cli, aggregate) if state else None
     wanted = plan_verify(connection, cli.topics(aggregate), settings, shards, longest)
     with ExitStack() as stack:
+        if since is not None:
+            work = stack.enter_context(going_on(since.absolute(), proved_by(wanted)))
+            wanted = replace(wanted, since=work)
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "verify", aggregate, spark))
         slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
@@ -182,6 +204,8 @@ def _judge(aggregate: str, done: "Verified") -> None:
 
 
 def _say_what_was_skipped(cli: Cli, done: "Verified") -> None:
+    for partition, why in done.again.items():
+        cli.note(f"partition {partition} was proved from its beginning: {why}")
     for partition, compared in done.compared.items():
         if compared.skipped:
             cli.note(f"the state of partition {partition} was not compared: {compared.skipped}")

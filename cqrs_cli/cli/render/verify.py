@@ -37,6 +37,10 @@ def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:
         "violation_count": done.violation_count,
         "seconds": round(done.seconds, 3),
     }
+    if done.earlier:
+        new = {name: done.new(name) for name in ("commands", "outcomes", "events", "dead_letters")}
+        printed["new"] = {**new, "violation_count": done.new("violation_count")}
+        printed["proved_again"] = {str(partition): why for partition, why in done.again.items()}
     if done.compared:
         printed["compared"] = {str(partition): _compared(found) for partition, found in done.compared.items()}
     return printed
@@ -53,7 +57,6 @@ def _compared(found: "ShardComparison") -> dict[str, Any]:
 
 def verify_lines(aggregate: str, done: "Verified") -> list[str]:
     """All counts and violations, in lines for people."""
-    commands = done.total("commands")
     said = [str(found) for found in done.violations[:MOST_LINES]]
     if (more := done.violation_count - len(said)) > 0:
         said.append(f"and {more:,} more: see -o json")
@@ -67,8 +70,13 @@ def verify_lines(aggregate: str, done: "Verified") -> list[str]:
             ("aggregates", "aggregate"),
         )
     ]
-    speed = counted(round(commands / max(done.seconds, 0.001)), "command")
+    new = done.new("commands")
+    speed = counted(round(new / max(done.seconds, 0.001)), "command")
     said.append(f"{aggregate}: {', '.join(seen)} in {done.seconds:.1f} s ({speed} a second)")
+    if done.earlier:
+        said.append(
+            f"since the last verify: {counted(new, 'command')}, {counted(done.new('violation_count'), 'violation')}"
+        )
     deleted: dict[Kind, str] = {"commands": "command", "outcomes": "outcome", "dead-letters": "dead letter"}
     gone = [counted(count, noun) for kind, noun in deleted.items() if (count := done.deleted(kind))]
     if gone:

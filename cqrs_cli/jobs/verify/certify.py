@@ -16,7 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind, Topics
-from cqrs_cli.proof.certificate import (
+from cqrs_cli.proof.hashes.certificate import (
     Certificate,
     Checked,
     LogCertificate,

@@ -1,7 +1,7 @@
 """The driver of `cqrs verify`: the invariants of an aggregate's topics, proved on Spark, a task a partition."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.jobs.engine.partition_job import collector, finish, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.verify.since import Proved
 from cqrs_cli.jobs.verify.state import ShardComparison
 from cqrs_cli.jobs.verify.task import ProofPlan, ProofResult, prove_partition
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
-from cqrs_cli.proof.partition import Report
+from cqrs_cli.proof.findings import Report
 from cqrs_cli.registry import names
 from cqrs_cli.settings.durations import milliseconds
 
@@ -48,10 +49,17 @@ class Verified(NamedTuple):
     violation_count: int
     compared: dict[int, ShardComparison]
     seconds: float
+    earlier: Mapping[int, Report] = {}  # partition → what an earlier verify has proved
+    again: Mapping[int, str] = {}  # partition → why it was proved from its beginning nevertheless
 
     def total(self, name: str) -> int:
         """The sum of one number of the reports."""
         return sum(getattr(report, name) for report in self.reports.values())
+
+    def new(self, name: str) -> int:
+        """The part of a sum that no earlier verify has proved."""
+        before: int = sum(getattr(report, name) for report in self.earlier.values())
+        return self.total(name) - before
 
     def deleted(self, kind: Kind) -> int:
         """Records of a kind that retention is known to have deleted."""
@@ -85,6 +93,20 @@ def plan_verify(
         milliseconds(settings.dedup_window),
         milliseconds(longest_window or settings.dedup_window),
         shards,
+    )
+
+
+def proved_by(plan: ProofPlan) -> Proved:
+    """The topics and settings that a proof is about."""
+    found = plan.aggregate
+    return Proved(
+        aggregate=found.topics.aggregate,
+        cluster=found.cluster_id,
+        topics={found.topics.name(kind): topic_id for kind, topic_id in found.ids.items()},
+        partitions=found.partitions,
+        partitioner=plan.partitioner,
+        dedup_window=plan.window,
+        longest_window=plan.longest_window,
     )
 
 
@@ -134,4 +156,6 @@ def _together(plan: ProofPlan, results: Iterable[ProofResult], seconds: float) -
         sum(result.report.violation_count for result in results),
         {result.partition: result.compared for result in results if result.compared is not None},
         seconds,
+        {result.partition: result.earlier for result in results if result.earlier is not None},
+        {result.partition: result.again for result in results if result.again},
     )

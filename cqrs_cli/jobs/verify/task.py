@@ -16,8 +16,10 @@ from typing import NamedTuple
 
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.errors import CqrsError
+from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.engine.partition_job import guarded
+from cqrs_cli.jobs.verify.kept import begin_folder, leave, restore_traces, take_up, usable
+from cqrs_cli.jobs.verify.since import Generations
 from cqrs_cli.jobs.verify.state import ShardComparison, StateCheck
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -28,7 +30,9 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind
 from cqrs_cli.owner.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.owner.explain import explain_stall
-from cqrs_cli.proof.partition import Proof, Report, Scratch
+from cqrs_cli.proof.carried import BehindError, Carried
+from cqrs_cli.proof.findings import Report
+from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Loss, Scope, check_shape
 from cqrs_cli.registry import load
 from cqrs_cli.state.lmdb_store import LmdbStore
@@ -52,14 +56,20 @@ class ProofPlan:
     window: int  # ms
     longest_window: int  # ms
     shards: Path | None = None  # the folder of the shards to compare with
+    since: Generations | None = None  # what an earlier verify has left, and where this one leaves it
     patience: float = 40.0  # seconds for an open transaction: a killed owner leaves one open for 20 s
 
 
 class ProofResult(NamedTuple):
-    """The result of one partition: a report, or the error that ends the job."""
+    """The result of one partition: a report, or the error that ends the job.
+
+    `earlier`: the part of the report that an earlier verify has left. `again`: why it was proved from its beginning.
+    """
 
     partition: int
     report: Report = Report()
+    earlier: Report | None = None
+    again: str = ""
     compared: ShardComparison | None = None
     error: CqrsError | None = None
 
@@ -69,26 +79,53 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
     log = PartitionLog(plan.connection, plan.aggregate.topics, partition)
 
     def work() -> ProofResult:
-        with ExitStack() as stack:
+        before = None if plan.since is None else plan.since.before
+        if before is not None:
             try:
-                return _PartitionProof(plan, log, stack).prove()
-            except StalledError as error:
-                raise explain_stall(log, error) from error
+                return _prove(plan, log, before / str(partition))
+            except BehindError as why:
+                return _prove(plan, log)._replace(again=str(why))
+        return _prove(plan, log)
 
     return guarded(
         plan.connection, log.place("commands"), work, lambda error: ProofResult(partition, error=error)
     )
 
 
+def _prove(plan: ProofPlan, log: PartitionLog, before: Path | None = None) -> ProofResult:
+    """The proof from the beginning, or from where the one in the folder `before` ended."""
+    after = None if plan.since is None else plan.since.after / str(log.partition)
+    with ExitStack() as stack:
+        try:
+            proof = _PartitionProof(plan, log, stack, before)
+            result = proof.prove()
+        except StalledError as error:
+            raise explain_stall(log, error) from error
+        if after is not None and proof.carried is not None:
+            with usable(after):
+                proof.scratch.store.close()
+                leave(after, proof.carried, proof.scratch)
+    return result
+
+
 class _PartitionProof:
     """The proof of one partition, with its clients and temporary files, which the stack closes."""
 
-    def __init__(self, plan: ProofPlan, log: PartitionLog, stack: ExitStack) -> None:
+    def __init__(self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, before: Path | None) -> None:
         self.plan = plan
+        self.earlier = None if before is None else take_up(before)
+        self.carried: Carried | None = None
         self.log = log
         self.topics = log.topics
         self.group = stack.enter_context(closing(consumer(plan.connection, group=self.topics.group)))
-        self.scratch = _scratch(stack, plan.window)
+        store = None
+        if plan.since is not None:
+            with usable(plan.since.after):
+                store = begin_folder(plan.since.after / str(log.partition), before)
+        self.scratch = _scratch(stack, plan.window, store)
+        if before is not None:
+            with usable(before):
+                restore_traces(before, self.scratch)
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
     def prove(self) -> ProofResult:
@@ -98,17 +135,20 @@ class _PartitionProof:
         before = self._committed()
         bounds = {kind: self._bounds(kind) for kind in KINDS}
         claim = parse_claim(before.metadata)
-        proof = Proof(self._scope(claim, bounds), self.scratch)
+        proof = Proof(self._scope(claim, bounds), self.scratch, self.earlier)
         steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read, proof.deferred.read)
         for kind, step in zip(OWNER_LOGS, steps, strict=True):
-            for records in self._read(kind, *bounds[kind]):
+            for records in self._read(kind, self._first(kind, bounds[kind]), bounds[kind][1]):
                 step(records)
         after = self._committed()
         start, end = self._bounds("commands")
         self._check_claim(proof, claim, before, end)
         decided = proof.decided(before.offset, after.offset, start)
-        commands = self._read("commands", start, min(end, proof.until(decided)))
-        proof.conclude(chain.from_iterable(commands), decided)
+        first = start if self.earlier is None else max(start, self.earlier.commands)
+        commands = chain.from_iterable(self._read("commands", first, min(end, proof.until(decided))))
+        read = {kind: bounds[kind][1] for kind in OWNER_LOGS} if self.plan.since else None
+        proof.conclude(commands, decided, read)
+        self.carried = proof.carried
         if (before.offset, bounds) == (after.offset, {kind: self._bounds(kind) for kind in KINDS}):
             waiting = self._read("commands", max(start, decided.surely), end)
             proof.conclude_deferred(chain.from_iterable(waiting))
@@ -116,7 +156,24 @@ class _PartitionProof:
         if self.plan.shards is not None and self.aggregate is not None:
             check = StateCheck(self.log, self.plan.aggregate, self.aggregate, self.plan.shards)
             compared = check.compare(proof, decided.surely, bounds["events"][1])
-        return ProofResult(self.log.partition, proof.report(), compared)
+        earlier = None if self.earlier is None else self.earlier.report
+        return ProofResult(self.log.partition, proof.report(), earlier, compared=compared)
+
+    def _first(self, kind: Kind, bounds: tuple[int, int]) -> int:
+        """The offset from which a log is to be read; raises `ContradictionError` if it has become shorter.
+
+        Deferred commands are in a compacted topic, which is read as a whole: an entry may be gone without a word.
+        """
+        start, end = bounds
+        if self.earlier is None or kind == "deferred":
+            return start
+        if end < (read := self.earlier.read[kind]):
+            raise ContradictionError(
+                f"{self.log.place(kind)} ends at {end}, and an earlier verify has read it up to {read}: records were "
+                "cut off",
+                "a broker that has just come back may show less of a log: try again",
+            )
+        return max(start, read)
 
     def _scope(self, claim: Claim | None, bounds: Mapping[Kind, tuple[int, int]]) -> Scope:
         plan, accepted = self.plan, claim.accepted if claim is not None else None
@@ -143,14 +200,14 @@ class _PartitionProof:
         """Check that the commands topic is the one that was decided."""
         at, found = committed.offset or 0, self.plan.aggregate
         if at > end:
-            proof.findings.add("commands", at, f"is the committed offset, though the log ends at {end}")
+            proof.passing.add("commands", at, f"is the committed offset, though the log ends at {end}")
         if claim is None or claim.topic_id == UNKNOWN_TOPIC:
             return
         if claim.topic_id != found.ids["commands"]:
-            proof.findings.add("commands", at, "is an offset of another topic: this one was created since")
+            proof.passing.add("commands", at, "is an offset of another topic: this one was created since")
         if claim.partitions != found.partitions:
             what = f"was committed when there were {claim.partitions} partitions: now {found.partitions}"
-            proof.findings.add("commands", at, what)
+            proof.passing.add("commands", at, what)
 
     def _committed(self) -> Committed:
         """The group's committed offset; waits for a pending commit."""
@@ -171,8 +228,10 @@ class _PartitionProof:
                 yield from self.log.read_with(reader, kind, start, end, self.plan.patience)
 
 
-def _scratch(stack: ExitStack, window: int) -> Scratch:
+def _scratch(stack: ExitStack, window: int, kept: Path | None) -> Scratch:
     """Stores in a temporary folder, which TMPDIR names: about 400 bytes for each command.
+
+    The versions and ids are in the folder `kept` instead, if there is one.
 
     The files lose their names as soon as they are open, so that a task that is killed leaves nothing behind.
     """
@@ -181,7 +240,7 @@ def _scratch(stack: ExitStack, window: int) -> Scratch:
             stack.enter_context(closing(TraceIndex(_new_folder(Path(folder) / kind))))
             for kind in OWNER_LOGS[:3]
         )
-        store = LmdbStore(_new_folder(Path(folder) / "dedup"), window)
+        store = LmdbStore(kept or _new_folder(Path(folder) / "dedup"), window)
     stack.callback(store.abandon)
     return Scratch(outcomes, events, dead_letters, store)
 

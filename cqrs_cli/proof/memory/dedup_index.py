@@ -3,6 +3,7 @@
 New entries wait in memory until there are some thousand of them, which make one write.
 """
 
+import sys
 from contextlib import AbstractContextManager
 from types import TracebackType
 
@@ -55,6 +56,11 @@ class DedupIndex:
     def remember(self, subject: str, command_id: str, decision: DedupEntry) -> None:
         """Remember a decision made at the present time of the clock."""
         self._ids[subject, command_id] = decision
+
+    def hold(self) -> None:
+        """Write the waiting entries. Whatever comes from here on stays in memory and is never written."""
+        self.flush()
+        self._flush_every = sys.maxsize
 
     def flush(self) -> None:
         """Write the waiting entries. No snapshot is open meanwhile: it would keep old pages in use."""

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.proof.certificate import Certificate, TopicCertificate, write_certificate
+from cqrs_cli.proof.hashes.certificate import Certificate, TopicCertificate, write_certificate
 from tests.cli.conftest import Cqrs
 
 
@@ -10,6 +10,8 @@ from tests.cli.conftest import Cqrs
     ("arguments", "complaint"),
     [
         (["--certificate", "new", "--state"], "with a certificate nothing is proved; leave --state"),
+        (["--certificate", "new", "--since", "x"], "with a certificate nothing is proved; leave --state"),
+        (["--since", "x", "--state"], "--state folds all events, --since reads the new ones only"),
         (["--certificate", "cqrs.toml"], "cqrs.toml exists; name a new file after --certificate"),
         (["--against", "nowhere"], "cannot read nowhere: No such file"),
         (["--against", "cqrs.toml"], "cqrs.toml is not a certificate"),

@@ -12,9 +12,10 @@ from benchmarks import verify as benchmark
 from benchmarks.arena import Arena
 from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines
 from cqrs_cli.jobs.verify.driver import Verified
+from cqrs_cli.jobs.verify.since import HEAD_FILE
 from cqrs_cli.jobs.verify.state import ShardComparison
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.proof.partition import Report
+from cqrs_cli.proof.findings import Report
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import append
@@ -68,6 +69,16 @@ def test_given_up_commands_are_printed() -> None:
     assert verify_document("counter", done)["given_up"] == 3
 
 
+def test_new_findings_are_printed_apart() -> None:
+    done = Verified(
+        {0: Report(9, violation_count=3)}, [], 3, {}, 1.0, {0: Report(7, violation_count=2)}, {0: "so"}
+    )
+    assert "since the last verify: 2 commands, 1 violation" in verify_lines("counter", done)
+    printed = verify_document("counter", done)
+    assert (printed["new"]["commands"], printed["new"]["violation_count"]) == (2, 1)
+    assert (printed["violation_count"], printed["proved_again"]) == (3, {"0": "so"})
+
+
 def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subprocess.CompletedProcess[str]:
     """The installed `cqrs verify`, in a project of its own."""
     folder = harness.folder / "project"
@@ -111,8 +122,9 @@ def test_clean_topics_end_with_0(decided: TopicHarness) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_topics_are_proved_without_code(decided: TopicHarness) -> None:
-    done = call(decided, "bank_account", "-o", "json", with_code=False)
+    done = call(decided, "bank_account", "--since", "proved", "-o", "json", with_code=False)
     assert (json.loads(done.stdout)["violations"], done.returncode) == ([], 0)
+    assert (decided.folder / "project" / "proved" / HEAD_FILE).is_file()
     done = call(decided, "bank_account", "--state", with_code=False)
     assert "there is no package 'aggregates' with aggregates in" in done.stderr
 

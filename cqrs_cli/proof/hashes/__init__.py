@@ -1,0 +1,1 @@
+"""Hashes of the logs, and what has changed since an earlier day."""

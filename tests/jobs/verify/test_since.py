@@ -1,0 +1,215 @@
+"""`verify --since`: the folder that verifies go on from, and what it is refused for."""
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, UnavailableError, UsageError
+from cqrs_cli.jobs.verify.driver import Verified, plan_verify, proved_by, verify_here
+from cqrs_cli.jobs.verify.kept import keep, take_up
+from cqrs_cli.jobs.verify.since import HEAD_FILE, Proved, going_on
+from tests.jobs.verify.proving import verified
+from tests.proof.history import History, drawn
+from tests.proof.pieces import LOGS, Pieces, looks
+from tests.support import ROOT
+from tests.support.commands import mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.rewriting import append
+from tests.support.topic_loss import remake
+from tests.support.waiting import eventually
+
+PROVED = Proved(
+    aggregate="tally",
+    cluster="c",
+    topics={"tally.commands": "id"},
+    partitions=1,
+    partitioner="murmur2",
+    dedup_window=1000,
+    longest_window=1000,
+)
+
+
+def generations(folder: Path) -> list[str]:
+    return sorted(one.name for one in folder.glob("generation-*"))
+
+
+def test_new_generation_replaces_the_old(tmp_path: Path) -> None:
+    with going_on(tmp_path / "proved", PROVED) as first:
+        assert first.before is None
+    with going_on(tmp_path / "proved", PROVED) as second:
+        assert second.before == first.after
+    assert generations(tmp_path / "proved") == [second.after.name]
+
+
+def test_failed_verify_leaves_the_old(tmp_path: Path) -> None:
+    with going_on(tmp_path, PROVED) as first:
+        pass
+    with pytest.raises(RuntimeError), going_on(tmp_path, PROVED):
+        raise RuntimeError
+    assert len(generations(tmp_path)) == 2
+    with going_on(tmp_path, PROVED) as again:
+        assert (again.before, generations(tmp_path)) == (first.after, [first.after.name, again.after.name])
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from cqrs_cli.jobs.verify.kept import begin_folder
+from cqrs_cli.jobs.verify.since import going_on
+from tests.jobs.verify.test_since import PROVED
+with going_on(Path(sys.argv[1]), PROVED) as work:
+    begin_folder(work.after / "0", None)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_killed_verify_leaves_the_old(tmp_path: Path) -> None:
+    with going_on(tmp_path, PROVED) as first:
+        (first.after / "kept").touch()
+    head = (tmp_path / HEAD_FILE).read_bytes()
+    died = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False)
+    assert (died.returncode, len(generations(tmp_path))) == (-signal.SIGKILL, 2)
+    assert (tmp_path / HEAD_FILE).read_bytes() == head
+    with going_on(tmp_path, PROVED) as again:
+        assert (again.before, [one.name for one in first.after.iterdir()]) == (first.after, ["kept"])
+        assert list(again.after.iterdir()) == []
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def halve(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [flip, halve, empty, Path.unlink])
+@pytest.mark.parametrize("file", ["carried", *(f"{name}/data.mdb" for name in ("versions", *LOGS))])
+def test_damaged_file_is_named(left: Path, tmp_path: Path, file: str, damage: Callable[[Path], None]) -> None:
+    shutil.copytree(left, tmp_path / "0")
+    take_up(tmp_path / "0")
+    damage(tmp_path / "0" / file)
+    with pytest.raises(ConfigurationError, match=re.escape(f"{tmp_path / '0'}") + ".*" + file) as caught:
+        take_up(tmp_path / "0")
+    assert caught.value.hint.startswith("name a new folder")
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A partition as a verify leaves it."""
+    folder = tmp_path_factory.mktemp("left")
+    history = History(drawn(7))
+    Pieces(history, folder).verify(looks(history, [20], (3, 3, 2, 1))[0])
+    return folder / "1"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"topics": {"tally.commands": "new"}}, "tally.commands was made again since"),
+        ({"aggregate": "count"}, "its aggregate is tally, this one's count"),
+        ({"topics": {"a.tally.commands": "id"}}, "its topics is tally.commands, this one's a.tally.commands"),
+        ({"partitions": 2}, "its partitions is 1, this one's 2"),
+        ({"dedup_window": 5}, "its dedup_window is 1000 ms, this one's 5 ms"),
+    ],
+)
+def test_folder_of_others_is_refused(tmp_path: Path, change: dict[str, object], why: str) -> None:
+    with going_on(tmp_path, PROVED):
+        pass
+    with (
+        pytest.raises(UsageError, match=why),
+        going_on(tmp_path, msgspec.structs.replace(PROVED, **change)),
+    ):
+        pass
+    assert generations(tmp_path) == ["generation-1"]
+
+
+def test_foreign_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "letters").touch()
+    with pytest.raises(UsageError, match="it holds letters"), going_on(tmp_path, PROVED):
+        pass
+    (tmp_path / HEAD_FILE).write_text("?")
+    with pytest.raises(UsageError, match="cannot be read"), going_on(tmp_path, PROVED):
+        pass
+    with (
+        pytest.raises(ConfigurationError, match="cannot be used"),
+        going_on(tmp_path / "letters", PROVED),
+    ):
+        pass
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["letters", HEAD_FILE]
+
+
+def test_two_verifies_are_refused(tmp_path: Path) -> None:
+    with (
+        going_on(tmp_path, PROVED),
+        pytest.raises(UnavailableError, match="another verify"),
+        going_on(tmp_path, PROVED),
+    ):
+        pass
+
+
+def since(harness: TopicHarness) -> Verified:
+    """A verify that goes on from the last one."""
+    eventually(lambda: all(harness.settled(kind) for kind in ("outcomes", "events", "dead-letters")))
+    plan = plan_verify(harness.connection, harness.topics, harness.settings)
+    with going_on(harness.folder / "proved", proved_by(plan)) as generations:
+        return verify_here(replace(plan, since=generations))
+
+
+@pytest.mark.kafka
+@pytest.mark.pins("verifiable")
+def test_verify_goes_on_from_the_last(decided: TopicHarness) -> None:
+    assert since(decided).new("commands") == 300
+    decided.send(*mixture(50, seed=2))
+    quietly(decided.plan())
+    done = since(decided)
+    assert (done.violations, dict(done.again), done.new("commands")) == ([], {}, 50)
+    assert done.reports == verified(decided).reports
+
+
+@pytest.mark.kafka
+@pytest.mark.pins("verifiable")
+def test_found_violation_is_kept(decided: TopicHarness) -> None:
+    """A record of a command that is proved already has its partition proved from the beginning, once."""
+    since(decided)
+    append(decided, "outcomes", decided.records("outcomes")[7])
+    found = since(decided)
+    assert (found.violation_count, list(found.again)) == (1, [0])
+    assert found.reports == verified(decided).reports
+    kept = since(decided)
+    assert (kept.violations, kept.new("violation_count"), dict(kept.again)) == (found.violations, 0, {})
+
+
+@pytest.mark.kafka
+def test_topic_made_again_is_refused(decided: TopicHarness) -> None:
+    since(decided)
+    remake(decided, "outcomes")
+    with pytest.raises(UsageError, match=f"{decided.topics.outcomes} was made again since"):
+        since(decided)
+
+
+@pytest.mark.kafka
+def test_shortened_log_moves_nothing(decided: TopicHarness) -> None:
+    since(decided)
+    (generation,) = (decided.folder / "proved").glob("generation-*")
+    carried = take_up(generation / "1")
+    longer = msgspec.structs.replace(carried, read={**carried.read, "events": 10**6})
+    keep(generation / "1", longer)
+    with pytest.raises(ContradictionError, match="has read it up to 1000000: records were cut off"):
+        since(decided)
+    assert generation.is_dir()

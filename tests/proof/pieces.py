@@ -1,0 +1,141 @@
+"""Histories that are proved piece by piece: each verify goes on from what the one before has left on disk."""
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli.core.fold import decode_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.jobs.verify.kept import begin_folder, leave, restore_traces, take_up
+from cqrs_cli.proof.carried import BehindError
+from cqrs_cli.proof.findings import LogName, Report
+from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.scope import Scope
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.trace_index import TraceIndex
+from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, History, home
+from tests.proof.reading import event_of, letter_of, outcome_of
+
+#: Where a sync costs nothing, if there is such a folder.
+IN_MEMORY = "/dev/shm" if Path("/dev/shm").is_dir() else None
+
+LOGS: tuple[LogName, ...] = ("outcomes", "events", "dead-letters")
+
+
+@dataclass
+class Look:
+    """What a verify sees: the offsets committed before and after it read, and each log, `[start, end)`."""
+
+    before: int | None
+    after: int | None
+    ends: Mapping[LogName, int]
+    starts: Mapping[LogName, int] = field(default_factory=dict)
+
+
+class Pieces:
+    """The verifies of one history."""
+
+    def __init__(self, history: History, folder: Path) -> None:
+        self.again: list[str] = []  # why a verify began at the beginning again
+        self._history = history
+        self._folder = folder
+        self._count = 0
+
+    def verify(self, look: Look) -> Report:
+        before = self._folder / str(self._count) if self._count else None
+        self._count += 1
+        after = self._folder / str(self._count)
+        history = self._history
+        scope = Scope(
+            *("tally", TOPIC, PARTITION, dict.fromkeys(LOGS, 0) | dict(look.starts), WINDOW, home),
+            command_at=history.command_at,
+            decode_event=partial(decode_event, AGGREGATE),
+        )
+        topics = Topics(history.commands, history.outcomes, history.events, history.letters)
+        try:
+            return prove_piece(scope, topics, look, before, after)
+        except BehindError as error:
+            self.again.append(str(error))
+            return prove_piece(scope, topics, look, None, after)
+
+
+class Topics(NamedTuple):
+    """All records of a partition; `deferred` is None while an owner is at work."""
+
+    commands: Sequence[Record]
+    outcomes: Sequence[Record]
+    events: Sequence[Record]
+    letters: Sequence[Record]
+    deferred: Sequence[Record] | None = None
+
+
+def prove_piece(scope: Scope, topics: Topics, look: Look, before: Path | None, after: Path) -> Report:
+    """One verify, which goes on from the folder `before` and leaves the folder `after`."""
+    earlier = None if before is None else take_up(before)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=IN_MEMORY)))
+        indexes = []
+        for name in "oel":
+            (folder / name).mkdir()
+            indexes.append(stack.enter_context(closing(TraceIndex(folder / name))))
+        store = LmdbStore(begin_folder(after, before), scope.window, map_size=4 << 20)
+        stack.callback(store.abandon)
+        scratch = Scratch(indexes[0], indexes[1], indexes[2], store, flush_every=3)
+        if before is not None:
+            restore_traces(before, scratch)
+        proof = Proof(scope, scratch, earlier)
+        steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read)
+        logs = (topics.outcomes, topics.events, topics.letters)
+        for kind, step, records in zip(LOGS, steps, logs, strict=True):
+            first = max(scope.starts[kind], 0 if earlier is None else earlier.read[kind])
+            step(one for one in records if first <= one.offset < look.ends[kind])
+        proof.deferred.read(topics.deferred or ())
+        decided = proof.decided(look.before, look.after, start := look.starts.get("commands", 0))
+        first = max(start, 0 if earlier is None else earlier.commands)
+        end = proof.until(decided)
+        proof.conclude((one for one in topics.commands if first <= one.offset < end), decided, look.ends)
+        if topics.deferred is not None:
+            proof.conclude_deferred(one for one in topics.commands if one.offset >= decided.surely)
+        assert proof.carried is not None
+        store.close()
+        leave(after, proof.carried, scratch)
+        return proof.report()
+
+
+_COMMAND_OF: dict[LogName, Callable[[Record], int]] = {
+    "outcomes": outcome_of,
+    "events": event_of,
+    "dead-letters": letter_of,
+}
+
+
+def looks(history: History, cuts: Sequence[int], ahead: Sequence[int] = (0, 0, 0, 0)) -> list[Look]:
+    """What verifies see of a history that has no fault yet, the last one all of it.
+
+    Each but the last comes when the commands up to a cut were decided. An owner was at work: `ahead` are the commands
+    that it decided meanwhile, and of how many of them each log has the records already.
+    """
+    offsets = [record.offset for record in history.commands]
+    offsets += range(offsets[-1] + 1, offsets[-1] + 1 + sum(ahead) + 1)
+    found = []
+    for cut in sorted(cuts):
+        ends = {
+            kind: _end(history, kind, offsets[cut + more]) for kind, more in zip(LOGS, ahead[1:], strict=True)
+        }
+        committed = offsets[min(len(history.commands), cut + max(ahead))]
+        found.append(Look(offsets[cut], committed, ends))
+    return [*found, whole(history)]
+
+
+def _end(history: History, kind: LogName, command: int) -> int:
+    log = {"outcomes": history.outcomes, "events": history.events}.get(kind, history.letters)
+    later = [record.offset for record in log if _COMMAND_OF[kind](record) >= command]
+    return later[0] if later else log[-1].offset + 1 if log else 0
+
+
+def whole(history: History) -> Look:
+    return Look(history.committed, history.committed, dict.fromkeys(LOGS, 10**6))

@@ -1,0 +1,116 @@
+"""A history that is proved in pieces has the findings that it has when it is proved in one go."""
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cqrs_cli.core.messages.record import Record
+from tests.proof.history import History, drawn, seeds
+from tests.proof.pieces import IN_MEMORY, LOGS, Pieces, looks, whole
+from tests.proof.test_single_faults import FAULTS
+
+cuts = st.lists(st.integers(0, 40), min_size=1, max_size=3)
+ahead = st.tuples(*[st.integers(0, 6)] * 4)
+
+
+@pytest.mark.pins("verifiable")
+@settings(max_examples=50)
+@given(seed=seeds, cuts=cuts, ahead=ahead)
+def test_clean_pieces_prove_the_whole(seed: int, cuts: list[int], ahead: tuple[int, ...]) -> None:
+    """Silent at each cut, whatever an owner does meanwhile; and nothing is read twice."""
+    history = History(drawn(seed))
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        pieces = Pieces(history, Path(folder))
+        reports = [pieces.verify(look) for look in looks(history, cuts, ahead)]
+    assert [report.violations for report in reports] == [()] * len(reports)
+    assert reports[-1] == history.prove()
+    assert pieces.again == []
+
+
+@pytest.mark.pins("verifiable")
+@settings(max_examples=100)
+@given(
+    kind=st.sampled_from(["outcomes", "events"]),
+    mutation=st.sampled_from(FAULTS),
+    seed=seeds,
+    place=st.floats(0, 1, exclude_max=True),
+    cuts=cuts,
+)
+def test_every_fault_is_found_in_pieces(
+    kind: str,
+    mutation: Callable[[History, list[Record], int], None],
+    seed: int,
+    place: float,
+    cuts: list[int],
+) -> None:
+    """Those that span a cut, too: the same findings as in one go."""
+    history = History(drawn(seed))
+    seen = looks(history, cuts)
+    log: list[Record] = getattr(history, kind)
+    at = int(place * len(log))
+    if mutation.__name__ == "swap" and at == 0:
+        return
+    mutation(history, log, at)
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
+        pieces = Pieces(history, Path(folder))
+        reports = [pieces.verify(look) for look in seen]
+    assert reports[-1] == history.prove()
+
+
+def test_deleted_records_stay_proved(tmp_path: Path) -> None:
+    """Retention takes all that a verify has read, the commands that none has read, too."""
+    history = History(drawn(7))
+    pieces = Pieces(history, tmp_path)
+    first, last = looks(history, [20])
+    pieces.verify(first)
+    last.starts = {kind: first.ends[kind] for kind in LOGS if kind != "events"}
+    last.starts["commands"] = history.commands[25].offset
+    report = pieces.verify(last)
+    assert (pieces.again, report.violations) == ([], ())
+    assert report.deleted == {"commands": 5, "outcomes": 0, "dead-letters": 0}
+    assert report.outcomes == 40
+
+
+def test_unread_deleted_outcomes_are_counted(tmp_path: Path) -> None:
+    history = History(drawn(7))
+    pieces = Pieces(history, tmp_path)
+    first, last = looks(history, [20])
+    pieces.verify(first)
+    last.starts = {"outcomes": history.outcomes[24].offset}
+    report = pieces.verify(last)
+    assert (pieces.again, report.violations, report.deleted["outcomes"]) == ([], (), 4)
+
+
+def test_unread_deleted_events_are_found(tmp_path: Path) -> None:
+    history = History(drawn(7))
+    pieces = Pieces(history, tmp_path)
+    first, last = looks(history, [20])
+    pieces.verify(first)
+    last.starts = {"events": next(one.offset for one in history.events if one.offset > first.ends["events"])}
+    report = pieces.verify(last)
+    assert pieces.again == ["events were deleted that no verify has read"]
+    assert "is where the log starts: events were deleted" in [one.what for one in report.violations]
+
+
+def test_offset_set_back_begins_again(tmp_path: Path) -> None:
+    history = History(drawn(7))
+    pieces = Pieces(history, tmp_path)
+    for look in looks(history, [20]):
+        pieces.verify(look)
+    history.committed = history.commands[9].offset
+    assert pieces.verify(whole(history)) == history.prove()
+    assert pieces.again == [f"the committed offset went back to {history.committed}"]
+
+
+def test_lost_offset_needs_no_beginning(tmp_path: Path) -> None:
+    history = History(drawn(7))
+    pieces = Pieces(history, tmp_path)
+    first, last = looks(history, [20])
+    pieces.verify(first)
+    last.before = last.after = None
+    assert pieces.verify(last) == history.prove(seen=(None, None))
+    assert pieces.again == []
