@@ -24,6 +24,8 @@ VARIABLE = "CQRS_FAILPOINT"
 #: In the order of the protocol: what has just been done, or is about to be.
 POINTS = {
     "shard.opening": "the shard is there, its marker does not yet say that it is at work",
+    "checkpoint.fetched": "the data of a checkpoint is here and checked, not in the shard's place",
+    "checkpoint.installed": "a checkpoint is in the shard's place, without a marker",
     "fence.before": "warm: what is visible is folded",
     "fence.after": "the owner before is fenced, its open transaction settled",
     "claim.before": "the committed claim is judged, mine not yet committed",
@@ -48,6 +50,9 @@ POINTS = {
     "apply.before": "committed to Kafka, not yet to LMDB",
     "apply.inside": "inside LMDB's transaction",
     "apply.after": "applied",
+    "checkpoint.copied": "the shard is copied, nothing is uploaded",
+    "checkpoint.uploaded": "the data of a checkpoint is uploaded, its manifest is not",
+    "checkpoint.written": "the manifest of a checkpoint is written, old ones are not removed",
     "shard.closing": "all is done, the shard not yet synced",
     "shard.closed": "the shard is synced and closed, its marker does not say so",
 }

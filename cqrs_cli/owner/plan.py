@@ -44,6 +44,9 @@ class Plan:
     cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
     store: Literal["lmdb", "memory"] = "lmdb"
     store_limit: int = 1 << 30  # bytes of the stores in memory, for each task
+    checkpoints: str = ""  # a folder's URI, empty for none
+    checkpoint_every: float = 3600.0  # s
+    checkpoints_kept: int = 2  # of each partition
     timing: Timing = field(default_factory=Timing)
     max_attempts: int = 20  # of a command that `decide` puts off
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors

@@ -28,7 +28,7 @@ from cqrs_cli.owner.timing import Lasting
 from cqrs_cli.owner.trials.attempts import Attempts
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import MemoryBudget
-from cqrs_cli.state.opening import open_store
+from cqrs_cli.state.opening import OpenedStore, open_store
 from cqrs_cli.state.store import Store
 
 
@@ -48,6 +48,8 @@ class Supervisor:
         self.budget = budget or MemoryBudget(plan.store_limit)
         self.timing = plan.timing
         self.partition = partition
+        self._topic_id = plan.topics[partition.aggregate].ids["commands"]
+        self._place = f"{partition.aggregate} partition {partition.number}"
         self.aggregate = aggregate
         self.stopping = stopping
         self.log = plan.log(partition)
@@ -87,10 +89,7 @@ class Supervisor:
     def report(self, what: object, then: str = "beginning again") -> None:
         """Write a line to the task's log."""
         kind = f"{type(what).__name__}: " if isinstance(what, BaseException) else ""
-        print(f"{self._place()}: {kind}{what}; {then}", file=sys.stderr, flush=True)
-
-    def _place(self) -> str:
-        return f"{self.partition.aggregate} partition {self.partition.number}"
+        print(f"{self._place}: {kind}{what}; {then}", file=sys.stderr, flush=True)
 
     @property
     def failed(self) -> bool:
@@ -107,17 +106,21 @@ class Supervisor:
         # An error that ended the thread without an ending would leave the partition without an owner.
         except BaseException as bug:
             traceback.print_exc()
-            what = f"{self._place()}: {type(bug).__name__}: {bug}"
+            what = f"{self._place}: {type(bug).__name__}: {bug}"
             error = CqrsError(what, "see the log for the traceback")
         self.ending = OwnerResult(self.partition, self.mine.counts, error, tuple(self.notes))
         self.measures.enter("ended")
 
-    def _serve(self) -> None:
+    def open(self) -> OpenedStore:
+        """Open the partition's store: the one that is there, or an empty one. Raises what `open_shard` raises."""
         identity = self.plan.identity(self.partition, self.aggregate)
+        path = None if self.plan.store == "memory" else self.plan.shard(self.partition)
+        return open_store(path, identity, self.budget, self.notes.append, self.timing.shard)
+
+    def _serve(self) -> None:
         while True:
             self.measures.enter("open")
-            path = None if self.plan.store == "memory" else self.plan.shard(self.partition)
-            opened = open_store(path, identity, self.budget, self.notes.append, self.timing.shard)
+            opened = self.open()
             with closing(opened.store) as store:
                 self.store = store
                 try:
@@ -130,8 +133,7 @@ class Supervisor:
     def _keep(self, store: Store) -> None:
         plan, measures = self.plan, self.measures
         measures.enter("warm")
-        topic_id = plan.topics[self.partition.aggregate].ids["commands"]
-        warm(self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures, topic_id)
+        warm(self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures, self._topic_id)
         if store.code_digest() not in ("", self.aggregate.code_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
         try:
@@ -224,8 +226,7 @@ class Supervisor:
 
     def _settle(self, pending: bool) -> bool:
         timeout = int(self.timing.transaction_timeout * 1000)
-        topic_id = self.plan.topics[self.partition.aggregate].ids["commands"]
-        return settled(self.log, topic_id, timeout, pending, self.notes.append)
+        return settled(self.log, self._topic_id, timeout, pending, self.notes.append)
 
     def _judge_again(self) -> None:
         """6: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
@@ -233,8 +234,7 @@ class Supervisor:
             claim = parse_claim(self.log.committed().metadata)
         except UnavailableError:
             return  # the next owner will see
-        judgement = judge(self.mine, claim)
-        if judgement.ends:
+        if (judgement := judge(self.mine, claim)).ends:
             raise Superseded(judgement, claim)
 
     def _is_believable(self, owner: Owner) -> bool:

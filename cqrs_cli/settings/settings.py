@@ -32,6 +32,7 @@ from cqrs_cli.settings.values import (
     check_servers,
     flat_entries,
 )
+from cqrs_cli.storage.folder import check_folder
 
 
 class Settings(BaseModel):
@@ -78,6 +79,17 @@ class Settings(BaseModel):
         ge=1024 * 1024,
         description="Memory for decoded states in each process that owns partitions, shared by them, roughly.",
     )
+    checkpoints: str | None = Field(  # a path is relative to the file that says so; absolute once loaded
+        None,
+        description="A folder, as a path or a URI (`s3://bucket/folder`), for copies of shards: a new machine begins "
+        "with the newest and the end of the log, in place of the whole log. Unset: none.",
+    )
+    checkpoint_every: Duration = Field(
+        timedelta(hours=1),
+        ge=timedelta(seconds=1),
+        description="How often `cqrs run` writes a checkpoint of each shard it works on.",
+    )
+    checkpoints_kept: int = Field(2, ge=1, le=1000, description="Of each partition; older ones are removed.")
     dedup_window: Duration = Field(timedelta(hours=24), description="How long a command's id is remembered.")
     decide_timeout: Duration = Field(
         timedelta(seconds=60),
@@ -115,6 +127,18 @@ class Settings(BaseModel):
             if name == "bootstrap.servers":
                 raise ValueError("bootstrap.servers is the setting bootstrap_server")
         return properties
+
+    @field_validator("checkpoints")
+    @classmethod
+    def _of_shards(cls, uri: str | None, info: ValidationInfo) -> str | None:
+        if uri is not None and info.data.get("store") == "memory":
+            raise ValueError('with store = "memory" there are no shards to copy')
+        if uri is not None:
+            try:
+                check_folder(uri)
+            except ConfigurationError as error:
+                raise ValueError(error.message) from None
+        return uri
 
     @field_validator("outcomes_retention")
     @classmethod
@@ -182,8 +206,8 @@ def _merge(ordered: list[Source]) -> tuple[dict[str, Any], dict[str, str]]:
             try:
                 if name in ("command_config", "state_dir") and isinstance(value, (str, Path)):
                     value = sources.resolve_path(source.folder, value)
-                elif name == "payload_store" and isinstance(value, str) and "://" not in value:
-                    value = str(sources.resolve_path(source.folder, value))
+                elif name in ("checkpoints", "payload_store") and isinstance(value, str):
+                    value = sources.resolve_store(source.folder, value)
                 elif name == "properties" and isinstance(value, dict) and isinstance(values.get(name), dict):
                     value = {**dict(flat_entries("", values[name])), **dict(flat_entries("", value))}
                     found_here = f"{found_here}, {found[name]}"

@@ -122,6 +122,11 @@ def command_config(path: Path) -> dict[str, str]:
     return held
 
 
+def resolve_store(folder: Path, value: str) -> str:
+    """The place of a store: a URI, or nothing, as it is; a path from the folder that names it."""
+    return str(resolve_path(folder, value)) if value and "://" not in value else value
+
+
 def resolve_path(folder: Path, value: str | Path) -> Path:
     """Relative to `folder`; raises `ValueError` for what no file system knows."""
     if "\0" in str(value):

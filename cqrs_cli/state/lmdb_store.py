@@ -181,6 +181,11 @@ class LmdbStore:
         with translated(self._path):
             self._env.sync(True)  # without True it does nothing in an environment opened with sync=False
 
+    def copy(self, folder: Path) -> None:
+        """Write a compact copy of one moment into an empty folder; others may change the store meanwhile."""
+        with translated(self._path):
+            self._env.copy(str(folder), compact=True)
+
     def close(self) -> None:
         if not self._open:
             return

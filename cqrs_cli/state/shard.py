@@ -17,7 +17,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -26,7 +26,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.environment import DATA_FILE, OWNER_ONLY
-from cqrs_cli.state.errors import CorruptError, refuse_network, translated
+from cqrs_cli.state.errors import REBUILD, CorruptError, refuse_network, translated
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import distrust, write_marker
@@ -75,6 +75,31 @@ def open_shard(
                 reason = found
             aside = _set_aside(path, reason, note) if reason else None
             return Opened(_create(path, identity, limits), True, aside, reason)
+
+
+def install_shard(
+    path: Path,
+    prepared: Path,
+    identity: Identity,
+    reason: str = "",
+    note: Callable[[str], None] = lambda text: None,
+    limits: Limits = Limits(),  # noqa: B008  (frozen)
+) -> "Shard":
+    """Put the folder `prepared`, which holds a whole LMDB file and no more, in the place of the shard in `path`, which
+    is set aside for this `reason`, or removed without one. Nobody owns the new one.
+    Raises `CorruptError`, with nothing changed, if that is not a shard with this identity.
+    """
+    with translated(path), _judging(path, limits):
+        with closing(LmdbStore(prepared, identity.window_ms)) as store:
+            if differences := identity.differences(store.identity()):
+                raise CorruptError(
+                    f"the shard that is to take the place of {path} differs: {differences}", REBUILD
+                )
+            store.take_ownership("", store.token())
+        _set_aside(path, reason, note) if reason else shutil.rmtree(path)
+        prepared.rename(path)
+        failpoints.reached("checkpoint.installed")
+        return _create(path, identity, limits)
 
 
 def open_readonly(path: Path) -> LmdbStore | None:

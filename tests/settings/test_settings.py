@@ -97,6 +97,10 @@ def test_keys_may_use_dashes(tmp_path: Path) -> None:
         'bootstrap_server = "[::1]"',
         'aggregates = "../elsewhere"',
         'properties = "client.id=me"',
+        'checkpoints = "s3://me:secret@bucket/folder"',
+        'checkpoints = ""',
+        'checkpoint_every = "500ms"',
+        "checkpoints_kept = 0",
     ],
 )
 def test_bad_value_names_its_origin(tmp_path: Path, line: str) -> None:
@@ -139,6 +143,18 @@ def test_outcomes_outlive_commands_and_two_windows(tmp_path: Path) -> None:
     )
     project(tmp_path, 'outcomes_retention = "unlimited"')
     assert load_settings({}, tmp_path).outcomes_retention is None
+
+
+def test_memory_has_no_checkpoints(tmp_path: Path) -> None:
+    assert "no shards to copy" in refused(project(tmp_path, 'store = "memory"\ncheckpoints = "c"')).message
+
+
+def test_checkpoints_are_path_or_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = project(tmp_path, 'checkpoints = "copies"') / "inner"
+    inner.mkdir()
+    assert load_settings({}, inner).checkpoints == str(tmp_path / "copies")
+    monkeypatch.setenv("CQRS_CHECKPOINTS", "s3://bucket/folder")
+    assert load_settings({}, inner).checkpoints == "s3://bucket/folder"
 
 
 def test_paths_are_relative_to_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,8 @@ from cqrs_cli.jobs.engine.watch import CodeWatch, Watchdog
 from cqrs_cli.jobs.process.hanging import ReactWatch
 from cqrs_cli.jobs.process.task import process_supervisors
 from cqrs_cli.jobs.run.hanging import DecideWatch
+from cqrs_cli.owner.checkpoints.opening import RestoringSupervisor
+from cqrs_cli.owner.checkpoints.schedule import Checkpointer
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.supervisor import Supervisor
@@ -67,8 +69,9 @@ def _supervisors(
     plan = replace(plan, cache_bytes=plan.cache_bytes // len(partitions))
     budget = MemoryBudget(plan.store_limit)  # one for all of them: partitions differ in size
     aggregates = {name: load(name, plan.package, plan.root) for name in {name for name, _ in partitions}}
+    begun = RestoringSupervisor if plan.checkpoints and plan.store == "lmdb" else Supervisor
     return [
-        Supervisor(plan, partition, aggregates[partition.aggregate], attempt, stopping, budget)
+        begun(plan, partition, aggregates[partition.aggregate], attempt, stopping, budget)
         for partition in partitions
     ]
 
@@ -85,7 +88,7 @@ def _own(
     threads = [threading.Thread(target=owner.run, daemon=True) for owner in owners]
     watches: list[CodeWatch] = [*map(DecideWatch, deciding), *map(ReactWatch, reacting)]
     watchdog = Watchdog(plan.timing.decide_timeout)
-    reporters = [Reporter(owner) for owner in deciding]
+    reporters, checkpointer = [Reporter(owner) for owner in deciding], Checkpointer(deciding)
     gc.freeze()
     gc.disable()  # the loop makes no cycles worth a pause; what an aggregate's code leaves goes here
     for thread in threads:
@@ -105,9 +108,11 @@ def _own(
             watch.look()
         for reporter in reporters:
             reporter.report()
+        checkpointer.look()
         watchdog.renew()
         if gc.get_count()[0] > GARBAGE:
             gc.collect(1)
+    checkpointer.close()
     if orphaned:
         os._exit(os.EX_SOFTWARE)
     watchdog.stop()

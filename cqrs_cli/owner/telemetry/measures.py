@@ -6,11 +6,12 @@ from typing import NamedTuple
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.owner.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
 
-#: The steps of the owner protocol, and what is around them: `open` the shard, `pause` after an error, `ended`.
-STEPS = ("open", "warm", "fence", "claim", "position", "recover", "decide", "pause", "ended")
+#: The steps of the owner protocol, and what is around them: `open` the shard, `restore` it from a checkpoint, `pause`
+#: after an error, `ended`.
+STEPS = ("open", "restore", "warm", "fence", "claim", "position", "recover", "decide", "pause", "ended")
 
-#: Steps in which a shard may be folded for as long as its log takes.
-REBUILDING = ("warm", "recover")
+#: Steps in which a shard may be made for as long as its data or log takes.
+REBUILDING = ("restore", "warm", "recover")
 
 
 class Folding(NamedTuple):

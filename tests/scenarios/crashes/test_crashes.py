@@ -19,8 +19,10 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 IN_EACH_TRANSACTION = ("offsets.after", "flush.after", "commit.sent", "commit.after")
 IN_EACH_BATCH = ("decide.before", "decide.after", "produce.first", "produce.after", *IN_EACH_TRANSACTION)
 APPLYING = ("apply.before", "apply.inside", "apply.after")
+#: They are passed only where there are checkpoints: `tests/owner/checkpoints` has them.
+ELSEWHERE = tuple(point for point in POINTS if point.startswith("checkpoint."))
 DEATHS = [
-    *(f"{point}:1" for point in POINTS if point not in (*IN_EACH_BATCH, *APPLYING)),
+    *(f"{point}:1" for point in POINTS if point not in (*IN_EACH_BATCH, *APPLYING, *ELSEWHERE)),
     *(f"{point}:1" for point in IN_EACH_TRANSACTION),
     *(f"{point}:5" for point in IN_EACH_BATCH),
     *(f"{point}:4" for point in APPLYING),

@@ -37,6 +37,7 @@ SAMPLE = {("commit.sent", "worker"), ("produce.first", "executor"), ("commit.aft
 MATRIX = [
     pytest.param(point, victim, marks=[] if (point, victim) in SAMPLE else pytest.mark.faults)
     for point in POINTS
+    if not point.startswith("checkpoint.")  # those have tests of their own: tests/owner/checkpoints
     for victim in VICTIMS
 ]
 

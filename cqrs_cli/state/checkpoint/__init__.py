@@ -1,0 +1,1 @@
+"""Checkpoints of shards: compact copies in a folder or an object store, each with a manifest."""

@@ -1,0 +1,117 @@
+"""The checkpoints of one partition, in its folder of the store."""
+
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli import failpoints
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX, MANIFEST_SUFFIX, Manifest, read_manifest
+from cqrs_cli.storage.folder import StorageFolder
+
+_CHUNK = 1 << 20
+
+
+class DamagedError(CqrsError):
+    """The data of a checkpoint is not what its manifest says."""
+
+
+class Checkpoints:
+    """Write: data, manifest, then remove old ones. Read: manifests, then the data of one, checked.
+
+    Raises `UnavailableError` where the store does not answer.
+    """
+
+    def __init__(self, folder: StorageFolder) -> None:
+        self.folder = folder
+
+    def manifests(self, note: Callable[[str], None] = lambda text: None) -> list[Manifest]:
+        """Those that can be read, the last written one first; `note` gets a line for each other one."""
+        found = []
+        for name in self._manifest_names():
+            try:
+                found.append(read_manifest(name, self.folder.read(name)))
+            except ValueError as error:
+                note(f"checkpoint {self.folder.uri}/{name}: {error}")
+        return found[::-1]
+
+    def newest(self) -> Manifest | None:
+        """The last written one that can be read."""
+        return next(iter(self.manifests()), None)
+
+    def _manifest_names(self) -> list[str]:
+        return [file.name for file in self.folder.files() if file.name.endswith(MANIFEST_SUFFIX)]
+
+    def write(self, data: Path, describe: Callable[[int, str], Manifest], keep: int) -> Manifest:
+        """Upload a copy of a shard, then its manifest, which `describe` makes of size and SHA-256; then remove all but
+        the newest `keep`.
+        """
+        size, digest = data.stat().st_size, file_digest(data)
+        manifest = describe(size, digest)
+        self.folder.write(manifest.data, _chunks(data))
+        failpoints.reached("checkpoint.uploaded")
+        name, content = manifest.encoded()
+        self.folder.write(name, iter([content]))
+        failpoints.reached("checkpoint.written")
+        self._remove_old(keep)
+        return manifest
+
+    def next_time(self, after: Manifest | None) -> int:
+        """The time of the next one (ms): after the one before even where this machine's clock is behind."""
+        now = time.time_ns() // 1_000_000
+        return now if after is None else max(now, after.written + 1)
+
+    def fetch(self, manifest: Manifest, into: Path, progress: Callable[[int], None]) -> None:
+        """Download the data of a checkpoint; raises `DamagedError` if it is not what was written."""
+        digest, done = sha256(), 0
+        with into.open("wb") as file:
+            for chunk in self.folder.chunks(manifest.data):
+                digest.update(chunk)
+                file.write(chunk)
+                done += len(chunk)
+                progress(done)
+                if done > manifest.size:
+                    break
+        if done != manifest.size:
+            raise DamagedError(f"{manifest} has {done} of {manifest.size} bytes")
+        if digest.hexdigest() != manifest.sha256:
+            raise DamagedError(f"{manifest} has another SHA-256 than its manifest says")
+
+    def _remove_old(self, keep: int) -> None:
+        """Keep the newest manifests and their data; also remove data older than those, which an upload left behind."""
+        names = self._manifest_names()
+        kept = names[-keep:]
+        for name in names[:-keep]:
+            self.folder.remove(name)
+        oldest = min(_stem(name) for name in kept)
+        for file in self.folder.files():
+            if file.name.endswith(DATA_SUFFIX) and file.name.removesuffix(DATA_SUFFIX) < oldest:
+                self.folder.remove(file.name)
+
+
+class FetchedCheckpoint(NamedTuple):
+    """A checkpoint on this machine's disk: `folder` holds LMDB's file and nothing else."""
+
+    manifest: Manifest
+    folder: Path
+
+
+def _stem(name: str) -> str:
+    """The stem of a manifest's name."""
+    return name.rpartition("-")[0]
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    digest = sha256()
+    for chunk in _chunks(path):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk

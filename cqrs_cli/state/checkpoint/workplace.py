@@ -1,0 +1,41 @@
+"""Folders beside a shard, for a copy that is made of it or that is to take its place."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+from cqrs_cli.state.environment import OWNER_ONLY
+from cqrs_cli.system.lock import try_lock
+
+
+@contextmanager
+def workplace(shard: Path, kind: Literal["copy", "fetch"]) -> Iterator[Path]:
+    """An empty folder beside the shard while the block lasts. Those that killed processes left are removed."""
+    for left in shard.parent.glob(f"{shard.name}.{kind}-*"):
+        _remove_if_left(left)
+    place = shard.with_name(f"{shard.name}.{kind}-{os.getpid()}")
+    place.mkdir(mode=OWNER_ONLY, parents=True)
+    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try_lock(folder)
+        inside = place / "shard"  # it may become the shard: then nobody may hold its lock
+        inside.mkdir(mode=OWNER_ONLY)
+        yield inside
+    finally:
+        os.close(folder)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _remove_if_left(place: Path) -> None:
+    try:
+        folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return  # somebody else has just removed it
+    try:
+        if try_lock(folder):
+            shutil.rmtree(place, ignore_errors=True)
+    finally:
+        os.close(folder)

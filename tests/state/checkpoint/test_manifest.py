@@ -1,0 +1,105 @@
+"""A checkpoint may be used where it is of this log and code, not ahead, and whole; else it says why not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.state.checkpoint.manifest import Evidence, Manifest, evidence, read_manifest, unfit
+from cqrs_cli.state.store import Positions
+from tests.state.shards import IDENTITY
+
+AT = Positions(commands=40, events=50, outcomes=60, clock=9, deferred=7)
+MANIFEST = Manifest(
+    written=1_700_000_000_000,
+    identity=IDENTITY,
+    positions=AT,
+    evidence={"events": Evidence(49, "e"), "outcomes": None},
+    loss="",
+    aggregates=3,
+    size=8192,
+    sha256="ab" * 32,
+)
+ENDS = {"commands": 40, "events": 50, "outcomes": 60, "deferred": 7}
+
+
+def test_manifest_comes_back_whole() -> None:
+    name, content = MANIFEST.encoded()
+    assert read_manifest(name, content) == MANIFEST
+    assert (name.startswith(MANIFEST.stem), MANIFEST.data) == (True, f"{MANIFEST.stem}.mdb")
+
+
+@given(at=st.integers(0, 10_000), flip=st.integers(1, 255))
+def test_altered_manifest_is_refused(at: int, flip: int) -> None:
+    name, content = MANIFEST.encoded()
+    at %= len(content)
+    for torn in (content[:at], content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :]):
+        with pytest.raises(ValueError, match="its manifest is damaged"):
+            read_manifest(name, torn)
+
+
+def test_other_version_is_refused() -> None:
+    with pytest.raises(ValueError, match="of another version"):
+        read_manifest(*replace(MANIFEST, format=2).encoded())
+
+
+@pytest.mark.pins("checkpoint")
+def test_checkpoint_level_with_log_fits() -> None:
+    assert unfit(MANIFEST, IDENTITY, "", ENDS) == ""
+
+
+@pytest.mark.pins("checkpoint")
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"cluster_id": "c2"}, "cluster_id was c1 and is c2"),
+        ({"topics": {**IDENTITY.topics, "events": "t9"}}, "topics was"),
+        ({"partition": 1}, "partition was 0 and is 1"),
+        ({"partitions": 8}, "partitions was 4 and is 8"),
+        ({"schema": "other"}, "schema was"),
+        ({"revision": 2}, "revision was 1 and is 2"),
+        ({"window_ms": 2000}, "window_ms was 1000 and is 2000"),
+        ({"codec": 99}, "codec was"),
+    ],
+)
+def test_other_identity_does_not_fit(changes: dict[str, object], reason: str) -> None:
+    assert unfit(MANIFEST, replace(IDENTITY, **changes), "", ENDS).startswith(reason)
+
+
+@pytest.mark.pins("checkpoint")
+@pytest.mark.parametrize("kind", list(ENDS))
+def test_checkpoint_ahead_does_not_fit(kind: str) -> None:
+    ends = {**ENDS, kind: ENDS[kind] - 1}
+    assert unfit(MANIFEST, IDENTITY, "", ends).startswith(
+        f"it is ahead of the log: it knows the {kind} up to"
+    )
+
+
+@pytest.mark.pins("checkpoint")
+def test_accepted_loss_ends_older_ones() -> None:
+    assert "before a loss" in unfit(MANIFEST, IDENTITY, '{"at":3}', ENDS)
+    assert unfit(replace(MANIFEST, loss='{"at":3}'), IDENTITY, '{"at":3}', ENDS) == ""
+
+
+def test_other_machine_does_not_fit() -> None:
+    assert "other numbers (big, 32 bits)" in unfit(
+        replace(MANIFEST, platform="big, 32 bits"), IDENTITY, "", ENDS
+    )
+
+
+_RECORDS = st.builds(
+    Record,
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.none() | st.binary(max_size=2),
+    st.none() | st.binary(max_size=2),
+)
+
+
+@pytest.mark.pins("checkpoint")
+@given(one=_RECORDS, other=_RECORDS)
+def test_evidence_holds_for_one_record(one: Record, other: Record) -> None:
+    assert evidence(one).holds(one)
+    assert evidence(one).holds(other) == (one == other)
+    assert not evidence(one).holds(None)
