@@ -22,7 +22,9 @@ _LISTS = (
     msgspec_types.VarTupleType,
     msgspec_types.CollectionType,
 )
+_TUPLES = (msgspec_types.TupleType, msgspec_types.NamedTupleType)
 _OBJECTS = (msgspec_types.StructType, msgspec_types.DataclassType, msgspec_types.TypedDictType)
+_MAPPINGS = (*_OBJECTS, msgspec_types.DictType)
 _CHECKED = (msgspec_types.DecimalType, msgspec_types.DateTimeType)
 
 
@@ -95,23 +97,30 @@ def _items(kind: msgspec_types.Type, length: int) -> list[msgspec_types.Type]:
         return [kind.item_type] * length
     if isinstance(kind, msgspec_types.TupleType):
         return list(kind.item_types)
-    return [field.type for field in getattr(kind, "fields", ())]  # an object written as a list
+    tag = [msgspec_types.AnyType()] if _tag(kind) is not None else []
+    return [*tag, *(field.type for field in getattr(kind, "fields", ()))]  # an object written as a list
 
 
 def _chosen(kind: msgspec_types.Type, value: Any) -> msgspec_types.Type:
-    """The member of a union that a value is of; a union tells its objects by their tags."""
+    """The member of a union that a value is of; a union tells its objects by their tags, which come first in a list."""
     if isinstance(kind, msgspec_types.Metadata):
         return _chosen(kind.type, value)
     if not isinstance(kind, msgspec_types.UnionType):
         return kind
     members = [_chosen(member, value) for member in kind.types]
     if isinstance(value, dict):
-        objects = [one for one in members if isinstance(one, (*_OBJECTS, msgspec_types.DictType))]
+        objects = [one for one in members if isinstance(one, _MAPPINGS) and not _is_list(one)]
         tagged = [one for one in objects if _tag(one) is not None and value.get(_tag_field(one)) == _tag(one)]
         return (tagged or objects or members)[0]
     if isinstance(value, list):
-        return next((one for one in members if _items(one, 1)), members[0])
+        rows = [one for one in members if _is_list(one)]
+        first = [one for one in rows if _tag(one) is not None and value[:1] == [_tag(one)]]
+        return (first or rows or members)[0]
     return members[0]
+
+
+def _is_list(kind: msgspec_types.Type) -> bool:
+    return isinstance(kind, (*_LISTS, *_TUPLES)) or getattr(kind, "array_like", False)
 
 
 def _tag(kind: msgspec_types.Type) -> Any:
