@@ -116,7 +116,7 @@ def _defaults(name: str, old: Schema, new: Schema, path: str) -> Iterator[Differ
 
 def _bounds(old: Schema, new: Schema, path: str) -> Iterator[Difference]:
     """Limits like `minimum`: without one more is taken, with another one perhaps less."""
-    ignored = {*_STRUCTURE, "type", "format", "default", "$ref"}
+    ignored = {*_STRUCTURE, "type", "format", "default"}
     before = {key: value for key, value in old.items() if key not in ignored}
     today = {key: value for key, value in new.items() if key not in ignored}
     if before != today:
