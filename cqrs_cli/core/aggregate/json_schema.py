@@ -2,7 +2,7 @@
 
 import inspect
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -85,11 +85,18 @@ def _say_times(kind: Any, schema: Any, definitions: dict[str, Any], seen: set[st
         schema["format"] = "date-time"
     elif isinstance(kind, msgspec_types.UnionType):
         for member in kind.types:
-            for alternative in filter(partial(_is_of, member), schema.get("anyOf", ())):
+            for alternative in filter(partial(_is_of, member), alternatives(schema)):
                 _say_times(member, alternative, definitions, seen)
     else:
         for part, of_part in _parts(kind, schema):
             _say_times(part, of_part, definitions, seen)
+
+
+def alternatives(schema: Mapping[str, Any]) -> list[Any]:
+    """The members of a union; of another schema itself. Tagged members are, for msgspec, a union within the union."""
+    if "anyOf" not in schema:
+        return [schema]
+    return [one for member in schema["anyOf"] for one in alternatives(member)]
 
 
 def _is_of(member: Any, alternative: dict[str, Any]) -> bool:
@@ -107,8 +114,11 @@ def _is_of(member: Any, alternative: dict[str, Any]) -> bool:
 
 def _parts(kind: Any, schema: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """The types that a type is made of, each with its schema."""
-    for field in getattr(kind, "fields", ()):
+    fields = getattr(kind, "fields", ())
+    for field in fields:
         yield field.type, schema.get("properties", {}).get(field.encode_name)
     yield getattr(kind, "item_type", None), schema.get("items")
     yield getattr(kind, "value_type", None), schema.get("additionalProperties")
-    yield from zip(getattr(kind, "item_types", ()), schema.get("prefixItems", ()), strict=False)
+    types = getattr(kind, "item_types", None) or [field.type for field in fields]
+    items = schema.get("prefixItems", ())  # an object written as a list has its tag before its fields
+    yield from zip(types, items[len(items) - len(types) :], strict=False)

@@ -1,11 +1,18 @@
+"""The messages of an aggregate as JSON Schema, with what their authors said about them.
+
+Times are said to be times.
+"""
+
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
+import pytest
 
 import cqrs_cli as cqrs
-from cqrs_cli.core.aggregate.json_schema import components
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.json_schema import about_aggregate, aggregate_schema, components
 
 TIME = {"type": "string", "format": "date-time"}
 NULL = {"type": "null"}
@@ -13,6 +20,23 @@ NULL = {"type": "null"}
 
 @dataclass(frozen=True)
 class Inner:
+    at: datetime
+
+
+class Point(NamedTuple):
+    at: datetime
+
+
+class Other(msgspec.Struct, tag=True, frozen=True):
+    at: str
+
+
+class Late(msgspec.Struct, tag=True, frozen=True):
+    at: datetime
+
+
+class Row(msgspec.Struct, tag=True, array_like=True, frozen=True):
+    name: str
     at: datetime
 
 
@@ -24,6 +48,12 @@ class Timed(cqrs.Event):
     pair: tuple[int, datetime]
     inner: Inner | None
     text: str
+    either: datetime | list[datetime] | dict[str, datetime] | None
+    point: Point
+    row: Row
+    record: Other | Late | int
+    numbers: list[int] | str | None
+    above: Annotated[datetime, msgspec.Meta(description="When.")]
     again: "Timed | None" = None
 
 
@@ -39,3 +69,69 @@ def test_times_are_said_to_be_times() -> None:
         assert fields["table"]["additionalProperties"]["items"]["anyOf"] == [TIME, NULL]
         assert fields["pair"]["prefixItems"][1] == TIME
         assert plain["Inner"]["properties"]["at"] == TIME
+        either = [
+            TIME,
+            {"type": "array", "items": TIME},
+            {"type": "object", "additionalProperties": TIME},
+            NULL,
+        ]
+        assert fields["either"]["anyOf"] == either
+        assert plain["Point"]["prefixItems"] == [TIME]
+        assert plain["Row"]["prefixItems"][1:] == [{"type": "string"}, TIME]
+        assert plain["Late"]["properties"]["at"] == TIME
+        assert plain["Other"]["properties"]["at"] == {"type": "string"}
+        assert fields["numbers"]["anyOf"] == [
+            {"type": "array", "items": {"type": "integer"}},
+            {"type": "string"},
+            NULL,
+        ]
+        assert fields["above"] == TIME | {"description": "When."}
+
+
+class Start(cqrs.Command):
+    """Begin."""
+
+
+class Clock(cqrs.State):
+    at: datetime | None = None
+
+
+def decide(command: Start, clock: Clock) -> list[Timed]:
+    return []
+
+
+def evolve(clock: Clock, event: Timed) -> Clock:
+    return clock
+
+
+AGGREGATE = Aggregate.of("clock", cqrs.Decider(decide, evolve, initial=Clock()))
+
+
+def test_schema_has_every_message() -> None:
+    upcasters: Any = {"Ticked": lambda old: None, "Rang": lambda old: None}
+    aggregate = Aggregate.of("clock", cqrs.Decider(decide, evolve, initial=Clock(), upcasters=upcasters))
+    schema = aggregate_schema(aggregate)
+    assert list(schema["$defs"]) and {key: value for key, value in schema.items() if key != "$defs"} == {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "clock",
+        "description": about_aggregate(aggregate),
+        "commands": {"clock.Start": {"$ref": "#/$defs/Start"}},
+        "events": {"clock.Timed": {"$ref": "#/$defs/Timed"}},
+        "state": {"$ref": "#/$defs/Clock"},
+        "retired": ["clock.Rang", "clock.Ticked"],
+    }
+    assert schema["$defs"]["Start"]["description"] == "Begin."
+
+
+def test_docstring_tells_of_the_aggregate() -> None:
+    first, *_, last = about_aggregate(AGGREGATE).splitlines()
+    assert (
+        first.startswith("The messages of an aggregate as JSON Schema")
+        and last == "Times are said to be times."
+    )
+
+
+@pytest.mark.parametrize("module", ["no_such_module", "tests.core.aggregate"])
+def test_aggregate_without_a_docstring(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decide, "__module__", module)
+    assert about_aggregate(AGGREGATE) == ""
