@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from cqrs_cli.core.aggregate.json_schema import alternatives
+
 Schema = Mapping[str, Any]
 
 #: Keywords that hold other schemas, or only a default.
@@ -45,7 +47,7 @@ class Comparison:
                 return
             self._seen.add(pair)
         old, new = _resolved(old, self._before), _resolved(new, self._today)
-        ours, theirs = _alternatives(old), _alternatives(new)
+        ours, theirs = alternatives(old), alternatives(new)
         if len(ours) > 1 or len(theirs) > 1:
             yield from self._unions(ours, theirs, path)
         elif _values(old) is not None and _values(new) is not None:
@@ -139,10 +141,6 @@ def _resolved(schema: Schema, definitions: Schema) -> Schema:
     return schema
 
 
-def _alternatives(schema: Schema) -> list[Schema]:
-    return list(schema.get("anyOf", (schema,)))
-
-
 def _values(schema: Schema) -> list[Any] | None:
     return [schema["const"]] if "const" in schema else schema.get("enum")
 
@@ -155,8 +153,6 @@ def _shape(schema: Schema) -> tuple[str, str]:
 def _spell(schema: Schema) -> str:
     if (values := _values(schema)) is not None:
         return " | ".join(map(repr, values))
-    if "anyOf" in schema:
-        return " | ".join(map(_spell, schema["anyOf"]))
     kind, form = _shape(schema)
     return f"{kind or 'anything'} ({form})" if form else kind or "anything"
 

@@ -167,7 +167,8 @@ def test_fields_of_objects(old: Any, new: Any, found: list[Any]) -> None:
                 ("[]", "type", "had no limits, has {'minimum': 1}"),
             ],
         ),
-        (NULL, one_of(one_of(INT, NULL), NULL), [("", "wider", "may now be integer | null")]),
+        (one_of(INT, TEXT), one_of(one_of(INT, TEXT), NULL), [("", "wider", "may now be null")]),
+        (one_of(one_of(INT, TEXT), NULL), one_of(INT, NULL), [("", "type", "can no longer be string")]),
     ],
 )
 def test_alternatives(old: Any, new: Any, found: list[Any]) -> None:
