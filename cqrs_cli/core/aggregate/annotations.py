@@ -64,7 +64,7 @@ def _require_evolved(decide: Callable[..., Any], events: list[type[Event]]) -> N
 def _classes(annotation: Any) -> Iterator[type]:
     """Every class within an annotation: `Iterator[Opened | Closed]` has two, and `Iterator`."""
     annotation = getattr(annotation, "__value__", annotation)
-    if isinstance(annotation, type) and not typing.get_args(annotation):
+    if isinstance(annotation, type):
         yield annotation
     for argument in typing.get_args(annotation):
         yield from _classes(argument)
@@ -171,7 +171,7 @@ def _require_plain(cls: type[Any]) -> None:
 
 def _unannotated(cls: type[Any]) -> list[str]:
     """The values in a class's body that look like fields and are not: all but functions, classes and `ClassVar`."""
-    known = {"__doc__", "__module__", "__qualname__", *cls.__annotations__, *cls.__struct_fields__}
+    known = {*cls.__annotations__, *cls.__struct_fields__}
     return [
         name
         for name, value in vars(cls).items()

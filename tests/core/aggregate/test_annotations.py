@@ -3,6 +3,7 @@ from typing import Any, ClassVar, Generic, TypeVar, Union
 
 import pytest
 from msgspec import defstruct
+from typing_extensions import TypeAliasType
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -62,7 +63,10 @@ class Priced(cqrs.Event):
 
 
 class Fixed(cqrs.Event):
+    """A constant, a class and a property, which are no fields."""
+
     LIMIT: ClassVar[int] = 5
+    Unit = Car
     amount: int = 5
 
     @property
@@ -84,7 +88,15 @@ def aggregate(command: Any = Go, event: Any = Gone, state: Any = Car, initial: A
     return Aggregate.of("car", cqrs.Decider(decide, evolve, initial=initial or Car()))
 
 
-@pytest.mark.parametrize("union", [Go | Stop, Union[Go, Stop]])  # noqa: UP007 - the older spelling is read too
+def refused(complaint: str) -> pytest.RaisesExc[InvalidAggregate]:
+    return pytest.raises(InvalidAggregate, match=complaint)
+
+
+#: As Python 3.12 makes it of `type Drive = Go | Stop`.
+Drive = TypeAliasType("Drive", Go | Stop)
+
+
+@pytest.mark.parametrize("union", [Go | Stop, Union[Go, Stop], Drive])  # noqa: UP007 - the older spelling is read too
 def test_annotations_name_commands_and_events(union: object) -> None:
     made = aggregate(union, Gone | Stopped)
     assert made.commands == {"car.Go": Go, "car.Stop": Stop}
@@ -122,14 +134,27 @@ def test_annotations_may_be_strings() -> None:
     ],
 )
 def test_wrong_annotation_is_explained(arguments: dict[str, Any], complaint: str) -> None:
-    with pytest.raises(InvalidAggregate, match=complaint):
+    with refused(complaint) as failure:
         aggregate(**arguments)
+    assert callable(failure.value.where)
 
 
-@pytest.mark.parametrize("function", [lambda command: (), lambda a, b, c, d: (), 7])
-def test_decide_takes_two_parameters(function: Callable[..., Any]) -> None:
-    with pytest.raises(InvalidAggregate, match=r"must be a function decide\(command, state\)"):
-        Aggregate.of("car", cqrs.Decider(function, lambda state, event: state, initial=Car()))
+@pytest.mark.parametrize(
+    ("function", "name"), [(lambda command: (), "<lambda>"), (lambda a, b, c, d: (), "<lambda>"), (7, "7")]
+)
+def test_decide_takes_two_parameters(function: Callable[..., Any], name: str) -> None:
+    with refused(rf"^{name} must be a function decide\(command, state\)") as failure:
+        Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
+    assert failure.value.where is function
+
+
+def evolve_at(car: Car, event: Gone, at: cqrs.Context) -> Car:
+    return car
+
+
+def test_evolve_takes_two_parameters() -> None:
+    with refused(r"^evolve_at must be a function evolve\(state, event\)"):
+        Aggregate.of("car", cqrs.Decider(decide_at, evolve_at, initial=Car()))  # type: ignore[arg-type]
 
 
 async def waits(command: Go, car: Car) -> list[Gone]:
@@ -142,8 +167,9 @@ async def yields_late(command: Go, car: Car) -> AsyncIterator[Gone]:
 
 @pytest.mark.parametrize("function", [waits, yields_late])
 def test_async_decide_is_refused(function: Any) -> None:
-    with pytest.raises(InvalidAggregate, match=f"{function.__name__} is `async def`: write `def`"):
+    with refused(f"{function.__name__} is `async def`: write `def`") as failure:
         Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
+    assert failure.value.where is function
 
 
 def test_constants_and_properties_are_no_fields() -> None:
@@ -154,12 +180,21 @@ def gives_stopped(command: Go, car: Car) -> Iterator[Gone | Stopped]:
     yield Stopped()
 
 
-def test_event_without_evolve_is_refused() -> None:
+Given = TypeAliasType("Given", Iterator[Gone | Stopped])
+
+
+def gives_named(command: Go, car: Car) -> Given:
+    yield Stopped()
+
+
+@pytest.mark.parametrize("gives", [gives_stopped, gives_named])
+def test_event_without_evolve_is_refused(gives: Any) -> None:
     complaint = (
-        "gives_stopped gives Stopped, which evolve does not take: add it to the annotation of evolve's"
+        f"{gives.__name__} gives Stopped, which evolve does not take: add it to the annotation of evolve's"
     )
-    with pytest.raises(InvalidAggregate, match=complaint):
-        Aggregate.of("car", cqrs.Decider(gives_stopped, evolve, initial=Car()))
+    with refused(complaint) as failure:
+        Aggregate.of("car", cqrs.Decider(gives, evolve, initial=Car()))
+    assert failure.value.where is gives
 
 
 def decide_at(command: Go, car: Car, at: cqrs.Context) -> list[Gone]:
@@ -179,6 +214,10 @@ def unannotated(command: Go, car: Car, at) -> list[Gone]:  # type: ignore[no-unt
     return []
 
 
+def at_a_number(command: Go, car: Car, at: int) -> list[Gone]:
+    return []
+
+
 def by_name(command: Go, car: Car, *, at: cqrs.Context) -> list[Gone]:
     return []
 
@@ -187,15 +226,17 @@ def by_name(command: Go, car: Car, *, at: cqrs.Context) -> list[Gone]:
     ("function", "complaint"),
     [
         (unannotated, "unannotated: annotate its third parameter, 'at', with cqrs.Context, found no annot"),
+        (at_a_number, "found int"),
         (by_name, r"by_name must be a function decide\(command, state, at: cqrs.Context\)"),
     ],
 )
 def test_other_third_parameter_is_refused(function: Callable[..., Any], complaint: str) -> None:
-    with pytest.raises(InvalidAggregate, match=complaint):
+    with refused(complaint) as failure:
         Aggregate.of("car", cqrs.Decider(function, evolve, initial=Car()))
+    assert failure.value.where is function
 
 
 def test_the_class_to_mend_is_named() -> None:
-    with pytest.raises(InvalidAggregate) as failure:
+    with refused("Tagged") as failure:
         aggregate(Tagged)
     assert failure.value.where is Tagged

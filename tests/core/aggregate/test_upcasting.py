@@ -124,8 +124,9 @@ def to_retired(old: dict[str, Any]) -> Retired:
     ],
 )
 def test_wrong_upcaster_is_refused(upcasters: Any, complaint: str) -> None:
-    with pytest.raises(InvalidAggregate, match=complaint):
+    with pytest.raises(InvalidAggregate, match=complaint) as failure:
         aggregate(upcasters)
+    assert callable(failure.value.where)
 
 
 def test_shard_follows_the_upcasters() -> None:
