@@ -16,24 +16,32 @@ SOURCE = "def f(x):\n    return x + 1\n"
 
 @pytest.fixture
 def digest_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Digest]:
-    """The digest of module `one` in a package `sources` of these modules."""
+    """The digest of module `one` in a package of these modules."""
     monkeypatch.syspath_prepend(tmp_path)
 
-    def compute(reached: str | None = None, messages: tuple[str, ...] = (), **sources: str) -> str:
-        package = tmp_path / "sources"
-        shutil.rmtree(package, ignore_errors=True)
-        package.mkdir()
+    packages: set[str] = set()
+
+    def compute(
+        reached: str | None = None, messages: tuple[str, ...] = (), package: str = "sources", **sources: str
+    ) -> str:
+        root = package.partition(".")[0]
+        packages.add(root)
+        shutil.rmtree(tmp_path / root, ignore_errors=True)
+        folder = tmp_path.joinpath(*package.split("."))
         for name, source in {"__init__": "", **sources}.items():
-            (package / f"{name}.py").write_text(source)
-        forget("sources")
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / f"{name}.py").write_text(source)
+        (tmp_path / root / "__init__.py").touch()
+        forget(root)
         importlib.invalidate_caches()
-        importlib.import_module("sources.one")
+        importlib.import_module(f"{package}.one")
         if reached is None:
-            return code_digest("sources.one")
-        return reach_digest("sources.one", [reached], messages)
+            return code_digest(f"{package}.one")
+        return reach_digest(f"{package}.one", [reached], messages)
 
     yield compute
-    forget("sources")
+    for root in packages:
+        forget(root)
 
 
 def forget(package: str) -> None:
@@ -65,6 +73,16 @@ def test_other_modules_do_not_count(digest_of: Digest) -> None:
     assert digest_of(one=SOURCE, two="a = 1") == digest_of(one=SOURCE, two="a = 2")
 
 
+def test_module_twice_imported_is_read_once(digest_of: Digest) -> None:
+    """And those after it are read, too."""
+    sources = {
+        "one": "from . import two, three, four",
+        "three": "from . import two",
+        "two": "from . import three",
+    }
+    assert digest_of(**sources, four=SOURCE) != digest_of(**sources, four=SOURCE.replace("1", "2"))
+
+
 def test_modules_may_import_each_other(digest_of: Digest) -> None:
     assert digest_of(one="from . import two", two="from . import one")
 
@@ -86,6 +104,19 @@ def test_hash_seed_does_not_matter() -> None:
         for seed in "12"
     ]
     assert found[0] == found[1] != "\n"
+
+
+def test_name_of_the_package_does_not_count(digest_of: Digest) -> None:
+    """Nor where it is: a copy of the code has its digest."""
+    deep = {"one": "from .inner import two\ndef f(): return two", "inner/__init__": "", "inner/two": SOURCE}
+    assert (
+        digest_of(**deep)
+        == digest_of(package="renamed", **deep)
+        == digest_of(package="sources.within", **deep)
+    )
+    assert len(digest_of(**deep)) == 16
+    reached = digest_of("f", **deep)
+    assert reached == digest_of("f", package="renamed", **deep) and len(reached) == 16
 
 
 def test_there_is_none_without_source() -> None:

@@ -114,6 +114,15 @@ def test_breaking_change_is_red(parts: dict[str, str], what: str) -> None:
     assert any(level == "red" and what in said for level, said in found(**parts))
 
 
+def test_message_without_fields_is_no_field() -> None:
+    """What is said of a message as a whole names no field."""
+    before, today = made(), made()
+    today["$defs"]["Done"] |= {"minProperties": 1}
+    assert "event Done: had no limits, has {'minProperties': 1}" in [
+        one.what for one in changes(before, today)
+    ]
+
+
 @pytest.mark.parametrize(
     ("parts", "what"),
     [
@@ -158,6 +167,34 @@ def test_every_break_says_what_to_do() -> None:
     broken = changes(made(), made(events="Done", commands="Put", done="x: int", put="x: int"))
     assert len(broken) >= 6
     assert all(change.do for change in broken if change.level == "red")
+
+
+def test_breaks_come_first() -> None:
+    """Those that break events need another answer than those that break senders."""
+    today = made(
+        events="Done | Up", commands="Put | Up2", done="x: int", put="x: int", box="n: str = ''", more=NEW
+    )
+    levels = [change.level for change in changes(made(), today)]
+    assert levels == sorted(levels, reverse=True) and set(levels) == {"red", "amber"}
+    said = {change.what: change.do for change in changes(made(), today)}
+    assert "UNKNOWN_TYPE" in said["command Go is gone"]
+    assert "INVALID_PAYLOAD" in said["command Put, field n: is gone"]
+    assert "events on the log" in said["event Done, field n: is gone"]
+    assert said["command Up2 is new"] == said["event Up is new"] == ""
+    assert "shards are rebuilt" in said["the state changed"]
+
+
+NEW = "class Up(cqrs.Event): pass\nclass Up2(cqrs.Command): pass"
+
+
+def test_upcaster_says_so_in_its_changes() -> None:
+    parts = {"done": "new: str", "decider": "upcasters={'Done': lambda data: Done(str(data))}"}
+    found = {change.what: change.do for change in changes(made(), made(**parts))}
+    assert "its upcaster" in found["event Done, field new: is new and has no default"]
+
+
+def test_contract_names_the_aggregate() -> None:
+    assert {"aggregate": "made", "revision": 1}.items() <= made().items() and "title" not in made()
 
 
 def test_contract_survives_its_file() -> None:

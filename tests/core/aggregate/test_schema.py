@@ -1,7 +1,7 @@
 import enum
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import pytest
@@ -10,7 +10,14 @@ from msgspec import defstruct
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate
-from cqrs_cli.core.aggregate.schema import may_be_inexact, require_json, schema_digest
+from cqrs_cli.core.aggregate.schema import (
+    changed_fields,
+    class_names,
+    may_be_inexact,
+    require_json,
+    schema_digest,
+    without_prose,
+)
 
 
 class Point(NamedTuple):
@@ -86,6 +93,12 @@ def test_defaults_and_names_are_not_types() -> None:
         (msgspec.Raw, "Moved.field has no form in JSON: Raw$"),
         (Chain | dict[str, int], "Moved.field has no form in JSON: Type unions"),
         (dict[int, str], "Moved.field has keys that are not strings"),
+        (Annotated[dict[int, str], msgspec.Meta(min_length=1)], "Moved.field has keys that are not strings"),
+        (
+            Annotated[int, msgspec.Meta(pattern="x")],
+            "Moved.field has no form in JSON: Can only set `pattern`",
+        ),
+        (msgspec.msgpack.Ext, "Moved.field has no form in JSON: Ext$"),
         (list[dict[Colour, str]], "Moved.field has keys that are not strings"),
         ("Missing", "annotations of Moved cannot be read: name 'Missing'"),
     ],
@@ -121,6 +134,41 @@ def test_fields_named_like_keywords_count() -> None:
         for kind in (int, float)
     )
     assert schema_digest([one]) != schema_digest([other])
+
+
+def test_digest_has_sixteen_digits() -> None:
+    """It is part of a shard's identity: another length would rebuild them all."""
+    assert len(schema_digest([event(int)])) == 16
+
+
+def test_prose_is_not_what_counts() -> None:
+    """Under `properties` a field may be called as a keyword is; in a default anything may stand."""
+    schema = {
+        "title": "T",
+        "description": "D",
+        "examples": [1],
+        "required": ["title"],
+        "properties": {"title": {"default": {"title": 1}, "title": "T"}},
+        "anyOf": [{"enum": ["title"], "description": "D"}, {"const": {"title": 1}}],
+        "items": ({"title": "T"},),
+    }
+    assert without_prose(schema) == {
+        "required": ["title"],
+        "properties": {"title": {"default": {"title": 1}}},
+        "anyOf": [{"enum": ["title"]}, {"const": {"title": 1}}],
+        "items": [{}],
+    }
+
+
+def test_names_are_without_their_module() -> None:
+    twin = defstruct("Node", [], bases=(cqrs.Event,), module="elsewhere", frozen=True)
+    assert class_names([Node, twin, event(list[Point])]) == {"Node", "Moved", "Point"}
+
+
+def test_fields_at_their_defaults_are_left_out() -> None:
+    assert changed_fields(Scales()) == {}
+    assert changed_fields(Scales((1.0,), {"a": 1})) == {"weights": (1.0,), "more": {"a": 1}}
+    assert changed_fields(event(int)(5)) == {"field": 5}
 
 
 class Weigh(cqrs.Command):

@@ -171,7 +171,7 @@ def test_fields_of_objects(old: Any, new: Any, found: list[Any]) -> None:
         (one_of(one_of(INT, TEXT), NULL), one_of(INT, NULL), [("", "type", "can no longer be string")]),
     ],
 )
-def test_alternatives(old: Any, new: Any, found: list[Any]) -> None:
+def test_alternatives_of_unions(old: Any, new: Any, found: list[Any]) -> None:
     assert compared(old, new) == found
 
 
