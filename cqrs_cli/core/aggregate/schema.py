@@ -119,7 +119,7 @@ def without_prose(schema: Any) -> Any:
         return schema
     kept = {}
     for key, value in schema.items():
-        if key in ("default", "enum", "const", "required"):
+        if key == "default":
             kept[key] = value
         elif key == "properties":
             kept[key] = {name: without_prose(item) for name, item in value.items()}

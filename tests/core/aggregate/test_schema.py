@@ -149,13 +149,13 @@ def test_prose_is_not_what_counts() -> None:
         "examples": [1],
         "required": ["title"],
         "properties": {"title": {"default": {"title": 1}, "title": "T"}},
-        "anyOf": [{"enum": ["title"], "description": "D"}, {"const": {"title": 1}}],
+        "anyOf": [{"enum": ["title"], "description": "D"}, {"const": "title"}],
         "items": ({"title": "T"},),
     }
     assert without_prose(schema) == {
         "required": ["title"],
         "properties": {"title": {"default": {"title": 1}}},
-        "anyOf": [{"enum": ["title"]}, {"const": {"title": 1}}],
+        "anyOf": [{"enum": ["title"]}, {"const": "title"}],
         "items": [{}],
     }
 
