@@ -15,14 +15,11 @@ from cqrs_cli.owner.claim import (
     Counts,
     Judgement,
     believable,
-    condemned,
     judge,
     may_warm,
     next_run_epoch,
     parse_claim,
-    progressed,
     succeed,
-    suspect,
     terminal,
 )
 from cqrs_cli.owner.trials.trial import Trial
@@ -85,7 +82,7 @@ def test_claim_order_has_no_circle(a: Claim, b: Claim, c: Claim) -> None:
 @given(st.integers(0, 2**41), st.lists(st.none() | claims))
 def test_run_epoch_exceeds_claims_and_clock(clock: int, seen: list[Claim | None]) -> None:
     run_epoch = next_run_epoch(clock, seen)
-    assert run_epoch >= clock
+    assert run_epoch == clock or run_epoch - 1 in [claim.run_epoch for claim in seen if claim is not None]
     assert all(judge(replace(c, run_epoch=run_epoch), c) is Judgement.BEHIND for c in seen if c)
 
 
@@ -105,15 +102,24 @@ def test_no_two_attempts_have_one_token(one: Claim, other: Claim) -> None:
 
 def test_claim_keeps_the_log_facts() -> None:
     given = replace(
-        MINE, run_epoch=9, topic_id="before", partitions=3, accepted=LOSS, other_ids=("events", "outcomes")
+        MINE,
+        run_epoch=9,
+        topic_id="before",
+        partitions=3,
+        accepted=LOSS,
+        other_ids=("events", "outcomes"),
+        deferred_id="deferred",
     )
     following = succeed(MINE, given, "")
+    assert following.deferred_id == "deferred"
     assert (following.topic_id, following.partitions, following.accepted) == ("before", 3, LOSS)
     assert (following.other_ids, following.n) == (("events", "outcomes"), 8)
 
 
 def test_claim_over_foreign_offset_knows_nothing() -> None:
-    following = succeed(replace(MINE, n=0, accepted=LOSS, other_ids=("events", "outcomes")), None, "")
+    mine = replace(MINE, n=0, accepted=LOSS, other_ids=("events", "outcomes"), deferred_id="deferred")
+    following = succeed(mine, None, "")
+    assert following.deferred_id == UNKNOWN_TOPIC
     assert (following.topic_id, following.partitions, following.accepted) == (UNKNOWN_TOPIC, 4, None)
     assert (following.other_ids, following.n) == (UNKNOWN_OTHERS, 1)
 
@@ -172,7 +178,7 @@ def test_ended_runs_are_not_ended_again(committed_claim: Claim | None) -> None:
 
 
 ends = st.integers(0, 2**53)
-counts = st.builds(Counts, *[st.integers(0, 2**53)] * 8)
+counts = st.builds(Counts, *[st.integers(0, 2**53)] * 9)
 
 
 trials = st.builds(Trial, ends, ends, small, st.booleans(), ends)
@@ -188,36 +194,10 @@ def test_a_claim_survives_its_offset_commit(
 
 def test_largest_claim_fits_offset_commit() -> None:
     most = 2**63
-    loss, counted, ids = Accepted(most, (most, most), most), Counts(*[most] * 8), ("A" * 22, "A" * 22)
-    largest = Claim(most, "f" * 12, TERMINAL, TERMINAL, most, "A" * 22, most, counted, loss, ids)
+    loss, counted, ids = Accepted(most, (most, most), most), Counts(*[most] * 9), ("A" * 22, "A" * 22)
+    largest = Claim(most, "f" * 12, TERMINAL, TERMINAL, most, "A" * 22, most, counted, loss, ids, "A" * 22)
     largest = replace(largest, untried=True, trial=Trial(most, most, most, True, most))
     assert len(largest.metadata()) <= MAX_METADATA
-
-
-def test_lost_predecessor_leaves_suspects() -> None:
-    lost = suspect(MINE, None, 5000)
-    assert lost.untried and lost.trial is None
-    assert suspect(replace(MINE, submission=2), lost, 5000).trial == Trial(5000)
-    assert suspect(replace(MINE, run_epoch=11), lost, 5000).trial == Trial(5000)
-
-
-@pytest.mark.pins("deadly-command")
-@pytest.mark.parametrize("trial", [None, Trial(9).announce(7)])
-def test_own_error_and_end_are_no_deaths(trial: Trial | None) -> None:
-    """An owner before that is of this process has not died of it, and one whose run was ended was told to end."""
-    before = replace(MINE, untried=True, trial=trial)
-    left = trial and replace(trial, deciding=False)
-    assert suspect(replace(MINE, n=9), before, 5000).trial == left
-    ended = terminal(before, MINE.run_epoch, MINE.run)
-    assert suspect(replace(MINE, run_epoch=11), ended, 5000).trial == left
-
-
-def test_progress_clears_the_suspicion() -> None:
-    before = replace(MINE, untried=True, trial=Trial(9).announce(7))
-    after = progressed(before, Counts(accepted=1), 1, 8)
-    assert (after.untried, after.trial, after.counts.accepted) == (False, Trial(8), 1)
-    assert progressed(after, after.counts, 8, 16).trial is None
-    assert suspect(replace(MINE, submission=2), replace(after, trial=None), 5000).trial is None
 
 
 def test_other_text_is_no_claim() -> None:
@@ -234,11 +214,3 @@ def test_counts_add_up_with_times() -> None:
     twice = once.add({"accepted": 1, "failed": 1, "events": 1}, 120, 130)
     assert twice == Counts(accepted=3, failed=1, events=4, first=100, last=130)
     assert twice.commands == 4
-
-
-@pytest.mark.pins("endless-command")
-def test_condemned_command_rides_in_the_claim() -> None:
-    left = condemned(replace(MINE, untried=True), 7, 60)
-    following = suspect(replace(MINE, submission=2), left, 5000)
-    assert following.trial == Trial().endless(7, 60)
-    assert judge(MINE, left) is Judgement.MINE and left.n > MINE.n

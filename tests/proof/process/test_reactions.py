@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cqrs_cli.proof.findings import MAX_NAMED
 from cqrs_cli.proof.process.reactions import (
     HeardEvent,
     ReactedRange,
@@ -57,8 +58,12 @@ class History:
             self.position if position is None else position, self.position, self.skips, self.accepted
         )
         events = map(self.event, range(len(self.counts)))
-        kept = self.deleted_below
-        matched = set(judge_partition("t:0", events, reacted, sent, lambda _, time: time >= kept, found))
+        kept = {"payment.commands": self.deleted_below}
+        matched = set(
+            judge_partition(
+                "t:0", events, reacted, sent, lambda place, time: time >= kept[place.topic], found
+            )
+        )
         judge_strays(sent, matched, self.accepted is None, found)
         judge_others(found)
         return found
@@ -78,6 +83,7 @@ def test_clean_histories_are_silent(history: History) -> None:
     found = history.judge(history.sent())
     assert (found.named, found.count) == ([], 0)
     assert found.commands == sum(len(one) for one in history.sent().values())
+    assert found.events == history.position
 
 
 @given(histories(), st.data())
@@ -175,3 +181,56 @@ def test_accepted_losses_are_counted() -> None:
     sent["p/t/0@99"] = {0: [history.place(0, 0)]}
     found = history.judge(sent)
     assert (found.named, found.accepted, found.unknown) == ([], 1, 1)
+
+
+def test_loss_ends_where_it_was_accepted() -> None:
+    """Before that offset commands may be missing, from it on they may be there twice."""
+    history = History([1, 1, 1, 1], 0, 4, accepted=2)
+    sent = {origin: one for origin, one in history.sent().items() if origin == "p/t/0@0"}
+    found = history.judge(sent)
+    assert found.named == [
+        "t:0@2: command 0, for payment.commands, is missing",
+        "t:0@3: command 0, for payment.commands, is missing",
+    ]
+    assert found.accepted == 1 and history.judge({}).accepted == 0
+    sent = history.sent()
+    del sent["p/t/1@1"], sent["p/t/0@0"]
+    sent["p/t/2@2"][0] *= 2
+    assert history.judge(sent).named == []
+    sent["p/t/0@0"] = {0: [history.place(0, 0)] * 2}
+    assert history.judge(sent).named == ["t:0@0: command 0 was sent 2 times"]
+
+
+def test_accepted_losses_add_up() -> None:
+    history = History([1, 1, 1, 1], 0, 4, accepted=3)
+    sent = history.sent()
+    del sent["p/t/1@1"], sent["p/t/2@2"]
+    sent["p/t/0@98"] = {0: [history.place(0, 0)]}
+    sent["p/t/0@99"] = {0: [history.place(0, 0)], 1: [history.place(0, 0)] * 2}
+    found = history.judge(sent)
+    assert (found.named, found.accepted, found.unknown, found.commands) == ([], 2, 4, 6)
+
+
+def test_raising_before_the_beginning_is_fine() -> None:
+    """Nor does it matter from the position on, which was read before the commands."""
+    history = History([1, 1, 1, 1], 1, 4, raises=frozenset({0, 2, 3}))
+    sent = history.sent()
+    del sent["p/t/2@2"], sent["p/t/3@3"]
+    assert history.judge(sent, 2).named == []
+    assert history.judge(sent, 3).named == ["t:0@2: react raises on it, and it is below the position"]
+
+
+def test_other_commands_add_up() -> None:
+    sent = WHOLE.sent()
+    other_bytes(sent)
+    sent["p/t/0@0"] = {0: [WHOLE.place(1, 0)], 1: [WHOLE.place(1, 0)]}
+    found = WHOLE.judge(sent)
+    assert found.named == ["3 commands are not those that react gives now: was it changed?"]
+    assert (found.others, found.count, found.events) == (3, 1, 4)
+
+
+def test_only_the_first_faults_are_named() -> None:
+    found = WHOLE.judge(
+        {f"p/t/0@{number}": {0: [WHOLE.place(0, 0)]} for number in range(100, 101 + MAX_NAMED)}
+    )
+    assert len(found.named) == MAX_NAMED and found.count == MAX_NAMED + 1
