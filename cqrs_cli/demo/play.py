@@ -10,6 +10,7 @@ from cqrs_cli.core import digest
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.demo.checkout import Timeout
 from cqrs_cli.demo.project import AGGREGATE
+from cqrs_cli.demo.read_model import ReadModel
 from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.slots import slots
@@ -59,6 +60,7 @@ class Performance(NamedTuple):
     live: Tally
     replayed: Tally
     timeout: Timeout
+    orders: ReadModel | None  # None where there is no SQLAlchemy
 
     @property
     def surprises(self) -> list[str]:
@@ -70,7 +72,7 @@ class Performance(NamedTuple):
         ]
         if self.live != self.replayed:
             found.append("the replay differs from the live state")
-        return found + self.timeout.surprises
+        return found + self.timeout.surprises + (self.orders.surprises if self.orders else [])
 
 
 class Play:

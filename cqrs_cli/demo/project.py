@@ -19,6 +19,9 @@ AGGREGATE = "bank_account"
 #: The last act's aggregates, and the process between them.
 ORDER, PAYMENT, PROCESS = "order", "payment", "checkout"
 
+#: The read model of the orders.
+PROJECTION = "recent_orders"
+
 #: Seconds that an order may wait for its payment: here the three days of the example are as short as that.
 ORDER_PATIENCE = 4
 
@@ -50,7 +53,7 @@ def demo_settings(user: "Settings", flags: Mapping[str, object]) -> "Settings":
 
 def write_project(settings: "Settings") -> None:
     """Write the project: its code and its cqrs.toml. Raises `ConfigurationError` where it cannot."""
-    code = {"aggregates": (AGGREGATE, ORDER, PAYMENT), "processes": (PROCESS,)}
+    code = {"aggregates": (AGGREGATE, ORDER, PAYMENT), "processes": (PROCESS,), "projections": (PROJECTION,)}
     try:
         for folder, names in code.items():
             package = settings.root / folder

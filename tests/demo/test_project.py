@@ -46,7 +46,8 @@ def test_written_projects_find_the_topics(user: Path, monkeypatch: pytest.Monkey
 def test_demo_ships_the_repositorys_examples(user: Path) -> None:
     settings = project.demo_settings(load_settings({}, user), {})
     project.write_project(settings)
-    for name in ("aggregates/bank_account.py", "aggregates/order.py", "aggregates/payment.py"):
+    code = ["aggregates/bank_account.py", "aggregates/order.py", "aggregates/payment.py"]
+    for name in [*code, "projections/recent_orders.py"]:
         assert (settings.root / name).read_bytes() == (ROOT / name).read_bytes()
         assert not (settings.root / name).is_symlink()
 

@@ -13,6 +13,7 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.demo.checkout import TOLD, Timeout
 from cqrs_cli.demo.play import Performance, StepOutcome, Tally
+from cqrs_cli.demo.read_model import ReadModel
 from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.jobs.run.snapshot import Snapshot
 from tests.support import ROOT
@@ -39,7 +40,9 @@ def played(aggregate: Aggregate, story: list[Step]) -> Iterator[StepOutcome]:
 
 
 def performance(told: list[StepOutcome], replayed: str = "a") -> Performance:
-    return Performance(Snapshot(0.0), told, {}, Tally(2, "a"), Tally(2, replayed), timed_out())
+    row = {"order_id": "o-1", "status": "cancelled"}
+    orders = ReadModel("o-1", [row])
+    return Performance(Snapshot(0.0), told, {}, Tally(2, "a"), Tally(2, replayed), timed_out(), orders)
 
 
 def timed_out(*besides: tuple[str, str]) -> Timeout:
@@ -91,3 +94,10 @@ def test_other_timeouts_are_surprises() -> None:
     assert timed_out().surprises == []
     found = timed_out(("order.Cancel", "rejected")).surprises
     assert found == ["order.Cancel of o-1 ended 1 times as rejected, not 0"]
+
+
+def test_other_rows_are_surprises() -> None:
+    assert ReadModel("o-1", []).surprises == ["o-1 stands in recent_orders as nothing"]
+    placed = performance([])._replace(orders=ReadModel("o-1", [{"order_id": "o-1", "status": "placed"}]))
+    assert placed.surprises == ["o-1 stands in recent_orders as ['placed']"]
+    assert performance([])._replace(orders=None).surprises == []

@@ -7,17 +7,28 @@ import shutil
 import sys
 import time
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.render.demo import accounts_table, comparison_text, demo_document, outcomes_table
+from cqrs_cli.cli.render.demo import (
+    accounts_table,
+    comparison_text,
+    demo_document,
+    outcomes_table,
+    read_model_table,
+)
 from cqrs_cli.errors import CqrsError
 
 if TYPE_CHECKING:
     from cqrs_cli.demo.play import Performance
     from cqrs_cli.settings.settings import Settings
+
+
+#: What stands in the place of rows.
+_MISSING = "It needs SQLAlchemy: pip install 'cqrs-cli[projections]'"
 
 
 @command(app, examples=["cqrs demo", "cqrs demo -o json"])
@@ -48,6 +59,7 @@ def demo(cli: Cli) -> None:
         {
             **demo_document(performance),
             "order": _order(performance),
+            "read_model": performance.orders.rows if performance.orders else None,
             "root": root,
             "seconds": seconds,
             "next": steps,
@@ -64,6 +76,7 @@ def _perform(cli: Cli) -> "Performance":
     from cqrs_cli.demo import project
     from cqrs_cli.demo.checkout import CheckoutPlay
     from cqrs_cli.demo.play import Performance, Play
+    from cqrs_cli.demo.read_model import fill_read_model
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.processes.load import PROCESSES
 
@@ -90,11 +103,16 @@ def _perform(cli: Cli) -> "Performance":
         show(comparison_text(live, replayed))
         with cli.working(f"waiting for a payment, {project.ORDER_PATIENCE} s"):
             timeout = checkout.run(context)
-        code = f"{PROCESSES}/{project.PROCESS}.py"
-        show(f"An order that nobody pays; its process, {code}, gives it {project.ORDER_PATIENCE} s:\n")
+        process = f"{PROCESSES}/{project.PROCESS}.py"
+        show(f"An order that nobody pays; its process, {process}, gives it {project.ORDER_PATIENCE} s:\n")
         show(trace_text(timeout.lineage))
+        with cli.working("filling a table from the events"):
+            orders = fill_read_model(cli.settings, cli.connection(), timeout.order)
+        code = f"projections/{project.PROJECTION}.py"
+        show(f"\nThe same as a row of a database; its projection is {code}:\n")
+        show(read_model_table(orders.rows) if orders else _MISSING)
         show("")
-    return Performance(decided, outcomes, accounts, live, replayed, timeout)
+    return Performance(decided, outcomes, accounts, live, replayed, timeout, orders)
 
 
 def _order(performance: "Performance") -> dict[str, Any]:
@@ -126,5 +144,6 @@ def _next(settings: "Settings", account: str, order: str) -> list[str]:
         f"cqrs send bank_account {account} Withdraw amount=10 --expect 4",
         "cqrs run --once",
         f"cqrs trace {order}",
+        *(["cqrs project recent_orders --once"] if find_spec("sqlalchemy") else []),
         *([] if settings.bootstrap_server else ["cqrs kafka stop"]),
     ]

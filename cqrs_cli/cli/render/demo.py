@@ -40,6 +40,17 @@ def accounts_table(accounts: "dict[str, AggregateHistory]") -> "RenderableType":
     return table
 
 
+def read_model_table(rows: list[dict[str, Any]]) -> "RenderableType":
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    for header in rows[0] if rows else ():
+        table.add_column(header)
+    for row in rows:
+        table.add_row(*(str(value) for value in row.values()))
+    return table
+
+
 def comparison_text(live: "Tally", replayed: "Tally") -> str:
     verdict = "the same" if live == replayed else "NOT THE SAME"
     return (

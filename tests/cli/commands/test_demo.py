@@ -71,6 +71,7 @@ def test_the_demo_tells_its_story(first: subprocess.CompletedProcess[str]) -> No
         "An order that nobody pays",
         "NOT_YET",
         "CalledOff",
+        "its projection is projections/recent_orders.py",
     ):
         assert told in first.stdout
     assert "cd .cqrs/demo" in first.stdout
@@ -95,6 +96,13 @@ def test_the_order_times_out(second: dict[str, Any]) -> None:
     assert caused[1]["outcome"]["due"] <= caused[2]["time"]
     (off,) = caused[2]["events"][0]["commands"]
     assert (off["type"], off["outcome"]["status"]) == ("payment.CallOff", "accepted")
+
+
+def test_orders_become_rows(second: dict[str, Any]) -> None:
+    """Those of both runs, the newest first."""
+    rows = second["read_model"]
+    assert rows[0]["order_id"] == second["order"]["id"]
+    assert [(row["customer"], row["status"]) for row in rows] == [("cleo", "cancelled")] * 2
 
 
 def test_replay_equals_both_live_states(second: dict[str, Any]) -> None:

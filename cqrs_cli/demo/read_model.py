@@ -1,0 +1,71 @@
+"""The demo's read model: the orders of all performances as rows of a SQLite file, filled as `cqrs project` does."""
+
+from dataclasses import replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cqrs_cli.demo.project import PROJECTION
+from cqrs_cli.kafka.connection.connection import Connection
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cqrs_cli.settings.settings import Settings
+
+#: The database, in the project's folder: a file of its own, made from the first event on each time.
+_DATABASE = "orders.db"
+
+#: The table, and how many of its rows are shown.
+_TABLE, _ROWS = "recent_orders", 5
+
+
+class ReadModel(NamedTuple):
+    """The latest rows of the table, the newest first."""
+
+    order: str
+    rows: list[dict[str, Any]]
+
+    @property
+    def surprises(self) -> list[str]:
+        """One sentence if the order is not among the rows as a cancelled one."""
+        found = [row["status"] for row in self.rows if row["order_id"] == self.order]
+        return [] if found == ["cancelled"] else [f"{self.order} stands in {_TABLE} as {found or 'nothing'}"]
+
+
+def fill_read_model(settings: "Settings", connection: Connection, order: str) -> ReadModel | None:
+    """Project the events that are there, and look at the rows; None where SQLAlchemy is not installed."""
+    if find_spec("sqlalchemy") is None:
+        return None
+    from sqlalchemy import select
+
+    from cqrs_cli.projections.database import open_database, parse_database
+    from cqrs_cli.projections.load import load_projection
+    from cqrs_cli.projections.prepare import ends, prepare_projection
+    from cqrs_cli.projections.runner import project_partitions
+
+    loaded = load_projection(PROJECTION, settings.root, settings.aggregates)
+    _remove_database(settings.root)
+    place = parse_database(f"sqlite:///{_DATABASE}", settings.root)
+    live = prepare_projection(settings, connection, loaded, place, _ignore).live
+    plan = replace(live, targets=ends(live))
+    for result in project_partitions(plan, plan.sources, loaded, _ignore):
+        if result.error is not None:
+            raise result.error
+    table = loaded.projection.metadata.tables[_TABLE]
+    engine = open_database(place)
+    try:
+        with engine.connect() as db:
+            found = db.execute(select(table).order_by(table.c.placed_at.desc()).limit(_ROWS))
+            return ReadModel(order, [dict(row) for row in found.mappings()])
+    finally:
+        engine.dispose()
+
+
+def _remove_database(root: "Path") -> None:
+    """Remove what an earlier performance filled, perhaps from another broker's topics."""
+    for suffix in ("", "-wal", "-shm"):
+        (root / f"{_DATABASE}{suffix}").unlink(missing_ok=True)
+
+
+def _ignore(_: object) -> None:
+    """It is over before a note is worth reading."""
