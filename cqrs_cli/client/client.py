@@ -16,6 +16,7 @@ from cqrs_cli.client.envelope import IN_PYTHON, Composed, write_command
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.project import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.errors import UnavailableError, UsageError
 from cqrs_cli.kafka import readers
@@ -79,7 +80,8 @@ class Client:
 
         `expect` is a version, or `any`, `none`, `exists` or `>=N`. The `id` makes it idempotent; unset: a new UUIDv7,
         and `.id` says which. When the broker was lost, the command is sent again with the same id while it has time.
-        `not_before` is a time, or how long from now: the outcome is `deferred` then, until it is decided.
+        `not_before` is a time, or how long from now: the outcome is `deferred` then, until it is decided. To cancel or
+        release such a command send `cqrs.Cancel(id)` or `cqrs.Release(id)` to its aggregate, with `aggregate=`.
         Raises `UsageError` for what no owner would take, `UnavailableError` if no broker is configured.
         """
         composed = self._composed(
@@ -164,7 +166,7 @@ class Client:
         taker, wire_type = self._aggregates.of_command(command, aggregate)
         data = msgspec.json.encode(command)
         try:
-            taker.decode_command[wire_type](data)
+            (REQUESTS.get(wire_type) or taker.decode_command[wire_type])(data)
         except ValueError as error:
             raise UsageError(f"{wire_type}: {error}", "give each field a value of its type") from None
         return write_command(

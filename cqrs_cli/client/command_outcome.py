@@ -6,14 +6,15 @@ from msgspec import UNSET, Struct, UnsetType
 
 from cqrs_cli.client.envelope import Composed
 from cqrs_cli.client.outcomes import is_refused
-from cqrs_cli.core.messages.outcome import Original, OutcomeEnvelope
+from cqrs_cli.core.messages.outcome import DeferredTarget, Original, OutcomeEnvelope
 
 
 class CommandOutcome(Struct, frozen=True):
     """The decision on a command: the members of its outcome, None where one does not apply.
 
     `ok` is true for `accepted`, `unchanged`, and a `duplicate` of one of those; not for `deferred`, whose final outcome
-    is to come under the same `command_id`.
+    is to come under the same `command_id`. `target` is the deferred command that a `cqrs.Cancel` or
+    `cqrs.Release` found.
     """
 
     ok: bool
@@ -31,6 +32,7 @@ class CommandOutcome(Struct, frozen=True):
     retryable: bool | None = None
     original: Original | None = None
     due: str | None = None
+    target: DeferredTarget | None = None
 
     @classmethod
     def read(cls, outcome: OutcomeEnvelope, command: Composed) -> "CommandOutcome":
@@ -52,6 +54,7 @@ class CommandOutcome(Struct, frozen=True):
             _given(said.retryable),
             _given(said.original),
             _given(said.due),
+            _given(said.target),
         )
 
 

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command
+from cqrs_cli.core.deferral.requests import Cancel, Release
 from cqrs_cli.errors import UnavailableError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.settings.settings import Settings
+
+
+#: The commands about deferred ones, which every aggregate takes: class → wire type.
+_REQUESTS: dict[type, str] = {Cancel: "cqrs.Cancel", Release: "cqrs.Release"}
 
 
 class ProjectAggregates:
@@ -35,6 +40,10 @@ class ProjectAggregates:
         Raises `UsageError` if no aggregate takes it, or several do and none is named.
         """
         kind = type(command)
+        if kind in _REQUESTS:
+            if name is None:
+                raise UsageError(f"{kind.__name__} is a command of every aggregate", "say which: aggregate=…")
+            return self.aggregate(name), _REQUESTS[kind]
         if name is not None:
             takers = [(self.aggregate(name), wire_type) for wire_type in self._wire_types(name, kind)]
         elif (known := self._types.get(kind)) is not None:
