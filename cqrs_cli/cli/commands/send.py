@@ -105,8 +105,8 @@ def send(
     one it says so if nobody decides: no run ever did, or it stopped. A run that was killed looks as if it still worked.
 
     With --dry-run the code decides here, against the state that `cqrs show` shows; of a file each command sees those
-    before it. Nothing is sent, and the exit status is that of --wait. What is decided later may differ: other commands
-    may come before it.
+    before it. Nothing is sent, and the exit status is that of --wait. A command that would be deferred is shown with
+    the time at which it is due. What is decided later may differ: other commands may come before it.
     """
     from cqrs_cli.cli.render.queries.dry_run import dry_run
     from cqrs_cli.client.compose import compose

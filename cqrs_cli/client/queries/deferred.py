@@ -22,11 +22,12 @@ def waiting(connection: Connection, topics: Topics, keep: Callable[[Deferral], b
     found: list[Deferral] = []
     for partition in range(readers.partitions(connection, topics.deferred)):
         log = PartitionLog(connection, topics, partition)
-        found += _latest(log, keep).values()
+        found += deferred_entries(log, keep)
     return sorted(found, key=lambda one: (one.due, one.subject, one.id))
 
 
-def _latest(log: PartitionLog, keep: Callable[[Deferral], bool]) -> dict[bytes | None, Deferral]:
+def deferred_entries(log: PartitionLog, keep: Callable[[Deferral], bool]) -> list[Deferral]:
+    """The deferred commands of a partition that `keep` keeps."""
     latest: dict[bytes | None, Deferral] = {}
     for records in log.read("deferred", *log.bounds("deferred")):
         for record in records:
@@ -42,7 +43,7 @@ def _latest(log: PartitionLog, keep: Callable[[Deferral], bool]) -> dict[bytes |
                 ) from error
             if keep(entry):
                 latest[record.key] = entry
-    return latest
+    return [*latest.values()]
 
 
 def command_type(entry: Deferral) -> str:

@@ -9,9 +9,13 @@ from confluent_kafka import KafkaException
 from msgspec import UNSET
 
 from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.queries.deferred import deferred_entries
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Undecided
 from cqrs_cli.core.decide import Batch
+from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
@@ -53,7 +57,7 @@ class Rehearsal:
         ids_may_repeat: bool = True,
     ) -> None:
         """Read the states of the aggregates that `commands` name and, unless all ids are new, what was decided within
-        the last `window` ms.
+        the last `window` ms and what is deferred.
         """
         self.topics = _described(connection, topics)
         self._aggregate, self._partitioner, self._window = aggregate, partitioner, window
@@ -68,7 +72,8 @@ class Rehearsal:
             self._ends[partition] = log.bounds("commands")[1]
             states = present_states(log, aggregate, keys)
             decided = recent_decisions(log, keys, _now() - window) if ids_may_repeat else {}
-            self._batches[partition] = Batch(aggregate, self._context(partition, states, decided))
+            waiting = _waiting(log, keys) if ids_may_repeat else []
+            self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, waiting))
         #: Commands in these partitions that no owner has decided yet; an upper bound, as offsets have holes.
         self.undecided = _undecided(connection, topics, self._ends)
 
@@ -88,8 +93,14 @@ class Rehearsal:
         return Rehearsed(value, read_outcome(value), [event for event, _, _ in decided.events])
 
     def _context(
-        self, partition: int, states: Mapping[str, Folded], decided: Mapping[tuple[str, str], DedupEntry]
+        self,
+        partition: int,
+        states: Mapping[str, Folded],
+        decided: Mapping[tuple[str, str], DedupEntry],
+        waiting: Collection[Deferral],
     ) -> BatchContext:
+        sizes, table = self.topics.max_bytes, DeferralTable(waiting)
+        limits = DeferralLimits(command_bytes=sizes["commands"], value_bytes=sizes["deferred"])
         return BatchContext(
             partition,
             states.get,
@@ -99,7 +110,10 @@ class Rehearsal:
             self.topics.topics.commands,
             self._window,
             _now(),
-            self.topics.max_bytes["events"],
+            sizes["events"],
+            deferrals=Deferrals(
+                lambda: table, self.topics.ids["commands"], partition, limits, active=bool(waiting)
+            ),
         )
 
 
@@ -153,6 +167,11 @@ def recent_decisions(
                 record.timestamp, told.offset, told.status, told.version, told.events, told.fingerprint
             )
     return decided
+
+
+def _waiting(log: PartitionLog, keys: Collection[bytes]) -> list[Deferral]:
+    """The deferred commands of the aggregates with these keys."""
+    return deferred_entries(log, lambda entry: entry.subject.encode() in keys)
 
 
 def _undecided(connection: Connection, topics: Topics, ends: Mapping[int, int]) -> int:

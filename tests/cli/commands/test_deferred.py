@@ -56,3 +56,21 @@ def test_cancel_sends_what_it_names(waiting: Cqrs) -> None:
     assert waiting("deferred", "release", "bank_account", "--aggregate-id", "a").status == 0
     last = waiting("tail", "bank_account", "commands", "-n", "1", "-o", "json").lines[0]["message"]
     assert (last["type"], last["subject"]) == ("cqrs.Release", "a")
+
+
+def test_dry_runs_see_what_waits(waiting: Cqrs) -> None:
+    """A command that waits is known by its id, as its owner knows it; one that would wait says until when."""
+    call = ("send", "bank_account", "a", "Open", "owner=Ada", "--dry-run", "-o", "json")
+    again = waiting(*call, "--not-before", "3d", "--id", "open-a")
+    assert again.status == 0
+    known = again.document["outcome"]["data"]
+    assert (known["status"], known["original"]["status"]) == ("duplicate", "deferred")
+    other = waiting(*call[:4], "owner=Eve", *call[5:], "--id", "open-a")
+    assert (other.status, other.document["outcome"]["data"]["reason"]) == (7, "ID_REUSED")
+    later = waiting(*call, "--not-before", "2999-01-01T00:00:00Z").document["outcome"]["data"]
+    assert (later["status"], later["reason"]) == ("deferred", "NOT_YET")
+    assert later["due"] == "2999-01-01T00:00:00.000Z"
+    said = waiting(
+        "send", "bank_account", "a", "Open", "owner=Ada", "--dry-run", "--not-before", "2999-01-01"
+    )
+    assert "deferred   a  bank_account.Open  version 0  due 2999-01-01T00:00:00.000Z  NOT_YET" in said.out
