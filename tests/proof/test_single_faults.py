@@ -84,10 +84,9 @@ FAULTS = [
 
 
 @pytest.mark.pins("verifiable")
-@pytest.mark.parametrize("on_disk", [False, True], ids=["in memory", "on disk"])
 @pytest.mark.parametrize("mutation", FAULTS)
 @pytest.mark.parametrize("kind", ["outcomes", "events"])
-@given(seed=seeds, place=st.floats(0, 1, exclude_max=True))
+@given(on_disk=st.booleans(), seed=seeds, place=st.floats(0, 1, exclude_max=True))
 def test_every_single_fault_is_found(
     kind: str,
     mutation: Callable[[History, list[Record], int], None],
