@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 
 from cqrs_cli.kafka.embedded import broker as embedded
+from tests.support import brokers
 
 # A JVM of the tests lives for seconds. Without its second compiler, whose work never pays by then, a broker takes two
 # thirds of the processor time to start, and half of it afterwards.
@@ -106,7 +107,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Stop the run's broker, if a test has started it, however the run ends."""
     if not os.environ.get("PYTEST_XDIST_WORKER"):
         root = Path(os.environ.pop(KAFKA_ROOT))
-        embedded.stop_broker(root)
+        brokers.discard(root)
         shutil.rmtree(root)
 
 

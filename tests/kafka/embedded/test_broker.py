@@ -22,6 +22,7 @@ from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.kafka.embedded.broker import Broker
 from cqrs_cli.kafka.embedded.files import BrokerState
 from cqrs_cli.system import process
+from tests.support.brokers import discard
 from tests.support.listening import listening, open_to_others, working_in
 from tests.support.waiting import eventually
 
@@ -36,7 +37,7 @@ def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     try:
         yield root
     finally:
-        embedded.stop_broker(root)
+        discard(root)
 
 
 @pytest.fixture

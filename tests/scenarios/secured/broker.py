@@ -14,7 +14,6 @@ from typing import Any
 
 from cqrs_cli.kafka.admin.client import connect
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.kafka.embedded import ivy, jars
 from cqrs_cli.kafka.embedded import process as broker_process
 from cqrs_cli.system import process
@@ -145,7 +144,7 @@ def secured(folder: Path) -> Iterator[Secured]:
         yield broker
         broker.client.close()
     finally:
-        process.end(state.pid, state.born, embedded.STOP_GRACE)
+        process.end(state.pid, state.born, patience=0)
 
 
 def _settings(broker: Secured) -> str:
