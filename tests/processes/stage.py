@@ -38,6 +38,7 @@ from tests.projections.feeding import record
 from tests.projections.topics import write_events
 from tests.support import ROOT
 from tests.support.harness import IMPATIENT
+from tests.support.topic_loss import delete_topics
 from tests.support.waiting import eventually
 
 _PROCESSES = multiprocessing.get_context("forkserver")
@@ -110,9 +111,7 @@ class Stage:
 
     def delete(self, *names: str) -> None:
         """Delete topics, and wait until the broker has."""
-        admin = self._admin()
-        for done in admin.delete_topics(list(names), operation_timeout=10).values():
-            done.result(10)
+        delete_topics(self.connection, *names)
 
     def shorten(self, below: int) -> None:
         """Delete events of partition 0, as retention does."""

@@ -40,6 +40,7 @@ from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE
 from tests.support import ROOT
 from tests.support.commands import Sent
+from tests.support.waiting import eventually
 
 Written = tuple[bytes | None, bytes | None, int]
 
@@ -83,12 +84,15 @@ class TopicHarness:
             ensure_topics(admin, self.topics, TopicPlan(partitions=self.partitions))
 
     def configure(self, kind: Kind, name: str, value: str) -> None:
-        """Change a setting of a topic."""
+        """Change a setting of a topic, and wait until the broker shows it."""
         entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
         resource = ConfigResource(ResourceType.TOPIC, self.topics.name(kind), incremental_configs=[entry])
         admin = AdminClient(self.connection.librdkafka())
         for done in admin.incremental_alter_configs([resource]).values():
             done.result(10)
+        topic = self.topics.name(kind)
+        with Admin(self.connection) as shown:
+            eventually(lambda: shown.describe([topic])[topic].configs.get(name) == value)
 
     def home(self, key: str) -> int:
         """The partition that a key belongs to."""

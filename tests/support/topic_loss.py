@@ -4,18 +4,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its public names
 
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.support.harness import TopicHarness
+from tests.support.waiting import eventually
 
 
 def delete(harness: TopicHarness, *kinds: Kind) -> None:
     """Delete topics and wait until the broker has."""
-    names = [harness.topics.name(kind) for kind in kinds]
+    delete_topics(harness.connection, *map(harness.topics.name, kinds))
+
+
+def delete_topics(connection: Connection, *names: str) -> None:
+    """Delete topics of any kind and wait until the broker shows them no more: it answers before it has taken note."""
+    admin = AdminClient(connection.librdkafka())
+    for done in admin.delete_topics(list(names), operation_timeout=10).values():
+        done.result(10)
+    with Admin(connection) as shown:
+        eventually(lambda: not shown.describe(names))
+
+
+def grow(harness: TopicHarness, *kinds: Kind, partitions: int) -> None:
+    """Add partitions to topics, and wait until the broker shows them."""
+    names = list(map(harness.topics.name, kinds))
     with _admin(harness) as admin:
-        for done in admin.delete_topics(names, operation_timeout=10).values():
+        for done in admin.create_partitions([NewPartitions(name, partitions) for name in names]).values():
             done.result(10)
+    with Admin(harness.connection) as shown:
+        eventually(lambda: {one.partitions for one in shown.describe(names).values()} == {partitions})
 
 
 def remake(harness: TopicHarness, *kinds: Kind) -> None:

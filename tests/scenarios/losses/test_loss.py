@@ -1,7 +1,6 @@
 """Losses that an owner does not repair by itself: it stops, names the way out, and takes it when told to."""
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its public names
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.kafka import readers
@@ -12,7 +11,7 @@ from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
 from tests.support.raw import raw
 from tests.support.stretch import settled
-from tests.support.topic_loss import forget_group, move_group, remake, shorten
+from tests.support.topic_loss import forget_group, grow, move_group, remake, shorten
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -166,11 +165,7 @@ def test_lost_events_stop_it_until_accepted(decided: TopicHarness) -> None:
 
 @pytest.mark.pins("nothing-skipped")
 def test_a_grown_topic_is_refused(decided: TopicHarness) -> None:
-    admin = AdminClient(decided.connection.librdkafka())
-    for kind in KINDS:
-        grown = NewPartitions(decided.topics.name(kind), 2)
-        for done in admin.create_partitions([grown]).values():
-            done.result(10)
+    grow(decided, *KINDS, partitions=2)
     plan = decided.plan(once=False)
     error = owned(plan)
     assert isinstance(error, ConfigurationError) and error.exit_code == 3
