@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutations.details import DETAILS
 from tests.mutations.harness import broken, copy, run
 from tests.mutations.proving import PROVING
 from tests.mutations.reacting import REACTING
-from tests.mutations.table import DETAILS, RULES, Mutation
+from tests.mutations.table import RULES, Mutation
 from tests.mutations.waiting import WAITING
 
 #: Where tests are that need no broker, though others around them may.

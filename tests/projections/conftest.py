@@ -5,10 +5,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import ROOT
 from tests.support.postgres import Postgres, binaries, postgres
 
 if TYPE_CHECKING:
     from cqrs_cli.projections.plan import DatabasePlace
+    from cqrs_cli.settings.settings import Settings
 
 #: Without the extra `projections` there is nothing to test.
 collect_ignore_glob = [] if find_spec("sqlalchemy") else ["test_*.py"]
@@ -22,6 +24,14 @@ def server() -> Iterator[Postgres]:
         pytest.skip("no PostgreSQL here (Debian: apt-get install postgresql)")
     with postgres() as started:
         yield started
+
+
+@pytest.fixture
+def settings(prefix: str) -> "Settings":
+    """Those of a project with the examples, its topics with their own prefix."""
+    from cqrs_cli.settings.settings import load_settings
+
+    return load_settings({"topic_prefix": prefix}, ROOT)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

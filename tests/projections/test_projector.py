@@ -1,7 +1,3 @@
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,9 +6,8 @@ import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
-from cqrs_cli.errors import ConfigurationError, ContradictionError, TakenOverError
-from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.projections import database, projector
+from cqrs_cli.errors import ContradictionError, TakenOverError
+from cqrs_cli.projections import projector
 from cqrs_cli.projections.plan import DatabasePlace
 from tests.projections.feeding import (
     ListTail,
@@ -24,13 +19,11 @@ from tests.projections.feeding import (
     projected,
     random_log,
     recent_orders,
-    rows,
     source,
     take,
     told,
     with_project,
 )
-from tests.support import ROOT
 
 Events = Sequence[Any]
 
@@ -167,179 +160,3 @@ def test_lost_answers_repeat_nothing(file: DatabasePlace) -> None:
     assert errors(projected(made, logs, with_project(loaded, project))) == []
     assert len(lost) == 3
     assert told(file) == model(logs)
-
-
-@pytest.mark.pins("projected-once")
-def test_raising_event_is_named(place: DatabasePlace) -> None:
-    """All before it is written, and nothing of it: not even what the projection wrote before it raised."""
-    logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
-    made = plan(logs, place)
-    take(made, loaded)
-    bad = logs[source(0)][33]
-
-    def project(db: Connection, events: Events) -> None:
-        loaded.projection.project(db, events)
-        if any(event.offset == bad.offset for event in events):
-            raise KeyError("price")
-
-    (said,) = errors(
-        projected(made, logs, with_project(loaded, project, metadata=loaded.projection.metadata))
-    )
-    assert f"order.events:0@{bad.offset}" in said
-    assert "KeyError: 'price'" in said
-    before = {source(0): [one for one in logs[source(0)] if one.offset < bad.offset]}
-    assert told(place) == model(before)
-    assert positions(place)[0] <= bad.offset
-
-
-def test_databases_errors_name_the_event(place: DatabasePlace) -> None:
-    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    made = plan(logs, place)
-    take(made, loaded)
-
-    def project(db: Connection, events: Events) -> None:
-        db.execute(text("INSERT INTO customers (customer, orders) VALUES ('x', NULL)"))
-
-    (said,) = errors(projected(made, logs, with_project(loaded, project)))
-    assert "raised on order." in said
-    assert "IntegrityError" in said
-    assert "INSERT" not in said
-
-
-@pytest.mark.pins("projected-once")
-@pytest.mark.parametrize("ending", ["commit", "rollback"])
-def test_transactions_cannot_be_ended(place: DatabasePlace, ending: str) -> None:
-    """A projection that commits would part rows and position."""
-    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    made = plan(logs, place)
-    take(made, loaded)
-
-    def project(db: Connection, events: Events) -> None:
-        loaded.projection.project(db, events)
-        getattr(db, ending)()
-
-    (said,) = errors(projected(made, logs, with_project(loaded, project)))
-    assert "a projection neither commits nor rolls back" in said
-    assert told(place) == ({}, {})
-    assert positions(place) == {0: 0}
-
-
-def test_changed_tables_are_named(place: DatabasePlace) -> None:
-    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    made = plan(logs, place)
-    take(made, loaded)
-    with opened(place) as engine, engine.begin() as db:
-        db.execute(text("ALTER TABLE customers RENAME COLUMN orders TO number"))
-    (result,) = projected(made, logs, loaded)
-    assert isinstance(result.error, ConfigurationError)
-    assert "somebody changed table customers: it has no column 'orders'" in str(result.error)
-
-
-def test_other_events_move_the_position(file: DatabasePlace) -> None:
-    logs, loaded = {source(0): random_log(0, 50)}, recent_orders()
-    made = plan(logs, file)
-    take(made, loaded)
-    given: list[str] = []
-
-    def project(db: Connection, events: Events) -> None:
-        given.extend(type(event.event).__name__ for event in events)
-
-    assert errors(projected(made, logs, with_project(loaded, project))) == []
-    assert set(given) == {"Placed", "Shipped", "Cancelled", "Deleted"}
-    assert positions(file) == {0: logs[source(0)][-1].offset + 1}
-
-
-def test_unreadable_records_are_named(file: DatabasePlace) -> None:
-    log = random_log(0, 10)
-    log[5] = type(log[5])(log[5].offset, 0, b"k", b"?")
-    logs, loaded = {source(0): log}, recent_orders()
-    made = plan(logs, file)
-    take(made, loaded)
-    (result,) = projected(made, logs, loaded)
-    assert isinstance(result.error, ContradictionError)
-    assert f"order.events:0@{log[5].offset}: " in str(result.error)
-
-
-def test_busy_databases_are_waited_for(file: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another program holds SQLite's write lock for longer than a batch waits."""
-    monkeypatch.setattr(database, "BUSY", 0.01)
-    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
-    made = plan(logs, file)
-    take(made, loaded)
-    with opened(file) as engine:
-        holder = engine.connect()
-        holder.execute(text("UPDATE customers SET orders = 0"))
-        tries: list[int] = []
-
-        def tail(one: EventPartition, start: int) -> ListTail:
-            tries.append(start)
-            if len(tries) == 3:
-                holder.rollback()
-                holder.close()
-            return ListTail(logs[one], start, 100)
-
-        assert errors(projected(made, logs, loaded, tail=tail)) == []
-    assert len(tries) >= 3
-    assert told(file) == model(logs)
-
-
-KILLED = """
-import os, signal, sys
-from cqrs_cli.projections.plan import DatabasePlace
-from tests.projections.feeding import *
-place, mark = DatabasePlace(sys.argv[1]), int(sys.argv[2])
-logs = {source(p): random_log(p, 300) for p in range(2)}
-loaded = recent_orders()
-seen = [0]
-def project(db, events):
-    half = len(events) // 2
-    loaded.projection.project(db, events[:half])
-    seen[0] += 1
-    if seen[0] == mark:
-        os.kill(os.getpid(), signal.SIGKILL)
-    loaded.projection.project(db, events[half:])
-results = projected(plan(logs, place), logs, with_project(loaded, project))
-sys.exit(bool(errors(results)))
-"""
-
-
-@pytest.mark.pins("projected-once")
-def test_killed_batches_leave_nothing(place: DatabasePlace) -> None:
-    """kill -9 within the batches of one process after the other, until one comes to the end."""
-    logs = {source(p): random_log(p, 300) for p in range(2)}
-    take(plan(logs, place), recent_orders())
-    killed = 0
-    for mark in [1, 2, 5, 17, 30, 10_000]:
-        ran = subprocess.run(
-            [sys.executable, "-c", KILLED, place.url, str(mark)],
-            cwd=ROOT,
-            check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        killed += ran.returncode == -signal.SIGKILL
-    assert (killed, ran.returncode) == (5, 0)
-    assert told(place) == model(logs)
-
-
-@pytest.mark.pins("projected-once")
-def test_database_away_is_waited_for(place: DatabasePlace, request: pytest.FixtureRequest) -> None:
-    if not place.url.startswith("postgresql"):
-        pytest.skip("a file is never away")
-    server = request.getfixturevalue("server")
-    logs, loaded, notes = {source(0): random_log(0, 60)}, recent_orders(), list[str]()
-    made = plan(logs, place)
-    take(made, loaded)
-    killed: list[bool] = []
-
-    def project(db: Connection, events: Events) -> None:
-        loaded.projection.project(db, events)
-        if len(killed) < 2:
-            killed.append(True)
-            server.kill()
-            server.start()
-
-    assert errors(projected(made, logs, with_project(loaded, project), notes=notes)) == []
-    assert told(place) == model(logs)
-    assert "no answer from postgresql" in notes[0]
-    assert "still trying" in notes[0]
-    assert rows(place, "SELECT owner FROM cqrs_positions") == [("me",)]

@@ -1,4 +1,3 @@
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 import cqrs_cli as cqrs
 from aggregates.order import Placed
-from cqrs_cli.errors import CqrsError, TakenOverError
+from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections.control import CONTROL
 from cqrs_cli.projections.database import new_place
@@ -181,74 +180,6 @@ class Tail(ListTail):
 made = plan(logs, DatabasePlace(sys.argv[1]), "old")
 print(errors(projected(made, logs, recent_orders(), tail=lambda one, start: Tail(logs[one], start, 7))))
 """
-
-
-def test_another_builder_stops_the_exchange(place: DatabasePlace) -> None:
-    logs = {source(0): random_log(0, 30)}
-    loaded, live = second_revision(), filled(place, logs)
-    new = begin_beside(live, loaded, "new")
-    take(replace(new, owner="other"))
-    with pytest.raises(TakenOverError, match="run other took over the new tables"):
-        swap_tables(live, new, lambda targets: None)
-    assert told(place) == model(logs)
-    assert rows(place, "SELECT owner FROM cqrs_positions") == [("old",)]
-
-
-def test_builder_without_its_tables_stops(place: DatabasePlace) -> None:
-    """A second rebuild cleared the place."""
-    logs = {source(0): random_log(0, 30)}
-    loaded, live = second_revision(), filled(place, logs)
-    new = begin_beside(live, loaded, "new")
-    with opened(place) as engine:
-        clear_place(engine, new.place)
-    (result,) = projected(new, logs, loaded)
-    assert isinstance(result.error, TakenOverError)
-    assert told(place) == model(logs)
-
-
-def test_failing_exchange_changes_nothing(place: DatabasePlace) -> None:
-    """A view on a live table forbids to drop it on PostgreSQL; in any case all stays as it was."""
-    logs = {source(0): random_log(0, 30)}
-    loaded, live = second_revision(), filled(place, logs)
-    new = begin_beside(live, loaded, "new")
-
-    def catch_up(targets: Mapping[EventPartition, int]) -> None:
-        raise CqrsError("no")
-
-    with pytest.raises(CqrsError, match="no"):
-        swap_tables(live, new, catch_up)
-    assert told(place) == model(logs)
-    assert rows(place, "SELECT owner FROM cqrs_positions") == [("old",)]
-
-
-SWAPPING = """
-import os, signal, sys
-from cqrs_cli.projections.plan import DatabasePlace
-from tests.projections.test_swap import *
-place = DatabasePlace(sys.argv[1])
-logs = {source(p): random_log(p, 60) for p in range(2)}
-loaded = second_revision()
-live = plan(logs, place, "old")
-new = replace(live, place=new_place(place, live.name), owner="new")
-def catch_up(targets):
-    raise_first(projected(replace(new, targets=targets), logs, loaded))
-    os.kill(os.getpid(), signal.SIGKILL)
-swap_tables(live, new, catch_up)
-"""
-
-
-@pytest.mark.pins("projected-once")
-def test_killed_exchange_changes_nothing(place: DatabasePlace) -> None:
-    logs = {source(p): random_log(p, 60) for p in range(2)}
-    loaded, live = second_revision(), filled(place, logs)
-    new = begin_beside(live, loaded, "new")
-    ran = subprocess.run([sys.executable, "-c", SWAPPING, place.url], cwd=ROOT, check=False)
-    assert ran.returncode == -signal.SIGKILL
-    assert told(place) == model(logs)
-    swap_tables(
-        live, new, lambda targets: raise_first(projected(replace(new, targets=targets), logs, loaded))
-    )
-    assert buyers(place) == model(logs)[1]
 
 
 def test_other_projections_stay(place: DatabasePlace) -> None:

@@ -10,13 +10,12 @@ from typing import Any, cast
 
 import pytest
 
-from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.run.driver import FUTILE, run_owners
 from cqrs_cli.jobs.run.progress import Progress
 from cqrs_cli.jobs.run.snapshot import Rebuild, Snapshot
 from cqrs_cli.kafka.admin import transactions
-from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.claim import TERMINAL, Counts
+from cqrs_cli.owner.claim import TERMINAL
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.telemetry.measures import Folding
 from cqrs_cli.owner.telemetry.report import OwnerReport, ReportSender
@@ -232,41 +231,3 @@ def test_owners_measure_what_they_do(counters: TopicHarness) -> None:
     assert report.step == "ended" and report.shard_bytes > 0
     assert sum(report.latency[0]) == report.batches[1] == 8
     assert (report.reasons, report.aborted, report.restarts) == ({"INVALID_ENVELOPE": 1}, 0, 0)
-
-
-def test_gravest_ending_wins_with_notes(counters: TopicHarness) -> None:
-    def disagree(plan: Plan) -> list[OwnerResult]:
-        return [
-            OwnerResult(Partition("counter", 0), Counts(), UnavailableError("gone"), ("a note",)),
-            OwnerResult(Partition("counter", 1), Counts(), TakenOverError("taken"), ("another",)),
-        ]
-
-    notes: list[str] = []
-    with pytest.raises(TakenOverError):
-        drive(Context(disagree), counters.plan(), notes)
-    assert notes == ["a note", "another"]
-
-
-def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
-    older = counters.plan()
-    other = replace(older.topics["counter"], topics=Topics("other", counters.topics.prefix))
-    older = replace(older, topics={**older.topics, "other": other})
-    newer = counters.plan()
-    owned_here(newer)
-    taken = [OwnerResult(Partition("counter", 0), Counts(), TakenOverError("taken"))]
-    with pytest.raises(TakenOverError) as raised:
-        drive(Context(lambda _: taken), older, all_claimed=0.0)
-    assert raised.value.message == f"run {newer.run} took over counter; nobody decides for other now"
-    assert raised.value.hint.endswith(": cqrs run other")
-
-
-def test_every_ending_fences_the_partitions(counters: TopicHarness) -> None:
-    def stops(plan: Plan) -> list[OwnerResult]:
-        endings = owned_here(plan)
-        return [OwnerResult(endings[0].partition, endings[0].counts, CqrsError("enough"))]
-
-    counters.send(*increments(3))
-    with pytest.raises(CqrsError, match="enough"):
-        drive(Context(stops), counters.plan())
-    _, claim = counters.standing()
-    assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3

@@ -1,0 +1,54 @@
+"""What a run of several partitions ends with."""
+
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.claim import TERMINAL, Counts
+from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
+from tests.jobs.run.test_driver import Context, drive
+from tests.support.commands import increments
+from tests.support.harness import TopicHarness
+from tests.support.owners import owned_here
+
+pytestmark = pytest.mark.kafka
+
+
+def test_gravest_ending_wins_with_notes(counters: TopicHarness) -> None:
+    def disagree(plan: Plan) -> list[OwnerResult]:
+        return [
+            OwnerResult(Partition("counter", 0), Counts(), UnavailableError("gone"), ("a note",)),
+            OwnerResult(Partition("counter", 1), Counts(), TakenOverError("taken"), ("another",)),
+        ]
+
+    notes: list[str] = []
+    with pytest.raises(TakenOverError):
+        drive(Context(disagree), counters.plan(), notes)
+    assert notes == ["a note", "another"]
+
+
+def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
+    older = counters.plan()
+    other = replace(older.topics["counter"], topics=Topics("other", counters.topics.prefix))
+    older = replace(older, topics={**older.topics, "other": other})
+    newer = counters.plan()
+    owned_here(newer)
+    taken = [OwnerResult(Partition("counter", 0), Counts(), TakenOverError("taken"))]
+    with pytest.raises(TakenOverError) as raised:
+        drive(Context(lambda _: taken), older, all_claimed=0.0)
+    assert raised.value.message == f"run {newer.run} took over counter; nobody decides for other now"
+    assert raised.value.hint.endswith(": cqrs run other")
+
+
+def test_every_ending_fences_the_partitions(counters: TopicHarness) -> None:
+    def stops(plan: Plan) -> list[OwnerResult]:
+        endings = owned_here(plan)
+        return [OwnerResult(endings[0].partition, endings[0].counts, CqrsError("enough"))]
+
+    counters.send(*increments(3))
+    with pytest.raises(CqrsError, match="enough"):
+        drive(Context(stops), counters.plan())
+    _, claim = counters.standing()
+    assert claim and claim.attempt == TERMINAL and claim.counts.commands == 3

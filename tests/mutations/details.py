@@ -1,0 +1,137 @@
+"""Details of the rules, each broken in one way."""
+
+from tests.mutations.table import Mutation
+
+#: More of the same kind.
+DETAILS = [
+    Mutation(
+        "objects are written in any order of their members",
+        "cqrs_cli/core/messages/json.py",
+        (('Encoder(order="deterministic")', "Encoder()"),),
+        "tests/core/messages/test_json.py",
+    ),
+    Mutation(
+        "a command is decided wherever it lies",
+        "cqrs_cli/core/checks.py",
+        (("(home := partition_of(key)) != context.partition", "(home := partition_of(key)) < 0"),),
+        "tests/core/test_checks.py::test_key_must_hash_to_the_partition",
+    ),
+    Mutation(
+        "an id that is used again for something else is a duplicate",
+        "cqrs_cli/core/checks.py",
+        (("if mark == first.fingerprint:", "if True:"),),
+        "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
+    ),
+    Mutation(
+        "an id is known for ever",
+        "cqrs_cli/core/checks.py",
+        ((" or first.timestamp < expired", ""),),
+        "tests/core/test_decide.py::test_id_is_forgotten_after_its_window",
+    ),
+    Mutation(
+        "a command does not see what those before it in the batch changed",
+        "cqrs_cli/core/decide.py",
+        (("return self.states.get(aggregate_id) or self", "return self"),),
+        "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
+    ),
+    Mutation(
+        "two events of one version are taken for one",
+        "cqrs_cli/core/fold.py",
+        (("event.position()[1:] != (before.offset, before.index)", "False"),),
+        "tests/core/test_fold.py",
+    ),
+    Mutation(
+        "a shard outlives a lost upcaster",
+        "cqrs_cli/core/aggregate/schema.py",
+        (('    form |= {f"upcaster of {name}": {} for name in upcasters}', "    pass"),),
+        "tests/core/aggregate/test_upcasting.py::test_shard_follows_the_upcasters",
+    ),
+    Mutation(
+        "a field that nobody knows within a command is dropped",
+        "cqrs_cli/core/aggregate/values.py",
+        (("            if nests:", "            if False:"),),
+        "tests/core/aggregate/test_values.py",
+    ),
+    Mutation(
+        "a contradiction is believed without looking at the claim again",
+        "cqrs_cli/owner/claim.py",
+        (("    return judge(mine, committed_claim) is Judgement.MINE\n", "    return True\n"),),
+        "tests/owner/test_claim.py",
+    ),
+    Mutation(
+        "a living owner's shard is warmed",
+        "cqrs_cli/owner/claim.py",
+        (("committed_claim.n > _number(token)", "committed_claim.n >= 0"),),
+        "tests/owner/test_claim.py",
+    ),
+    Mutation(
+        "fencing blames the batch",
+        "cqrs_cli/kafka/write_errors.py",
+        (("    KafkaError._QUEUE_FULL,\n", "    KafkaError._QUEUE_FULL,\n    KafkaError._FENCED,\n"),),
+        "tests/kafka/test_write_errors.py",
+    ),
+    Mutation(
+        "attempts of a run write the shard under one token",
+        "cqrs_cli/owner/claim.py",
+        (("{self.run}.{self.submission}.{self.attempt}", "{self.run}"),),
+        "tests/owner/test_claim.py::test_no_two_attempts_have_one_token",
+    ),
+    Mutation(
+        "a run that was ended leaves an ordinary claim",
+        "cqrs_cli/owner/claim.py",
+        (
+            (
+                "replace(committed_claim, submission=TERMINAL, attempt=TERMINAL, n=",
+                "replace(committed_claim, n=",
+            ),
+        ),
+        "tests/owner/test_claim.py",
+    ),
+    Mutation(
+        "a moved offset is not looked into",
+        "cqrs_cli/owner/log_state.py",
+        (("        raise contradiction(state, what, at)\n", "        continue\n"),),
+        "tests/scenarios/losses/test_loss.py::test_moved_offset_stops_it_until_accepted[8]",
+    ),
+    Mutation(
+        "an operator's word goes back behind what is decided",
+        "cqrs_cli/owner/position.py",
+        ((" and accept_loss >= _decided(log)", ""),),
+        "tests/owner/test_position.py",
+    ),
+    Mutation(
+        "where records come to lie is not looked at",
+        "cqrs_cli/kafka/log_ends.py",
+        (("            self._misplaced = TopicMadeAgainError(topic)\n", "            return\n"),),
+        "tests/scenarios/losses/test_topics_lost.py::test_logs_remade_meanwhile_stop_it[50-events]",
+    ),
+    Mutation(
+        "a state is decided on as evolve left it",
+        "cqrs_cli/core/aggregate/aggregate.py",
+        (
+            (
+                "        return self.decode_state(self.encode_checked(state))",
+                "        self.encode_checked(state)\n        return state",
+            ),
+        ),
+        "tests/core/test_fold.py",
+    ),
+    Mutation(
+        "a change is applied wherever the shard is",
+        "cqrs_cli/state/memory.py",
+        (("if change.start != self._positions:", "if False:"),),
+        "tests/state/test_memory.py",
+    ),
+    Mutation(
+        "a change in memory that fails half-way stays half made",
+        "cqrs_cli/state/memory.py",
+        (("undo.callback(self._restore, self.entries, old, self.bytes)", "pass"),),
+        "tests/state/test_memory.py::TestMemoryStore::test_change_that_fails_leaves_nothing",
+    ),
+    Mutation(
+        "states that do not fit into memory fence the owner at work",
+        "cqrs_cli/owner/recover.py",
+        (("except (CorruptError, StoreFullError):", "except CorruptError:"),),
+        "tests/scenarios/takeovers/test_memory.py::test_full_memory_ends_nobody_else",
+    ),
+]
