@@ -8,8 +8,10 @@ import msgspec
 from cqrs_cli.client.project import project_aggregates
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import ContradictionError, UsageError
+from cqrs_cli.payloads.check_out import check_out
 
 
 class _Typed(msgspec.Struct, gc=False):
@@ -24,7 +26,8 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
 
     Its class is that of the aggregate in `project`: the folder of a project or one below; the current one if none is
     given. Raises `ContradictionError` for a record that is not an event of the aggregate, `UsageError` if there is no
-    such aggregate, or if the message is an error of the consumer's.
+    such aggregate, or if the message is an error of the consumer's. Large data come from the project's payload store:
+    raises `PayloadUnavailableError`.
     """
     error = _member(record, "error") if hasattr(record, "error") else None
     if error is not None:
@@ -35,7 +38,11 @@ def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]
         name, dot, _ = _read_type(value or b"").type.partition(".")
         if not dot:
             raise FoldError("its type names no aggregate")
-        aggregate = project_aggregates(Path.cwd() if project is None else Path(project)).aggregate(name)
+        known = project_aggregates(Path.cwd() if project is None else Path(project))
+        aggregate = known.aggregate(name)
+        if known.payloads is not None:
+            found, _ = check_out(known.payloads, topic, partition, [Record(offset, 0, None, value)])
+            value = found[0].value
         return record_event(aggregate, value, topic, partition, offset)
     except (FoldError, ValueError) as failure:
         raise ContradictionError(

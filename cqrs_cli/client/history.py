@@ -13,6 +13,7 @@ from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
+from cqrs_cli.payloads.check_out import checked_out
 from cqrs_cli.settings.moments import parse_moment
 
 #: Tells if an aggregate at this point is still within the version or time asked for.
@@ -120,12 +121,13 @@ def cut_bounds(
 def read_records(
     connection: Connection, key: bytes, places: Iterable[LogRange]
 ) -> Iterator[tuple[LogRange, Record]]:
-    """The records with this key, in the order of the log."""
+    """The events with this key and their data, in the order of the log."""
     for place in places:
-        for records in readers.read(connection, *place):
+        batches = readers.read(connection.without_payloads(), *place)
+        mine = ([record for record in records if record.key == key] for records in batches)
+        for records in checked_out(connection.payloads, place.topic, place.partition, mine):
             for record in records:
-                if record.key == key:
-                    yield place, record
+                yield place, record
 
 
 def fold_history(

@@ -24,6 +24,7 @@ class ProjectAggregates:
 
     def __init__(self, settings: "Settings") -> None:
         self._package, self._root = settings.aggregates, settings.root
+        self.payloads = settings.payloads()
         self._loaded: dict[str, Aggregate] = {}
         self._types: dict[type, list[tuple[Aggregate, str]]] = {}
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
@@ -40,6 +41,7 @@ class BatchContext:
     )  # offset → why the aggregate's code is not asked again
     deferrals: Deferrals = field(default_factory=Deferrals)
     payloads: Payloads = field(default_factory=dict)  # those that the batch's commands refer to
+    payload_threshold: float = inf  # the data of an event with more bytes become a payload
 
 
 class Undecided(Exception):
@@ -62,6 +64,7 @@ class Decisions:
     events: list[OutputRecord] = field(default_factory=list)
     outcomes: list[OutputRecord] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    payloads: dict[PayloadReference, bytes] = field(default_factory=dict)  # to be stored before the events
     states: dict[str, Folded] = field(default_factory=dict)
     remembered: dict[tuple[str, str], DedupEntry] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)

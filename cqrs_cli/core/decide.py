@@ -24,12 +24,12 @@ from cqrs_cli.core.checks import (
     require_key,
     without_bytes,
 )
-from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord, Undecided
+from cqrs_cli.core.context import BatchContext, Decisions, Undecided
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.handle import handle
+from cqrs_cli.core.handle import Handled, handle
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.outcome import (
@@ -78,13 +78,13 @@ class Batch:
         self.time = ""  # the text of `timestamp`
 
     def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
-        """The decisions of the batch so far; events, outcomes and dead letters are those of these records alone.
+        """The decisions of the batch so far; events, outcomes and the like are those of these records alone.
 
         It ends after the record with which the batch's events have more than `most_bytes`. Raises `Undecided`; the
         batch is then of no use.
         """
         done = self.done
-        done.events, done.outcomes, done.dead_letters = [], [], []
+        done.events, done.outcomes, done.dead_letters, done.payloads = [], [], [], {}
         try:
             for record in records:
                 self.deciding = record
@@ -146,8 +146,8 @@ class Batch:
             if envelope.type in REQUESTS:
                 self.told["target"] = deferrals.request(envelope.subject, command)
             else:
-                events, after = handle(aggregate, context, record, envelope, command, before, self.time)  # 11
-                self._accept(envelope.subject, verdict, events, after)
+                made = handle(aggregate, context, record, envelope, command, before, self.time)  # 11
+                self._accept(envelope.subject, verdict, made)
         except Refused as refused:
             remembered = self._refuse(record, verdict, refused)
         except Later as later:
@@ -176,9 +176,8 @@ class Batch:
         key = (envelope.subject, envelope.id)
         return self.remembered.get(key) or self.context.remembered(*key)
 
-    def _accept(
-        self, subject: str, verdict: WrittenVerdict, events: list[OutputRecord], after: Folded | None
-    ) -> None:
+    def _accept(self, subject: str, verdict: WrittenVerdict, made: Handled) -> None:
+        events, after, payloads = made
         if after is None:
             return
         verdict.status = "accepted"
@@ -187,6 +186,9 @@ class Batch:
         self.done.events += events
         for value, _, _ in events:
             self.event_bytes += len(value)
+        if payloads:
+            self.done.payloads |= payloads
+            self.event_bytes += sum(map(len, payloads.values()))
         self.states[subject] = after
 
     def _refuse(self, record: Record, verdict: WrittenVerdict, refused: Refused) -> bool:

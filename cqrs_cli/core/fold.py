@@ -92,11 +92,17 @@ def decode_event(aggregate: Aggregate, event: EventEnvelope) -> Event:
         return decode(event.data)
     except PROCESS_ERRORS:
         raise
-    except UpcastError as error:
-        raise UnreadableEventError(f"{error} (on {event.type} {event.id})") from error
     except Exception as error:
-        place = written_at(aggregate.events.get(event.type))
-        raise UnreadableEventError(
-            f"{event.type} {event.id} does not fit its class: {error}{place and f' ({place})'}; events stay as they "
-            "were written: rename no field, give a new one a default, or give the event an upcaster"
-        ) from error
+        raise UnreadableEventError(_unreadable(aggregate, event, error)) from error
+
+
+def _unreadable(aggregate: Aggregate, event: EventEnvelope, error: Exception) -> str:
+    if event.datasha256 is not None:  # then the data are null, which no class takes
+        return f"the data of {event.type} {event.id} are payload {event.datasha256[:64]}: set payload_store"
+    if isinstance(error, UpcastError):
+        return f"{error} (on {event.type} {event.id})"
+    place = written_at(aggregate.events.get(event.type))
+    return (
+        f"{event.type} {event.id} does not fit its class: {error}{place and f' ({place})'}; events stay as they "
+        "were written: rename no field, give a new one a default, or give the event an upcaster"
+    )

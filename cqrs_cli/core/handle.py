@@ -15,12 +15,22 @@ from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.event import WrittenEvent
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.outcome import cut
+from cqrs_cli.core.messages.payload_reference import (
+    MAX_PAYLOAD,
+    PayloadReference,
+    payload_folder,
+    refer,
+    with_reference,
+)
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import utc
 
 #: Bytes of the broker's limit that a record's headers, batch and field overhead take (Kafka's record format v2).
 RECORD_OVERHEAD = 512
+
+#: The events of a command, the state that they lead to, None if there is no event, and their payloads.
+Handled = tuple[list[OutputRecord], Folded | None, dict[PayloadReference, bytes]]
 
 
 def handle(
@@ -31,8 +41,8 @@ def handle(
     command: Command,
     before: Folded | None,
     time: str,
-) -> tuple[list[OutputRecord], Folded | None]:
-    """Check 11: the events of one command and the state they lead to, None if there is no event.
+) -> Handled:
+    """Check 11: the events of one command, the state they lead to, None if there is no event, and their payloads.
 
     Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
     then decoded. Raises `Refused` if `decide` raises `Rejected` (BUSINESS_RULE), and for HANDLER_ERROR and TOO_LARGE:
@@ -55,7 +65,7 @@ def handle(
     except BaseException as error:  # the aggregate's own code: anything may come
         raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
     if not decided:
-        return [], None
+        return [], None, {}
     if len(decided) > MAX_EVENTS:
         raise Refused(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
     datas: list[tuple[str, bytes]] = []
@@ -71,8 +81,8 @@ def handle(
         raise
     except BaseException as error:  # a `Rejected` too: `evolve` may not refuse
         raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
-    events = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
-    return events, Folded(version + len(datas), state, record.offset, len(datas) - 1, time)
+    events, payloads = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
+    return events, Folded(version + len(datas), state, record.offset, len(datas) - 1, time), payloads
 
 
 def _circumstances(record: Record, envelope: CommandEnvelope, version: int) -> Context:
@@ -99,18 +109,19 @@ def _write(
     datas: list[tuple[str, bytes]],
     version: int,
     time: str,
-) -> list[OutputRecord]:
-    """The event records; raises `Refused` (TOO_LARGE) if the broker would refuse one."""
+) -> tuple[list[OutputRecord], dict[PayloadReference, bytes]]:
+    """The event records, and those of their data that are large; raises `Refused` (TOO_LARGE)."""
     key, timestamp, subject, cause = record.key, record.timestamp, envelope.subject, envelope.id
     assert key is not None
-    count = len(datas)
+    count, total, apart = len(datas), 0, 0
     correlation, (parent, state) = envelope.correlationid or cause, envelope.trace()
     place = f"{context.partition}/{record.offset}/"
     limit = context.max_event_bytes - len(key) - RECORD_OVERHEAD
-    total = 0
     events: list[OutputRecord] = []
+    payloads: dict[PayloadReference, bytes] = {}
     for index, (kind, data) in enumerate(datas):
         version += 1
+        large = len(data) > context.payload_threshold
         value = encode_json(
             WrittenEvent(
                 "1.0",
@@ -126,9 +137,12 @@ def _write(
                 version,
                 index,
                 count,
-                Raw(data),
+                None if large else Raw(data),
             )
         )
+        if large:
+            apart += len(data)
+            value = _refer(value, data, context, payloads, apart)
         total += len(value)
         if len(value) > limit or total > MAX_BYTES:
             raise Refused(
@@ -136,4 +150,15 @@ def _write(
                 f"event {index} makes it {total} bytes: the limit is {min(limit, MAX_BYTES)}",
             )
         events.append((value, key, timestamp))
-    return events
+    return events, payloads
+
+
+def _refer(
+    value: bytes, data: bytes, context: BatchContext, payloads: dict[PayloadReference, bytes], apart: int
+) -> bytes:
+    """The event with a reference to its data, which make the payloads `apart` bytes; raises `Refused` (TOO_LARGE)."""
+    if apart > MAX_PAYLOAD:
+        raise Refused(Reason.TOO_LARGE, f"its payloads have {apart} bytes: the limit is {MAX_PAYLOAD}")
+    reference = refer(data)
+    payloads[reference] = data
+    return with_reference(value, payload_folder(context.topic), reference)

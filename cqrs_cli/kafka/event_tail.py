@@ -9,6 +9,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.records import records_of
+from cqrs_cli.payloads.check_out import check_out
 
 #: Tells something worth knowing to whoever watches.
 Tell = Callable[[str], None]
@@ -46,10 +47,22 @@ class PartitionTail:
         self._connection, self._source, self._note = connection, source, note
         self._silent = False
         self._position = start
+        self._waiting: list[Record] = []  # arrived, and not handed out: large data come by and by
         self._reader = reader or clients.bulk_consumer(connection)
         self._reader.assign([TopicPartition(source.topic, source.partition, start)])
 
     def poll(self, most: int) -> tuple[list[Record], int]:
+        """Raises `PayloadUnavailableError`; the next call tries again."""
+        place, source = self._connection.payloads, self._source
+        self._waiting = self._waiting or self._arrived(most)
+        if place is None:
+            records, self._waiting = self._waiting, []
+        else:
+            records, rest = check_out(place, source.topic, source.partition, self._waiting[:most])
+            self._waiting = [*rest, *self._waiting[most:]]
+        return records, self._waiting[0].offset if self._waiting else self._position
+
+    def _arrived(self, most: int) -> list[Record]:
         first = self._reader.poll(0.2)
         messages = [] if first is None else [first, *self._reader.consume(most - 1, 0)]
         good = []
@@ -70,7 +83,7 @@ class PartitionTail:
         if good:
             self._silent = False
             self._position = max(self._position, (good[-1].offset() or 0) + 1)
-        return records_of(good), self._position
+        return records_of(good)
 
     def close(self) -> None:
         self._reader.close()

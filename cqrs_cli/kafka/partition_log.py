@@ -59,8 +59,9 @@ class PartitionLog:
         )
 
     def first_record(self, kind: Kind, start: int, end: int) -> Record | None:
-        """The first committed record from `start` and below `end`."""
-        return readers.first_record(self.connection, self.topics.name(kind), self.partition, start, end)
+        """The first committed record from `start` and below `end`, as it stands in the log."""
+        connection = self.connection.without_payloads()
+        return readers.first_record(connection, self.topics.name(kind), self.partition, start, end)
 
     def first_hidden(self, kind: Kind) -> Record | None:
         """The first record behind the last stable offset, committed or not."""
@@ -70,7 +71,7 @@ class PartitionLog:
         return next((records[0] for records in hidden), None)
 
     def last_record(self, kind: Kind, start: int, end: int) -> Record | None:
-        """The last committed record from `start` and below `end`."""
+        """The last committed record from `start` and below `end`, as it stands in the log."""
         return readers.last_record(self.connection, self.topics.name(kind), self.partition, start, end)
 
     def offset_at(self, kind: Kind, timestamp: int) -> int | None:

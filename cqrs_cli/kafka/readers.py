@@ -1,8 +1,4 @@
-"""Reads stretches of partitions that end: by position, never by waiting for one more record.
-
-Offsets have holes (transaction markers, aborted records), so a stretch ends when the reader's position is at its end,
-not at a certain record.
-"""
+"""Reads stretches of partitions that end: by position, as offsets have holes (transaction markers, aborted records)."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +23,7 @@ from cqrs_cli.kafka.clients import (
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
+from cqrs_cli.payloads.check_out import checked_out
 
 #: The broker that was asked does not know the partition.
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
@@ -127,9 +124,9 @@ def read(
     isolation: Isolation = "read_committed",
     batch: int = 10_000,
 ) -> Iterator[list[Record]]:
-    """All visible records with start ≤ offset < end, in batches; returns once the position is at `end`.
+    """All visible records with start ≤ offset < end, in batches, events with their data; returns at `end`.
 
-    Raises `StalledError` when an open transaction hides the end, `UnavailableError` when the broker is gone.
+    Raises `StalledError` when an open transaction hides the end, `UnavailableError` without broker or payload store.
     """
     if start >= end:
         return
@@ -151,7 +148,8 @@ def read_with(
     patience: float = REQUEST_TIMEOUT,
 ) -> Iterator[list[Record]]:
     """`read` with a consumer at hand. `patience`: seconds without progress before `StalledError`."""
-    return map(records_of, messages_with(connection, reader, topic, partition, start, end, batch, patience))
+    messages = messages_with(connection, reader, topic, partition, start, end, batch, patience)
+    return checked_out(connection.payloads, topic, partition, map(records_of, messages))
 
 
 def messages_with(
@@ -232,8 +230,10 @@ def last_record(
 ) -> Record | None:
     """The last committed record below `end`, None if there is none; reads backwards in growing strides.
 
-    Raises `StalledError` when an open transaction hides what may be a later one.
+    It comes as it stands there, without its payload. Raises `StalledError` when an open transaction hides what may be a
+    later one.
     """
+    connection = connection.without_payloads()
     reader = bulk_consumer(connection, fetch_wait_max_ms=_AT_END)
     stride = 16
     try:

@@ -1,8 +1,10 @@
 """Reads a topic in order of time: stretches of several partitions, their last records, and those that follow."""
 
 import heapq
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import ExitStack, closing
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, TopicPartition
@@ -13,6 +15,7 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
+from cqrs_cli.payloads.check_out import check_out, holds_events
 from cqrs_cli.settings.moments import parse_moment
 
 #: A record and the partition it was in.
@@ -161,6 +164,19 @@ def following(
                     silent = True
                 elif error.code() != KafkaError._PARTITION_EOF and not clients.is_about_group(error):
                     raise readers.read_failure(connection, topic, partition, error)
-            yield batch
+            yield from _with_data(connection, topic, batch)
     finally:
         reader.close()
+
+
+def _with_data(connection: Connection, topic: str, batch: list[Placed]) -> Iterator[list[Placed]]:
+    """The batch, events with their data; in several batches if they are large."""
+    place = connection.payloads
+    if place is None or not batch or not holds_events(topic):
+        yield batch
+        return
+    for partition, placed in groupby(batch, itemgetter(0)):
+        rest = [record for _, record in placed]
+        while rest:
+            whole, rest = check_out(place, topic, partition, rest)
+            yield [(partition, record) for record in whole]

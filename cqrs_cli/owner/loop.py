@@ -25,7 +25,7 @@ from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.owner.trials.attempts import Attempts
 from cqrs_cli.owner.trials.gate import GATE
-from cqrs_cli.payloads.batch import fetch_payloads
+from cqrs_cli.payloads.exchange import PayloadExchange
 
 
 class Loop:
@@ -40,6 +40,7 @@ class Loop:
         self.at = at  # the offset of the next command
         self.attempts = attempts
         self.deferring = Deferring(session, cache)
+        self.payloads = PayloadExchange(session.plan.connection.payloads, session.log.topics.commands)
         self.next_batch_at = 0.0  # monotonic
         self.left: list[Record] = []  # polled, but not in the batch that was cut
         self.log_end = at  # where the consumer has met the log's end
@@ -132,8 +133,7 @@ class Loop:
         session, timing = self.session, self.session.timing
         failpoints.reached("decide.before")
         began = _now()
-        place, topic = session.plan.connection.payloads, session.log.topics.commands
-        fetched = fetch_payloads(place, topic, records)
+        fetched = self.payloads.fetch(records)
         batch = session.batch = Batch(self.aggregate, self._context(fetched.payloads))
         try:
             decided = self._commit(batch, fetched.records, began)
@@ -155,8 +155,7 @@ class Loop:
         return decided
 
     def _commit(self, batch: Batch, records: list[Record], began: int) -> int:
-        session, decisions = self.session, batch.done
-        claim, decided = session.mine, 0
+        session, decisions, claim, decided = self.session, batch.done, self.session.mine, 0
 
         def pieces() -> Generator[Decisions, None, None]:
             nonlocal decided
@@ -164,6 +163,7 @@ class Loop:
                 for piece in self._pieces(batch, records):
                     if not decided:
                         failpoints.reached("decide.after")
+                    self.payloads.store(piece.payloads)
                     yield piece
                     decided += len(piece.outcomes)
                 session.writer.note_deferred(values(decisions.deferred))
@@ -227,6 +227,7 @@ class Loop:
             self.attempts.blamed,
             self.deferring.deferrals(),
             payloads,
+            self.payloads.threshold,
         )
 
     def _check_claim(self, refresh: bool) -> None:

@@ -26,6 +26,7 @@ from cqrs_cli.owner.signals import JUDGED, BatchTooLarge, OffsetPending, Superse
 from cqrs_cli.owner.telemetry.measures import Measures
 from cqrs_cli.owner.timing import Lasting
 from cqrs_cli.owner.trials.attempts import Attempts
+from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.state.opening import OpenedStore, open_store
@@ -44,14 +45,12 @@ class Supervisor:
         stopping: threading.Event,
         budget: MemoryBudget | None = None,
     ) -> None:
-        self.plan = plan
+        self.plan, self.timing = plan, plan.timing
         self.budget = budget or MemoryBudget(plan.store_limit)
-        self.timing = plan.timing
         self.partition = partition
         self._topic_id = plan.topics[partition.aggregate].ids["commands"]
         self._place = f"{partition.aggregate} partition {partition.number}"
-        self.aggregate = aggregate
-        self.stopping = stopping
+        self.aggregate, self.stopping = aggregate, stopping
         self.log = plan.log(partition)
         self.mine: Claim = plan.claim(partition, attempt)
         self.batch_limit = self.timing.batch_limit
@@ -106,8 +105,7 @@ class Supervisor:
         # An error that ended the thread without an ending would leave the partition without an owner.
         except BaseException as bug:
             traceback.print_exc()
-            what = f"{self._place}: {type(bug).__name__}: {bug}"
-            error = CqrsError(what, "see the log for the traceback")
+            error = CqrsError(f"{self._place}: {type(bug).__name__}: {bug}", "see the log for the traceback")
         self.ending = OwnerResult(self.partition, self.mine.counts, error, tuple(self.notes))
         self.measures.enter("ended")
 
@@ -193,6 +191,8 @@ class Supervisor:
             case MissingError():
                 if self.missing.lasts(self.timing.missing):
                     raise error
+            case PayloadUnavailableError() if str(error) not in self.notes:
+                self.notes.append(str(error))
             case OffsetPending():
                 self._settle(pending=True)
             case StalledError():

@@ -1,13 +1,14 @@
 """The payloads of a batch's commands: fetched before the batch is decided, as many as memory should hold."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from cqrs_cli.core.context import Payloads
 from cqrs_cli.core.messages.command import read_command
-from cqrs_cli.core.messages.payload_reference import MARK, PayloadReference
+from cqrs_cli.core.messages.payload_reference import MARK, PayloadReference, payload_folder
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.payloads.place import PayloadPlace, payload_folder
+from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.payloads.transfer import payload_transfer
 
 #: The most payloads of one batch, and the most bytes of them. The first one is fetched whatever its size.
@@ -22,26 +23,41 @@ class FetchedBatch(NamedTuple):
     payloads: Payloads
 
 
+class WantedPayloads(NamedTuple):
+    """The payloads of the first records of a batch, as many as memory should hold."""
+
+    records: int
+    references: dict[PayloadReference, None]
+
+
 def fetch_payloads(place: PayloadPlace | None, topic: str, records: list[Record]) -> FetchedBatch:
     """The records that may be decided at once, with the payloads that they refer to. Without a store: all, and none."""
-    if place is None or not any(map(_may_refer, records)):
+    if place is None or not any(map(may_refer, records)):
         return FetchedBatch(records, {})
+    references = (command_reference(record) if may_refer(record) else None for record in records)
+    count, wanted = first_payloads(references)
+    payloads = payload_transfer(place).fetch(payload_folder(topic), wanted)
+    return FetchedBatch(records if count == len(records) else records[:count], payloads)
+
+
+def first_payloads(
+    references: Iterable[PayloadReference | None], each_its_own: bool = False
+) -> WantedPayloads:
+    """The payloads that may be fetched at once. `each_its_own`: a payload that several records name counts for each."""
     wanted: dict[PayloadReference, None] = {}
-    total = 0
-    for number, record in enumerate(records):
-        reference = command_reference(record) if _may_refer(record) else None
-        if reference is None or reference in wanted:
+    total = number = 0
+    for number, reference in enumerate(references, 1):
+        if reference is None or (reference in wanted and not each_its_own):
             continue
         total += reference.size
         if wanted and (total > MOST_PAYLOAD_BYTES or len(wanted) == MOST_PAYLOADS):
-            records = records[:number]
-            break
+            return WantedPayloads(number - 1, wanted)
         wanted[reference] = None
-    return FetchedBatch(records, payload_transfer(place).fetch(payload_folder(topic), wanted))
+    return WantedPayloads(number, wanted)
 
 
-def _may_refer(record: Record) -> bool:
-    """A cheap test: in binary mode a record that refers has no value."""
+def may_refer(record: Record) -> bool:
+    """A cheap test of a command: in binary mode a record that refers has no value."""
     value = record.value
     return not value or MARK in value
 

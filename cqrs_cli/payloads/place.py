@@ -19,8 +19,3 @@ class PayloadPlace(NamedTuple):
     threshold: int = THRESHOLD
     retry_for: float = 5.0  # seconds in which a transfer that failed is tried again
     timeout: float = 30.0  # seconds that a store may take to answer
-
-
-def payload_folder(topic: str) -> str:
-    """The folder of an aggregate's payloads in the store, by the name of any of its topics."""
-    return topic.rpartition(".")[0]

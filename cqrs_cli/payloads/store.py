@@ -49,6 +49,12 @@ class PayloadStore:
         """Load the file system's client; raises `ConfigurationError` for a URI that names none."""
         _ = self._opened
 
+    def exists(self) -> bool:
+        """Tell whether the store's own folder is there; the first payload makes it."""
+        system, base = self._opened
+        (found,) = system.get_file_info([base])
+        return bool(found.type.name == "Directory")
+
     def put(self, folder: str, reference: PayloadReference, data: bytes) -> None:
         """Write a payload unless it is there. It appears whole under its name, and on a disk it is on the disk."""
         system, base = self._opened

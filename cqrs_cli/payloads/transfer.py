@@ -1,7 +1,7 @@
 """Payloads to the store and from it: several at a time, tried again, and bounded in time."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache, partial
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ _AT_ONCE = 8
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 1.0
 
+_K = TypeVar("_K")
 _T = TypeVar("_T")
 
 #: What came of a payload: its bytes, or why they cannot be had.
@@ -49,13 +50,21 @@ class PayloadTransfer:
                 "cqrs doctor looks at the store",
             )
 
-    def _call(
-        self, calls: "Mapping[PayloadReference, partial[_T]]"
-    ) -> tuple[dict[PayloadReference, _T], dict[PayloadReference, Exception | None]]:
+    def ask(self, call: Callable[[], _T]) -> _T:
+        """The answer of one call; raises `PayloadUnavailableError`."""
+        done, failed = self._call({"": partial(call)})
+        for error in failed.values():
+            raise PayloadUnavailableError(
+                f"{self.store.uri} cannot be used: {_reason(error)}",
+                "check its address, credentials and rights",
+            )
+        return done[""]
+
+    def _call(self, calls: "Mapping[_K, partial[_T]]") -> tuple[dict[_K, _T], dict[_K, Exception | None]]:
         """What the calls returned, and of those that failed the last error, None if there was no answer in time."""
         self.store.open()  # not within the time that a call has
-        done: dict[PayloadReference, _T] = {}
-        failed: dict[PayloadReference, Exception | None] = {}
+        done: dict[_K, _T] = {}
+        failed: dict[_K, Exception | None] = {}
         left, until, pause = dict(calls), time.monotonic() + self.place.retry_for, _FIRST_PAUSE
         while left:
             results = self._crew.call(left, self.place.timeout)

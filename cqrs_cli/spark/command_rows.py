@@ -7,6 +7,7 @@ from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
+from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.spark.rows import MessageList, RowMaker, text_column
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ class CommandRows(RowMaker):
         rows = []
         for message, envelope in zip(messages, envelopes, strict=True):
             if envelope is not None and envelope.type == self._wanted:
+                if envelope.datasha256 is not None:
+                    raise PayloadUnavailableError(
+                        f"{self._spell(partition, message)}: payload {envelope.datasha256} cannot be had",
+                        "restore it in payload_store; or leave option type out: its data is null then",
+                    )
                 command = _fitting(decode, envelope)
                 if command is not None:
                     rows.append((message, envelope, command))
@@ -49,9 +55,9 @@ def _command_or_none(record: Record) -> CommandEnvelope | None:
 
 
 def _sent_data(envelope: CommandEnvelope | None) -> str | None:
-    """The data as it was sent; None where that is not text."""
+    """The data as it was sent; None where that is not text, or its payload cannot be had."""
     try:
-        return None if envelope is None else bytes(envelope.data).decode()
+        return None if envelope is None or envelope.datasha256 else bytes(envelope.data).decode()
     except UnicodeDecodeError:
         return None
 

@@ -28,6 +28,8 @@ class EventRows(RowMaker):
             envelopes = list(map(_decode_envelope, map(Message.value, messages)))
         except Exception:  # told again by the reader that names the reason
             self.contradiction(partition, messages, read_event)
+        if any(map(attrgetter("datasha256"), envelopes)):
+            self.contradiction(partition, messages, _refuse_reference)
         if self._cls is None:
             return messages, [*_event_columns(envelopes), self._data(partition, messages, envelopes)]
         events = self._events(partition, messages, envelopes)
@@ -90,6 +92,11 @@ def _event_columns(envelopes: list[EventEnvelope]) -> "list[pyarrow.Array]":
 
 def _nothing(data: object) -> None:
     return None
+
+
+def _refuse_reference(value: bytes | None) -> None:
+    if (sum := read_event(value).datasha256) is not None:
+        raise ValueError(f"its data are payload {sum[:64]}: set payload_store")
 
 
 def _refuse_no_text(value: bytes | None) -> None:

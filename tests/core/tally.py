@@ -11,6 +11,7 @@ from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
 
@@ -131,6 +132,7 @@ class Partition:
         self.events: list[OutputRecord] = []
         self.outcomes: list[OutputRecord] = []
         self.dead_letters: list[Any] = []
+        self.payloads: dict[PayloadReference, bytes] = {}
 
     def batch(self) -> Batch:
         """The next batch, to be decided piece by piece."""
@@ -154,6 +156,7 @@ class Partition:
         self.events += done.events
         self.outcomes += done.outcomes
         self.dead_letters += done.dead_letters
+        self.payloads |= done.payloads
         return done
 
     def last(self) -> dict[str, Any]:

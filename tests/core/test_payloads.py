@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from cqrs_cli.core.checks import read_data
 from cqrs_cli.core.deferral.document import plain_document
 from cqrs_cli.core.messages.command import read_command
-from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference, refer, with_reference
+from cqrs_cli.core.messages.payload_reference import (
+    PayloadReference,
+    find_reference,
+    refer,
+    restored,
+    with_reference,
+)
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Headers, Record
 from tests.core.tally import AGGREGATE, Partition, command, record
@@ -130,3 +136,39 @@ def test_unresolved_data_are_no_command() -> None:
         AGGREGATE.decode_command["tally.Add"](envelope.data)
     with pytest.raises(Refused):
         read_data(AGGREGATE, AGGREGATE.decode_command["tally.Add"], envelope, {})
+
+
+def noted(**context: Any) -> Partition:
+    """Three events of one command, each of which becomes a payload."""
+    partition = Partition(payload_threshold=6, **context)
+    partition.feed(record(0, command(data={"n": 3})))
+    return partition
+
+
+@pytest.mark.pins("payloads")
+def test_large_events_become_payloads() -> None:
+    """They are folded and counted as others are; their payload is handed over once, to be stored first."""
+    partition, plain = noted(), Partition()
+    plain.feed(record(0, command(data={"n": 3})))
+    assert (partition.states, partition.last()) == (plain.states, plain.last())
+    data = b'{"n":1}'
+    assert [find_reference(value) for value, _, _ in partition.events] == [refer(data)] * 3
+    assert partition.payloads == {refer(data): data}
+    found = [json.loads(restored(value, partition.payloads)) for value, _, _ in partition.events]
+    assert found == [json.loads(value) for value, _, _ in plain.events]
+
+
+def test_payloads_of_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cqrs_cli.core.handle.MAX_PAYLOAD", 6)
+    partition = noted()
+    assert partition.last()["data"]["reason"] == "TOO_LARGE"
+    assert not partition.events and not partition.payloads and not partition.states
+
+
+def test_payloads_count_as_memory_of_a_batch() -> None:
+    large, small = Partition(payload_threshold=6).batch(), Partition().batch()
+    for batch in (large, small):
+        batch.decide_piece([record(0, command(data={"n": 3}))])
+    events = sum(len(value) for value, _, _ in large.done.events)
+    assert large.event_bytes == events + len(b'{"n":1}')
+    assert small.event_bytes == sum(len(value) for value, _, _ in small.done.events)

@@ -1,5 +1,8 @@
 """Payloads against a real broker: sent, decided, read by every reader, and lost."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,13 +10,18 @@ import pytest
 
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import send_one
-from cqrs_cli.core.messages.payload_reference import find_reference
+from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka import readers
+from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from tests.payloads.stores import FolderStore
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -35,9 +43,20 @@ class Bank:
         with CommandProducer(self.harness.connection, "murmur2") as producer:
             send_one(producer, self.harness.topics, self.composed(subject, command, *fields))
 
-    def decide(self) -> list[str]:
+    def send_inline(self, subject: str, command: str, *fields: str) -> None:
+        """Send as a program does that has no store."""
+        with CommandProducer(self.harness.connection.without_payloads(), "murmur2") as producer:
+            send_one(producer, self.harness.topics, self.composed(subject, command, *fields))
+
+    def events(self) -> list[Record]:
+        """The events as they stand in the log."""
+        topic, connection = self.harness.topics.events, self.harness.connection.without_payloads()
+        start, end = readers.bounds(connection, topic, [0])[0]
+        return [record for batch in readers.read(connection, topic, 0, start, end) for record in batch]
+
+    def decide(self, machine: str = "state") -> list[str]:
         """Let an owner work: the status of each outcome so far, the reason where it failed."""
-        quietly(self.harness.plan())
+        quietly(self.harness.plan(machine=machine))
         verdicts = [outcome.data for outcome in self.harness.outcomes()]
         return [str(verdict.reason if verdict.status == "failed" else verdict.status) for verdict in verdicts]
 
@@ -79,3 +98,74 @@ def test_command_is_not_sent_without_its_payload(bank: Bank) -> None:
     with pytest.raises(PayloadUnavailableError, match="could not be stored"):
         bank.send("ada", "Open", f"owner={LARGE}")
     assert bank.harness.records("commands") == []
+
+
+def opened(bank: Bank, subject: str) -> PayloadReference:
+    """An account whose event is large, and whose command stands in its record: the event's payload."""
+    bank.send_inline(subject, "Open", f"owner={subject}{LARGE}")
+    assert bank.decide()[-1] == "accepted"
+    reference = find_reference(bank.events()[-1].value)
+    assert reference is not None
+    return reference
+
+
+def state(bank: Bank, subject: str) -> AggregateHistory:
+    harness, key = bank.harness, subject.encode()
+    places = find_ranges(harness.connection, harness.topics.events, key, "murmur2")
+    records = read_records(harness.connection, key, places)
+    return fold_history(harness.aggregate, subject, records, lambda folded: True)
+
+
+@contextmanager
+def supervised(bank: Bank, machine: str) -> Iterator[Supervisor]:
+    """An owner at work, with its notes at hand."""
+    plan, stopping = bank.harness.plan(machine=machine), threading.Event()
+    supervisor = Supervisor(plan, plan.partitions()[0], bank.harness.aggregate, 0, stopping)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        yield supervisor
+    finally:
+        stopping.set()
+        thread.join(60)
+
+
+@pytest.mark.pins("payloads")
+def test_large_event_travels_by_reference(bank: Bank) -> None:
+    """It is in the store before it is in the log; an owner without a shard, and all who look, get it from there."""
+    reference = opened(bank, "ada")
+    assert bank.store.file(reference, bank.folder).exists()
+    assert len(bank.events()[0].value or b"") < 1024
+    assert f"ada{LARGE}" in repr(state(bank, "ada").state)
+    bank.send("ada", "Deposit", "amount:=5")
+    assert bank.decide("another") == ["accepted", "accepted"]
+    assert bank.harness.violations("another") == []
+
+
+@pytest.mark.pins("payloads")
+def test_lost_event_stops_every_reader(bank: Bank) -> None:
+    """An owner that needs it decides nothing; who reads another aggregate does not need it."""
+    reference = opened(bank, "ada")
+    opened(bank, "bob")
+    bank.store.alter(reference, bank.folder)
+    bank.send("bob", "Deposit", "amount:=5")
+    with supervised(bank, "new") as supervisor:
+        eventually(lambda: any("altered" in note for note in supervisor.notes))
+    assert len(bank.harness.outcomes()) == 2
+    assert state(bank, "bob").version == 1
+    with pytest.raises(PayloadUnavailableError, match=reference.sha256):
+        state(bank, "ada")
+
+
+@pytest.mark.pins("payloads")
+def test_event_waits_for_its_payload(bank: Bank) -> None:
+    """While the store takes nothing, nothing is committed; then the command is decided, once."""
+    bank.send_inline("ada", "Open", f"owner=ada{LARGE}")
+    bank.store.path.write_text("a file where the folder should be")
+    with supervised(bank, "state") as supervisor:
+        eventually(lambda: any("could not be stored" in note for note in supervisor.notes))
+        assert bank.events() == [] and bank.harness.outcomes() == []
+        bank.store.path.unlink()
+        eventually(lambda: bank.harness.outcomes())
+    assert bank.decide() == ["accepted"]
+    assert bank.harness.violations("state") == []

@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
-from cqrs_cli.core.messages.payload_reference import PayloadReference, refer
+from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder, refer
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.payloads.crew import Crew
-from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError, payload_folder
+from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.transfer import PayloadTransfer
 from tests.payloads.stores import FOLDER, FolderStore
 

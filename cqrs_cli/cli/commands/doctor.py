@@ -81,6 +81,7 @@ def _machine() -> "Iterator[Check]":
 def _project(settings: "Settings") -> "Iterator[Check]":
     from cqrs_cli.doctor import machine
     from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.payloads import check_payloads
 
     yield from examined("settings", lambda: machine.check_settings(settings))
     yield from examined("aggregates", lambda: machine.check_aggregates(settings))
@@ -90,6 +91,7 @@ def _project(settings: "Settings") -> "Iterator[Check]":
         "state",
         lambda: machine.check_memory(settings) if in_memory else machine.check_state(settings.state_dir),
     )
+    yield from examined("payloads", lambda: check_payloads(settings.payloads()))
     yield from examined("limits", lambda: machine.check_limits(settings))
     if not in_memory:  # which holds nothing of older code
         yield from examined("revision", lambda: _revisions(settings))

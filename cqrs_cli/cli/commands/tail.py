@@ -1,7 +1,8 @@
 """`cqrs tail`: the records of one of an aggregate's topics."""
 
 from collections.abc import Iterable
-from itertools import islice
+from functools import partial
+from itertools import islice, tee
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -15,6 +16,7 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.tailing import Placed
+    from cqrs_cli.payloads.place import PayloadPlace
 
 
 @command(
@@ -94,17 +96,35 @@ def tail(
     # A command sent to a wrong partition has its outcome and dead letter there, but never an event.
     partitioner = cli.settings.partitioner if kind == "events" else "off"
     connection = cli.connection()
+    whole = partial(_with_data, None if kind == "events" else connection.payloads, topic)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
     if count is not None and start is None:
-        printed, most = _print(cli, tailing.last(connection, topic, bounds, keep, count)), None
+        printed, most = _print(cli, whole(tailing.last(connection, topic, bounds, keep, count))), None
     else:
-        printed, most = _print(cli, islice(tailing.merged(connection, topic, bounds, keep), count)), count
+        printed, most = (
+            _print(cli, whole(islice(tailing.merged(connection, topic, bounds, keep), count))),
+            count,
+        )
     if follow:
         ends = {partition: end for partition, (_, end) in bounds.items()}
         for batch in tailing.following(connection, topic, ends, keep, cli.note):
-            printed += _print(cli, batch if most is None else batch[: most - printed])
+            printed += _print(cli, whole(batch if most is None else batch[: most - printed]))
             if printed == most:
                 return
+
+
+def _with_data(place: "PayloadPlace | None", topic: str, placed: Iterable["Placed"]) -> Iterable["Placed"]:
+    """The records, commands and dead letters with their data where the payload store has them."""
+    from cqrs_cli.payloads.check_out import looked_up
+
+    if place is None:
+        return placed
+    places, records = tee(placed)
+    return zip(
+        (partition for partition, _ in places),
+        looked_up(place, topic, (record for _, record in records)),
+        strict=True,
+    )
 
 
 def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
+from math import inf
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
@@ -19,17 +20,20 @@ from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.payload_reference import PayloadReference, restored
 from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.kafka import clients, offsets
+from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function, target
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
+from cqrs_cli.payloads.check_in import referring
+from cqrs_cli.payloads.check_out import checked_out
 
 #: Seconds to wait for the owners' position. It only makes a note: the group may be hidden from a sender.
 _PATIENCE = 2.0
@@ -60,6 +64,8 @@ class Rehearsal:
         the last `window` ms and what is deferred.
         """
         self.topics = _described(connection, topics)
+        self._place = connection.payloads
+        self._payloads: dict[PayloadReference, bytes] = {}  # of the commands so far
         self._aggregate, self._partitioner, self._window = aggregate, partitioner, window
         subjects: dict[int, set[bytes]] = {}
         for composed in commands:
@@ -81,7 +87,11 @@ class Rehearsal:
         """The outcome of the command if it were sent now; raises `CqrsError` if it cannot be decided here."""
         key = composed.subject.encode()
         partition = target(self._partitioner, key, self.topics.partitions)
-        record = Record(self._ends[partition], _now(), key, composed.value, list(HEADERS))
+        value = composed.value
+        if self._place is not None:
+            value, payloads = referring(self._place, self.topics.topics.commands, value)
+            self._payloads.update(payloads)
+        record = Record(self._ends[partition], _now(), key, value, list(HEADERS))
         self._ends[partition] += 1
         try:
             decided = self._batches[partition].decide_piece([record])
@@ -90,7 +100,9 @@ class Rehearsal:
                 f"cannot be decided here: {error}", "the aggregate's code ran out of something"
             ) from error
         ((value, _, _),) = decided.outcomes
-        return Rehearsed(value, read_outcome(value), [event for event, _, _ in decided.events])
+        return Rehearsed(
+            value, read_outcome(value), [restored(event, decided.payloads) for event, _, _ in decided.events]
+        )
 
     def _context(
         self,
@@ -114,6 +126,8 @@ class Rehearsal:
             deferrals=Deferrals(
                 lambda: table, self.topics.ids["commands"], partition, limits, active=bool(waiting)
             ),
+            payloads=self._payloads,
+            payload_threshold=inf if self._place is None else self._place.threshold,
         )
 
 
@@ -131,10 +145,12 @@ def present_states(log: PartitionLog, aggregate: Aggregate, keys: Collection[byt
     Raises `ContradictionError` naming the place of an event that does not follow.
     """
     states: dict[str, Folded] = {}
-    for records in log.read("events", *log.bounds("events")):
+    connection, topic, number = log.connection, log.topics.events, log.partition
+    low, end = log.bounds("events")
+    batches = readers.read(connection.without_payloads(), topic, number, low, end)
+    mine = ([record for record in records if record.key in keys] for records in batches)
+    for records in checked_out(connection.payloads, topic, number, mine):
         for record in records:
-            if record.key not in keys:
-                continue
             try:
                 event = read_event(record.value)
                 states[event.subject] = fold_event(aggregate, states.get(event.subject), event)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from threading import Event
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
+from cqrs_cli.payloads.check_out import looked_up
 
 #: Partitions of topics that are read at once.
 READERS = 8
@@ -107,15 +109,17 @@ def _read(stretches: Iterable[_Stretch], ids: Iterable[str]) -> tuple[list[Linke
 
     def of_stretch(stretch: _Stretch) -> tuple[list[LinkedMessage], int]:
         log, kind, start, end = stretch
-        found, count = [], 0
-        for records in log.read(kind, start, end):
+        found, count, place = [], 0, log.connection.payloads
+        as_it_is = replace(log, connection=log.connection.without_payloads())
+        for records in as_it_is.read(kind, start, end):
             if stopped.is_set():
                 break
             count += len(records)
             for record in records:
                 message = read(kind, log.topics.aggregate, log.partition, record)
                 if message is not None and (message.is_anonymous or message.belongs(wanted)):
-                    found.append(message)
+                    (whole,) = looked_up(place, log.topics.name(kind), [record])
+                    found.append(read(kind, log.topics.aggregate, log.partition, whole) or message)
         return found, count
 
     with ThreadPoolExecutor(READERS) as pool:

@@ -25,7 +25,8 @@ class EventEnvelope(Struct, kw_only=True, gc=False):
     tracestate: str | None = None
     source: str = ""
     specversion: str = "1.0"
-    data: Raw = Raw(b"{}")
+    data: Raw = Raw(b"{}")  # null where they are in a payload store
+    datasha256: str | None = None
 
     def position(self) -> tuple[int, int, int]:
         """(partition, offset, index) of the command record that caused it; raises `ValueError` for a foreign id."""

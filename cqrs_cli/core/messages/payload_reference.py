@@ -4,6 +4,7 @@ Such a record has CloudEvents' `dataref`, and `datasha256` and `datasize`, and n
 """
 
 import re
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -38,6 +39,11 @@ class PayloadReference(NamedTuple):
     def attributes(self, folder: str) -> dict[str, str | int]:
         """What stands in a record whose payload is in this folder of the store."""
         return {"dataref": f"{folder}/{self.sha256}", "datasha256": self.sha256, "datasize": self.size}
+
+
+def payload_folder(topic: str) -> str:
+    """The folder of an aggregate's payloads in the store, by the name of any of its topics."""
+    return topic.rpartition(".")[0]
 
 
 def refer(data: bytes) -> PayloadReference:
@@ -93,6 +99,12 @@ def with_reference(document: bytes, folder: str, reference: PayloadReference) ->
 def with_data(document: bytes, data: bytes) -> bytes:
     """The document with its data in the place of the reference."""
     return _changed(document, {"data": Raw(data)})
+
+
+def restored(document: bytes, payloads: Mapping[PayloadReference, bytes]) -> bytes:
+    """The document with its data in it, if they are one of the payloads."""
+    reference = find_reference(document) if payloads else None
+    return document if reference is None else with_data(document, payloads[reference])
 
 
 def _changed(document: bytes, more: dict[str, Raw]) -> bytes:

@@ -67,7 +67,8 @@ class Reason(Enum):
     TOO_LARGE = (
         "failed",
         11,
-        "an event larger than the topic takes, more than 10,000 or 8 MiB of them, a command too large to be deferred,"
+        "an event larger than the topic takes, more than 10,000 or 8 MiB of them (64 MiB in a payload store), "
+        "a command too large to be deferred,"
         " a dead letter larger than its topic takes, or given up by an operator",
     )
 

@@ -18,12 +18,15 @@ from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_k
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.verify.state import side_by_side
+from cqrs_cli.jobs.whatif.payloads import HistoricPayloads
 from cqrs_cli.owner.recover import remember
 from cqrs_cli.owner.state_cache import APPLY_EVERY, StateCache
+from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.proof.whatif.decided import DecidedCommand, HistoryError, OwnerRecord
 from cqrs_cli.proof.whatif.difference import (
     HistoryDifference,
@@ -48,6 +51,7 @@ class DecisionRules:
     window: int  # ms
     max_event_bytes: int
     partition_of: Callable[[bytes], int] | None = None
+    payloads: PayloadPlace | None = None
 
 
 @dataclass(slots=True)
@@ -84,6 +88,8 @@ class Rehearing:
         self._was = StateCache(self.today, self.was, self.was.token())
         self._would = StateCache(self.other, self.would, self.would.token())
         self._moment = _Moment()
+        rules = self.rules
+        self._payloads = HistoricPayloads(rules.payloads, rules.topic, rules.partition)
 
     def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:
         """Fold the events before the stretch, with both codes."""
@@ -105,8 +111,9 @@ class Rehearing:
         """Decide the commands of the stretch again; the differences, in their order."""
         remaining = iter(commands)
         while some := list(islice(remaining, BATCH)):
-            yield from self._decide(some)
-            _fold(self.today, self._was, [event for each in some for event in each.events])
+            for part in self._payloads.parts(some):
+                yield from self._decide(part)
+                _fold(self.today, self._was, [event for each in part for event in each.events])
         self._would.flush()
 
     def states(self) -> Iterator[HistoryDifference]:
@@ -135,6 +142,7 @@ class Rehearing:
 
     def _decide_one(self, batch: Batch, each: DecidedCommand) -> HistoryDifference | None:
         self._moment.now = owner_clock(each.outcome)
+        self._payloads.present(each)
         try:
             done = batch.decide_piece([each.record])
         except Undecided as error:
@@ -144,9 +152,11 @@ class Rehearing:
                 "the other code ran out of something",
             ) from error
         ((value, _, _),) = done.outcomes
-        events = [read_event(value) for value, _, _ in done.events]
+        events = [read_event(restored(value, done.payloads)) for value, _, _ in done.events]
         history = [placed.message for placed in each.events]
-        return compare_decisions(self.other, each.outcome, history, read_outcome(value), events)
+        would = read_outcome(value)
+        self._payloads.check(each, would)
+        return compare_decisions(self.other, each.outcome, history, would, events)
 
     def _context(self, some: list[DecidedCommand]) -> BatchContext:
         blamed = {each.record.offset: why for each in some if (why := blame_of(each.outcome)) is not None}
@@ -172,6 +182,8 @@ class Rehearing:
                 active=self._would.has_deferred,
                 told=self._told(some),
             ),
+            self._payloads.known,
+            self._payloads.threshold,
         )
 
     def _told(self, some: list[DecidedCommand]) -> dict[int, Deferral]:

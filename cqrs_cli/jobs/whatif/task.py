@@ -143,6 +143,7 @@ def _rehearing(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Reheari
         plan.window,
         described.max_bytes["events"],
         partition_function(plan.partitioner, described.partitions),
+        plan.connection.payloads,
     )
     today = load(name, plan.package, plan.root)
     other = load_from(name, plan.module, plan.module_root)

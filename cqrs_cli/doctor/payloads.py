@@ -1,0 +1,19 @@
+"""Checks the payload store: whether it answers. Nothing is written there."""
+
+from collections.abc import Iterator
+
+from cqrs_cli.doctor.check import Check, ok, warn
+from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.transfer import payload_transfer
+
+
+def check_payloads(place: PayloadPlace | None) -> Iterator[Check]:
+    """One finding, if there is a store; raises `PayloadUnavailableError` if it does not answer."""
+    if place is None:
+        return
+    transfer = payload_transfer(place)
+    if transfer.ask(transfer.store.exists):
+        yield ok("payloads", f"{place.uri} answers")
+    else:
+        hint = "the first payload makes it; all machines must see the same one"
+        yield warn("payloads", f"{place.uri} does not exist yet", hint)

@@ -1,0 +1,125 @@
+"""Records whose data are in the payload store, on their way from the log: readers get them with their data.
+
+Events must have theirs: a reader that went on without would be wrong. A command may have lost its payload, and its
+outcome says so; it is shown with the reference then.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from msgspec.structs import replace
+
+from cqrs_cli.core.messages.payload_reference import (
+    ATTRIBUTES,
+    MARK,
+    PayloadReference,
+    find_reference,
+    payload_folder,
+    with_data,
+)
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.payloads.batch import command_reference, first_payloads, may_refer
+from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
+from cqrs_cli.payloads.transfer import payload_transfer
+
+_HEADERS = {f"ce_{name}" for name in ATTRIBUTES}
+
+#: Commands whose payloads are looked up together.
+_TOGETHER = 100
+
+
+def checked_out(
+    place: PayloadPlace | None, topic: str, partition: int, batches: Iterable[list[Record]]
+) -> Iterator[list[Record]]:
+    """The records of a topic, in batches: events with their data. Raises `PayloadUnavailableError`.
+
+    Without a store they come as they are: the code that reads an event refuses one without its data.
+    """
+    if place is None or not holds_events(topic):
+        yield from batches
+        return
+    for records in batches:
+        rest = records
+        while rest:
+            whole, rest = check_out(place, topic, partition, rest)
+            yield whole
+
+
+def holds_events(topic: str) -> bool:
+    """True for an events topic."""
+    return topic.endswith(".events")
+
+
+def check_out(
+    place: PayloadPlace, topic: str, partition: int, records: list[Record]
+) -> tuple[list[Record], list[Record]]:
+    """The first events with their data in them, as many as memory should hold, and the others.
+
+    Raises `PayloadUnavailableError` naming the first record whose data cannot be had.
+    """
+    if not any(record.value is not None and MARK in record.value for record in records):
+        return records, []
+    references = [_event_reference(record) for record in records]
+    whole = _with_payloads(place, topic, records, references)
+    for record, reference, why in zip(records, references, whole, strict=False):
+        if reference is not None and isinstance(why, str):
+            raise unavailable(place, f"{topic}:{partition}@{record.offset}", reference, why)
+    found = [record for record in whole if isinstance(record, Record)]
+    return found, records[len(found) :]
+
+
+def look_up(place: PayloadPlace, topic: str, records: list[Record]) -> tuple[list[Record], list[Record]]:
+    """The first commands, or dead letters, with their data where they can be had, and the others."""
+    if not any(map(may_refer, records)):
+        return records, []
+    references = [command_reference(record) if may_refer(record) else None for record in records]
+    whole = _with_payloads(place, topic, records, references)
+    found = [one if isinstance(one, Record) else record for record, one in zip(records, whole, strict=False)]
+    return found, records[len(found) :]
+
+
+def looked_up(place: PayloadPlace | None, topic: str, records: Iterable[Record]) -> Iterator[Record]:
+    """Commands, or dead letters, with their data where they can be had."""
+    remaining = iter(records)
+    while some := list(islice(remaining, _TOGETHER)):
+        while some:
+            found, some = (some, []) if place is None else look_up(place, topic, some)
+            yield from found
+
+
+def _with_payloads(
+    place: PayloadPlace, topic: str, records: list[Record], references: list[PayloadReference | None]
+) -> list[Record | str]:
+    """The first records, with their data or why these cannot be had."""
+    count, wanted = first_payloads(references, each_its_own=True)
+    payloads = payload_transfer(place).fetch(payload_folder(topic), wanted) if wanted else {}
+    whole: list[Record | str] = []
+    for record, reference in zip(records[:count], references, strict=False):
+        data = None if reference is None else payloads[reference]
+        whole.append(_with_payload(record, data) if isinstance(data, bytes) else data or record)
+    return whole
+
+
+def _event_reference(record: Record) -> PayloadReference | None:
+    try:
+        return find_reference(record.value)
+    except ValueError:  # the reader judges it
+        return None
+
+
+def unavailable(
+    place: PayloadPlace, where: str, reference: PayloadReference, why: str
+) -> PayloadUnavailableError:
+    """The error for a record whose payload cannot be had."""
+    return PayloadUnavailableError(
+        f"{where} refers to payload {reference.sha256}: {why}",
+        f"restore it in {place.uri}; cqrs doctor looks at the store",
+    )
+
+
+def _with_payload(record: Record, data: bytes) -> Record:
+    """The record as it would be with its data in it."""
+    if record.value:
+        return replace(record, value=with_data(record.value, data))
+    headers = [(name, text) for name, text in record.headers or [] if name not in _HEADERS]
+    return replace(record, value=data, headers=headers)

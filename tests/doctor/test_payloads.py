@@ -1,0 +1,25 @@
+"""The doctor's word on the payload store."""
+
+from pathlib import Path
+
+from cqrs_cli.doctor.check import examined
+from cqrs_cli.doctor.payloads import check_payloads
+from cqrs_cli.payloads.place import PayloadPlace
+
+
+def found(place: PayloadPlace | None) -> list[tuple[str, str, int]]:
+    checks = examined("payloads", lambda: check_payloads(place))
+    return [(check.status, check.detail, check.exit_code) for check in checks]
+
+
+def test_store_is_looked_at(tmp_path: Path) -> None:
+    place = PayloadPlace(str(tmp_path / "store"), retry_for=0)
+    assert found(place) == [("warn", f"{place.uri} does not exist yet", 0)]
+    (tmp_path / "store").mkdir()
+    assert found(place) == [("ok", f"{place.uri} answers", 0)]
+    assert found(None) == []
+
+
+def test_unknown_store_fails() -> None:
+    ((status, detail, code),) = found(PayloadPlace("carrier-pigeon://loft", retry_for=0))
+    assert (status, code) == ("fail", 3) and "carrier-pigeon" in detail

@@ -1,0 +1,91 @@
+"""Events and commands on their way from the log, their data in a payload store."""
+
+import json
+
+import pytest
+
+from cqrs_cli.core.fold import UnreadableEventError, decode_event
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.payload_reference import refer, with_reference
+from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.payloads import batch
+from cqrs_cli.payloads.check_out import checked_out, look_up
+from cqrs_cli.payloads.place import PayloadUnavailableError
+from tests.core.tally import AGGREGATE, Add, Partition, command, record
+from tests.payloads.stores import FolderStore
+
+TOPIC, FOLDER = "dev.tally.events", "dev.tally"
+
+
+def event(store: FolderStore, number: int) -> Record:
+    """An event whose data are in the store, and stand for `number`."""
+    partition = Partition()
+    partition.feed(record(number, command(id=str(number))))
+    ((value, key, timestamp),) = partition.events
+    data = b'{"n":%d}' % number
+    store.put(data, FOLDER)
+    return Record(number, timestamp, key, with_reference(value, FOLDER, refer(data)))
+
+
+def numbers(batches: list[list[Record]]) -> list[list[int]]:
+    return [[json.loads(one.value or b"")["data"]["n"] for one in records] for records in batches]
+
+
+def test_events_come_with_their_data(store: FolderStore) -> None:
+    events = [event(store, number) for number in (1, 2, 3)]
+    (records,) = found = list(checked_out(store.place, TOPIC, 0, [events]))
+    assert numbers(found) == [[1, 2, 3]]
+    assert not {"dataref", "datasha256", "datasize"} & json.loads(records[0].value or b"").keys()
+    assert [one.offset for one in records] == [1, 2, 3]
+
+
+def test_events_come_as_memory_allows(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload that several records name is in memory for each."""
+    monkeypatch.setattr(batch, "MOST_PAYLOAD_BYTES", 15)
+    events = [event(store, number) for number in (1, 1, 1, 2)]
+    assert numbers(list(checked_out(store.place, TOPIC, 0, [events]))) == [[1, 1], [1, 2]]
+
+
+def test_lost_event_stops_its_reader(store: FolderStore) -> None:
+    events = [event(store, number) for number in (1, 2)]
+    store.alter(refer(b'{"n":2}'), FOLDER)
+    with pytest.raises(PayloadUnavailableError, match=r"dev\.tally\.events:0@2 refers to payload .* altered"):
+        list(checked_out(store.place, TOPIC, 0, [events]))
+
+
+def test_reader_without_store_refuses_references(store: FolderStore) -> None:
+    ((unread,),) = checked_out(None, TOPIC, 0, [[event(store, 1)]])
+    with pytest.raises(UnreadableEventError, match="set payload_store"):
+        decode_event(AGGREGATE, read_event(unread.value))
+
+
+def test_other_topics_stay_as_they_are(store: FolderStore) -> None:
+    """Whoever proves, decides or sends again needs the bytes that were sent."""
+    commands = [record(0, with_reference(command(), FOLDER, store.put(b'{"n":1}', FOLDER)))]
+    assert list(checked_out(store.place, "dev.tally.commands", 0, [commands])) == [commands]
+
+
+def binary(data: bytes) -> Record:
+    attributes = {**json.loads(command()), **refer(data).attributes(FOLDER)}
+    headers: Headers = [
+        (f"ce_{name}", str(value).encode()) for name, value in attributes.items() if name != "data"
+    ]
+    return Record(2, 1, b"a", b"", headers)
+
+
+def test_commands_are_looked_up(store: FolderStore) -> None:
+    """One whose payload is lost is shown as it is: its outcome tells the same."""
+    here, lost = store.put(b'{"n":7}', FOLDER), refer(b"lost")
+    commands = [
+        record(0, with_reference(command(), FOLDER, here)),
+        record(1, with_reference(command(), FOLDER, lost)),
+        binary(b'{"n":7}'),
+        record(3, None),
+    ]
+    found, rest = look_up(store.place, "dev.tally.commands", commands)
+    assert rest == []
+    partition = Partition()
+    assert partition.verdict(found[0])["status"] == "accepted"
+    assert AGGREGATE.decode_command["tally.Add"](found[2].value or b"") == Add(7)
+    assert [name for name, _ in found[2].headers or [] if name.startswith("ce_data")] == []
+    assert (found[1], found[3]) == (commands[1], commands[3])
