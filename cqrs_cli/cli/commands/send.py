@@ -1,6 +1,5 @@
 """`cqrs send`: one command from the command line, or many from a file."""
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,14 +7,11 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import complete_aggregate, deadline, duration
+from cqrs_cli.cli.options import complete_aggregate, complete_from, deadline, duration
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.client.envelope import Composed
-    from cqrs_cli.client.producer import CommandProducer
-    from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.kafka.topics.topics import Topics
 
 
 def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -34,6 +30,7 @@ def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
         "cqrs send bank_account acc-42 Open owner=Ada",
         "cqrs send bank_account acc-42 Deposit amount:=100 --wait",
         "cqrs send bank_account acc-42 Withdraw amount=30 --expect 2 --expires 30s",
+        "cqrs send bank_account acc-42 Deposit amount:=100 --projected all_events",
         "cqrs send bank_account acc-42 Withdraw amount=30 --dry-run",
         "cqrs send bank_account acc-42 Withdraw amount=30 --not-before 3d --wait",
         "cqrs send --file commands.ndjson --wait -o json",
@@ -86,6 +83,18 @@ def send(
         typer.Option("--tracestate", metavar="STATE", help="What tracers add to it; handed on with it."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Print what was decided.")] = False,
+    projected: Annotated[
+        str | None,
+        typer.Option(
+            "--projected",
+            metavar="NAME",
+            help="As --wait, and wait until this projection has the events.",
+            autocompletion=complete_from("projections"),
+        ),
+    ] = None,
+    database: Annotated[
+        str, typer.Option("--to", metavar="URL", help="The projection's database.")
+    ] = "sqlite:///projections.db",
     rehearse: Annotated[
         bool, typer.Option("--dry-run", help="Decide here and now, print outcome and events, send nothing.")
     ] = False,
@@ -104,22 +113,26 @@ def send(
     those, and 8 if none comes in time. A deferred command has another outcome once it is due. After a second without
     one it says so if nobody decides: no run ever did, or it stopped. A run that was killed looks as if it still worked.
 
+    With --projected a query that is begun after it sees what the command changed.
+
     With --dry-run the code decides here, against the state that `cqrs show` shows; of a file each command sees those
     before it. Nothing is sent, and the exit status is that of --wait. A command that would be deferred is shown with
     the time at which it is due. What is decided later may differ: other commands may come before it.
     """
+    from cqrs_cli.cli.commands.send_file import dry_run_file, send_file
+    from cqrs_cli.cli.projected import ReadModelWait
     from cqrs_cli.cli.render.queries.dry_run import dry_run
     from cqrs_cli.client.compose import compose
 
-    patience = duration("--timeout", timeout).total_seconds() if wait else None
-    single = (aggregate, id, command, fields, expect, command_id, correlation, expires, not_before)
+    patience = duration("--timeout", timeout).total_seconds() if wait or projected else None
+    single = (aggregate, id, command, fields, expect, command_id, correlation, expires, not_before, projected)
     trace = (traceparent, tracestate)
     if file is not None:
         if any((*single, *trace)):
             raise UsageError(
                 "with --file the lines say everything", "leave out what belongs to a single command"
             )
-        return _dry_run_file(cli, file) if rehearse else _send_file(cli, file, patience)
+        return dry_run_file(cli, file) if rehearse else send_file(cli, file, patience)
     if aggregate is None:
         raise UsageError("AGGREGATE, ID and COMMAND are needed, or --file", "see cqrs send --help")
     loaded = cli.aggregate(aggregate)
@@ -146,7 +159,11 @@ def send(
         return dry_run(cli, [composed], ids_may_repeat=command_id is not None)
     if patience is None:
         return _send_one(cli, composed)
-    return _send_one_and_wait(cli, composed, patience)
+    if projected is None:
+        return _send_one_and_wait(cli, composed, patience)
+    read_model = ReadModelWait(cli, composed.aggregate, projected, database)
+    _send_one_and_wait(cli, composed, patience)
+    return read_model.wait(composed.subject, patience)
 
 
 def _send_one(cli: Cli, composed: "Composed") -> None:
@@ -176,65 +193,4 @@ def _send_one_and_wait(cli: Cli, composed: "Composed", patience: float) -> None:
         with cli.working("waiting for the outcome"), printer.naming_what_is_open():
             outcomes = send_one_and_wait(waiter, cli.topics(composed.aggregate), composed, patience)
         printer.print(outcomes)
-        printer.conclude()
-
-
-def _dry_run_file(cli: Cli, file: str) -> None:
-    """Decide the lines of a file here; all are read before the first is decided."""
-    from cqrs_cli.cli.render.queries.dry_run import dry_run
-    from cqrs_cli.client.send import opened_lines, read_lines
-
-    with opened_lines(file) as lines:
-        dry_run(cli, list(read_lines(lines, cli.aggregate_names())), ids_may_repeat=True)
-
-
-def _send_file(cli: Cli, file: str, patience: float | None) -> None:
-    """Send the lines of a file, `-` for stdin, and print how many; with `patience` wait, and print each outcome."""
-    from cqrs_cli.client.producer import CommandProducer
-    from cqrs_cli.client.send import opened_lines, read_lines
-
-    known = cli.aggregate_names()
-    topics = {name: cli.topics(name) for name in known}
-    with opened_lines(file) as lines:
-        connection, commands = cli.connection(), read_lines(lines, known)
-        with CommandProducer(
-            connection, cli.settings.partitioner, bulk=True, reports=patience is not None
-        ) as producer:
-            if patience is None:
-                _send_all(cli, producer, topics, commands)
-            else:
-                _send_all_and_wait(cli, connection, producer, topics, commands, patience)
-
-
-def _send_all(
-    cli: Cli, producer: "CommandProducer", topics: "Mapping[str, Topics]", commands: "Iterable[Composed]"
-) -> None:
-    from cqrs_cli.cli.render.send import all_sent_document, all_sent_text
-    from cqrs_cli.client.send import send_all
-
-    with cli.working("sending") as now:
-        sent = send_all(producer, topics, commands, lambda count: now(f"sent {count:,} commands"))
-    cli.result(all_sent_document(sent), all_sent_text(sent))
-
-
-def _send_all_and_wait(
-    cli: Cli,
-    connection: "Connection",
-    producer: "CommandProducer",
-    topics: "Mapping[str, Topics]",
-    commands: "Iterable[Composed]",
-    patience: float,
-) -> None:
-    from cqrs_cli.cli.render.send import OutcomePrinter
-    from cqrs_cli.client.outcomes import OutcomeWaiter
-    from cqrs_cli.client.send import send_and_wait
-
-    with OutcomeWaiter(connection, producer, lambda: printer.say_nobody_decides(connection)) as waiter:
-        printer = OutcomePrinter(cli, waiter, patience)
-        try:
-            with printer.naming_what_is_open():
-                for outcomes in send_and_wait(producer, waiter, topics, commands, patience):
-                    printer.print(outcomes)
-        except UsageError as bad_line:
-            raise printer.with_what_is_open(bad_line) from None
         printer.conclude()

@@ -1,0 +1,74 @@
+"""`cqrs send --file`: the commands of a file, sent, waited for, or decided here."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from cqrs_cli.client.envelope import Composed
+    from cqrs_cli.client.producer import CommandProducer
+    from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.kafka.topics.topics import Topics
+
+
+def dry_run_file(cli: Cli, file: str) -> None:
+    """Decide the lines of a file here; all are read before the first is decided."""
+    from cqrs_cli.cli.render.queries.dry_run import dry_run
+    from cqrs_cli.client.send import opened_lines, read_lines
+
+    with opened_lines(file) as lines:
+        dry_run(cli, list(read_lines(lines, cli.aggregate_names())), ids_may_repeat=True)
+
+
+def send_file(cli: Cli, file: str, patience: float | None) -> None:
+    """Send the lines of a file, `-` for stdin, and print how many; with `patience` wait, and print each outcome."""
+    from cqrs_cli.client.producer import CommandProducer
+    from cqrs_cli.client.send import opened_lines, read_lines
+
+    known = cli.aggregate_names()
+    topics = {name: cli.topics(name) for name in known}
+    with opened_lines(file) as lines:
+        connection, commands = cli.connection(), read_lines(lines, known)
+        with CommandProducer(
+            connection, cli.settings.partitioner, bulk=True, reports=patience is not None
+        ) as producer:
+            if patience is None:
+                _send_all(cli, producer, topics, commands)
+            else:
+                _send_all_and_wait(cli, connection, producer, topics, commands, patience)
+
+
+def _send_all(
+    cli: Cli, producer: "CommandProducer", topics: "Mapping[str, Topics]", commands: "Iterable[Composed]"
+) -> None:
+    from cqrs_cli.cli.render.send import all_sent_document, all_sent_text
+    from cqrs_cli.client.send import send_all
+
+    with cli.working("sending") as now:
+        sent = send_all(producer, topics, commands, lambda count: now(f"sent {count:,} commands"))
+    cli.result(all_sent_document(sent), all_sent_text(sent))
+
+
+def _send_all_and_wait(
+    cli: Cli,
+    connection: "Connection",
+    producer: "CommandProducer",
+    topics: "Mapping[str, Topics]",
+    commands: "Iterable[Composed]",
+    patience: float,
+) -> None:
+    from cqrs_cli.cli.render.send import OutcomePrinter
+    from cqrs_cli.client.outcomes import OutcomeWaiter
+    from cqrs_cli.client.send import send_and_wait
+
+    with OutcomeWaiter(connection, producer, lambda: printer.say_nobody_decides(connection)) as waiter:
+        printer = OutcomePrinter(cli, waiter, patience)
+        try:
+            with printer.naming_what_is_open():
+                for outcomes in send_and_wait(producer, waiter, topics, commands, patience):
+                    printer.print(outcomes)
+        except UsageError as bad_line:
+            raise printer.with_what_is_open(bad_line) from None
+        printer.conclude()

@@ -1,0 +1,45 @@
+"""`cqrs send --projected`: read your own write. A command's events are waited for in a projection."""
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import check_sqlalchemy
+
+
+class ReadModelWait:
+    """A projection, and its database."""
+
+    def __init__(self, cli: Cli, aggregate: str, name: str, database: str) -> None:
+        """Raises `ConfigurationError` where the projection was never run for this aggregate."""
+        check_sqlalchemy()
+        from cqrs_cli.projections.database import open_database, parse_database
+
+        self._cli, self._name, self._topics = cli, name, cli.topics(aggregate)
+        self._engine = open_database(parse_database(database, cli.settings.root))
+        self._wait_for(0, -1, 0.0)
+
+    def wait(self, subject: str, patience: float) -> None:
+        """Wait until the projection has all events that are there now for this aggregate.
+
+        Raises `NoOutcomeError` after `patience` seconds.
+        """
+        from cqrs_cli.kafka import readers
+        from cqrs_cli.kafka.topics.partitioner import target
+
+        connection, topic = self._cli.connection(), self._topics.events
+        count = readers.partitions(connection, topic)
+        partition = target(self._cli.settings.partitioner, subject.encode(), count)
+        end = readers.bounds(connection, topic, [partition])[partition][1]
+        with self._cli.working(f"waiting for {self._name}"):
+            self._wait_for(partition, end - 1, patience)
+        self._cli.note(f"{self._name} has it")
+
+    def _wait_for(self, partition: int, offset: int, patience: float) -> None:
+        from cqrs_cli import projections
+
+        projections.wait(
+            self._engine,
+            partition,
+            offset,
+            projection=self._name,
+            topic=self._topics.events,
+            timeout=patience,
+        )

@@ -1,0 +1,108 @@
+"""`cqrs send --projected`: what a query that is begun after it sees."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from cqrs_cli import registry
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.projected import ReadModelWait
+from cqrs_cli.errors import NoOutcomeError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.projections.database import parse_database
+from cqrs_cli.projections.load import load_projection
+from cqrs_cli.projections.prepare import ends, prepare_projection
+from cqrs_cli.projections.runner import project_partitions
+from cqrs_cli.settings.settings import load_settings
+from tests.cli.conftest import Cqrs
+from tests.support import AGGREGATES
+from tests.support.deciding import Owner
+
+pytestmark = pytest.mark.kafka
+OPEN = ("send", "bank_account", "acc-42", "Open", "owner=Ada", "--projected", "opened")
+
+
+class Projecting:
+    """The projection `opened` of the project in a folder."""
+
+    def __init__(self, folder: Path, connection: Connection, prefix: str) -> None:
+        settings = load_settings({"topic_prefix": prefix}, folder)
+        self.loaded = load_projection("opened", folder, "aggregates")
+        place = parse_database("sqlite:///projections.db", folder)
+        self.plan = prepare_projection(settings, connection, self.loaded, place, print).live
+        self.file = folder / "projections.db"
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Project what comes, meanwhile."""
+        ending = threading.Event()
+
+        def work() -> None:
+            project_partitions(
+                self.plan,
+                self.plan.sources,
+                self.loaded,
+                print,
+                lambda stopping: stopping.set() if ending.is_set() else None,
+            )
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            ending.set()
+            thread.join()
+
+    def catch_up(self) -> None:
+        plan = replace(self.plan, targets=ends(self.plan))
+        project_partitions(plan, plan.sources, self.loaded, print)
+
+    def rows(self) -> list[tuple[str, int]]:
+        engine = create_engine(f"sqlite:///{self.file}")
+        with engine.connect() as db:
+            found = [
+                (str(row.aggregate_id), int(row.times)) for row in db.execute(text("SELECT * FROM opened"))
+            ]
+        engine.dispose()
+        return found
+
+
+@pytest.fixture
+def added(on_broker: Cqrs) -> Cqrs:
+    """The project has a projection that counts."""
+    assert on_broker("add", "opened", "--projection", "bank_account").status == 0
+    return on_broker
+
+
+def test_own_writes_are_read(added: Cqrs, connection: Connection, prefix: str, tmp_path: Path) -> None:
+    bank = registry.load("bank_account", "aggregates", AGGREGATES.parent)
+    owner = Owner(connection, Topics("bank_account", prefix), bank)
+    projecting = Projecting(tmp_path, connection, prefix)
+    with owner.deciding():
+        with projecting.running():
+            assert added(*OPEN).status == 0
+            assert projecting.rows() == [("acc-42", 1)]
+        assert added("send", "bank_account", "acc-42", "Close", "--wait").status == 0
+        flags = {"bootstrap_server": connection.bootstrap_server, "topic_prefix": prefix}
+        waiting = ReadModelWait(Cli(flags=flags), "bank_account", "opened", "sqlite:///projections.db")
+        with pytest.raises(NoOutcomeError, match=r"is not projected after 0 s; does `cqrs project` run\?"):
+            waiting.wait("acc-42", 0.0)
+        assert added(*OPEN, "--id", "refused").status == 7
+    projecting.catch_up()
+    waiting.wait("acc-42", 0.0)
+    assert projecting.rows() == [("acc-42", 1)]
+
+
+def test_unknown_projections_send_nothing(added: Cqrs) -> None:
+    said = added(*OPEN)
+    assert said.status == 3
+    assert "no position of projection 'opened'" in said.err
+    assert added(*OPEN, "--to", "mysql://h/d").status == 2
+    assert added("tail", "bank_account", "commands").out == ""
