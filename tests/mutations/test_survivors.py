@@ -1,0 +1,75 @@
+"""A survivor is explained by a rule or by name, or it fails `make mutants`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.mutations import survivors
+from tests.mutations.explained import EXPLAINED, Explained
+from tests.support import ROOT
+
+MUTATED = """
+def x_f__mutmut_orig(a, b):
+    c = "as it was"
+    return a[:16] + len(list(zip(a, b, strict=True)))
+
+def x_f__mutmut_1(a, b):
+    c = {0}
+    return a[:16] + len(list(zip(a, b, strict=True)))
+
+def x_f__mutmut_2(a, b):
+    c = "as it was"
+    return {1}
+"""
+WORDS, SUM = '"as it was"', "a[:16] + len(list(zip(a, b, strict=True)))"
+
+
+def run(folder: Path, words: str = WORDS, total: str = SUM, codes: tuple[int | None, ...] = (0, 0)) -> int:
+    """The exit status, for a run with these two mutants that ended so."""
+    (folder / "cqrs_cli").mkdir(exist_ok=True)
+    names = ["cqrs_cli.core.x_f__mutmut_1", "cqrs_cli.core.x_f__mutmut_2"]
+    (folder / "cqrs_cli/core.py").write_text(MUTATED.replace("{0}", words).replace("{1}", total))
+    results = {"exit_code_by_key": dict(zip(names, codes, strict=True))}
+    (folder / "cqrs_cli/core.py.meta").write_text(json.dumps(results))
+    return survivors.main(folder)
+
+
+def test_change_of_words_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    total = "a[:16] + len(list(zip(a, b, )))"
+    assert run(tmp_path, '"XXas it wasXX"', total) == run(tmp_path, '"AS IT WAS"', total) == 0
+    assert "2 survivors, of which 0 are not explained" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "total"),
+    [("None", SUM), ('"as it is"', SUM), (WORDS, SUM.replace("16", "17")), (WORDS, SUM.replace("+", "-"))],
+)
+def test_other_change_is_listed(
+    words: str, total: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    codes = (0, 1) if total == SUM else (1, 0)
+    assert run(tmp_path, words, total, codes) == 1
+    said = capsys.readouterr().out
+    assert (f"  - c = {WORDS}\n  + c = {words}\n" if total == SUM else f"  + return {total}\n") in said
+    assert "1 survivors, of which 1 are not explained" in said
+
+
+def test_named_change_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = (1, 0)
+    monkeypatch.setattr(survivors, "EXPLAINED", (Explained("core", "seen by nobody", ("a[:17] +",)),))
+    assert run(tmp_path, total=SUM.replace("16", "17"), codes=codes) == 0
+    assert run(tmp_path, total=SUM.replace("16", "18"), codes=codes) == 1
+
+
+def test_run_must_be_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, codes=(1, None)) == 1
+    assert run(tmp_path, codes=(1, 1)) == 0
+    assert "1 mutants were not run" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("explained", EXPLAINED, ids=lambda one: f"{one.module}: {one.why}"[:60])
+def test_explained_code_is_there(explained: Explained) -> None:
+    """The text after a change cannot be looked for, but the module can."""
+    assert (ROOT / "cqrs_cli" / f"{explained.module.replace('.', '/')}.py").is_file()
+    assert explained.why and explained.texts
