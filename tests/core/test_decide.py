@@ -57,6 +57,7 @@ def test_process_error_is_no_verdict(how: str) -> None:
     with pytest.raises(Undecided) as caught:
         Partition().feed(record(0, command()), record(1, command("Crash", {"how": how}, id="2")))
     assert (caught.value.offset, caught.value.before, caught.value.__context__) == (1, 1, None)
+    assert str(caught.value).startswith("tally.py:")
 
 
 def test_blamed_command_fails_without_code() -> None:

@@ -1,5 +1,6 @@
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 import pytest
@@ -46,8 +47,20 @@ def alone(event: Placed) -> list[Send]:
     return []
 
 
+def unnamed(event: Placed, at) -> list[Send]:  # type: ignore[no-untyped-def]
+    return []
+
+
+def hears_lists(event: list[Placed], at: Recorded[Any]) -> list[Send]:
+    return []
+
+
 async def later(event: Placed, at: Recorded[Any]) -> list[Send]:
     return []
+
+
+async def yields_late(event: Placed, at: Recorded[Any]) -> AsyncIterator[Send]:
+    yield Send("order", "o-1", Ship())
 
 
 @pytest.mark.parametrize(
@@ -57,7 +70,10 @@ async def later(event: Placed, at: Recorded[Any]) -> list[Send]:
         (hears_commands, "found Place"),
         (not_recorded, r"with cqrs\.Recorded, found int"),
         (alone, "react must be a function"),
+        (unnamed, r"with cqrs\.Recorded, found no annotation$"),
+        (hears_lists, r"found list\[aggregates\.order\.Placed\]$"),
         (later, "with `def`"),
+        (yields_late, "with `def`"),
     ],
 )
 def test_wrong_annotations_say_so(react: Any, problem: str) -> None:
@@ -93,6 +109,21 @@ def test_other_values_are_refused(given: object, problem: str) -> None:
 def test_expectations_are_passed_on(expect: int | str | None) -> None:
     send = Send("order", "o-1", Ship(), expect=expect, expires=timedelta(days=1))
     assert reaction(giving([send]), AT) == (send,)
+
+
+def test_react_gets_event_and_record() -> None:
+    def react(event: Placed, at: Recorded[Any]) -> list[Send]:
+        return [Send("order", f"{event.customer} {at.aggregate_id}", Ship())]
+
+    assert [one.aggregate_id for one in reaction(Process(react), AT)] == ["ann o-1"]
+
+
+def test_no_more_than_one_too_many_is_taken() -> None:
+    """Of a generator that does not end."""
+    taken = count()
+    with pytest.raises(InvalidReaction):
+        reaction(giving(Send("order", f"o-{number}", Ship()) for number in taken), AT)
+    assert next(taken) == MAX_SENT + 1
 
 
 def test_commands_have_a_limit() -> None:

@@ -139,6 +139,16 @@ def test_brackets_in_strings_do_not_count(value: Any) -> None:
         check_nesting(json.dumps([value, '"[]\\']).encode()[:-1] + b"," + nested(MAX_NESTING) + b"]")
 
 
+@pytest.mark.parametrize("before", [b"", b"[]" * 200, b'{"a":[]}' * 200, nested(90) * 3])
+def test_limit_is_exact(before: bytes) -> None:
+    """Whatever was closed before."""
+    check_nesting(before + nested(MAX_NESTING))
+    with pytest.raises(ValueError, match="more than 100 levels"):
+        check_nesting(before + nested(MAX_NESTING + 1))
+    with pytest.raises(ValueError, match="more than 100 levels"):
+        check_nesting(before + b"[" * 60 + b"[]" + b"[" * 41)
+
+
 @pytest.mark.pins("bad-input")
 @pytest.mark.parametrize("end", [b"", b"\\"])
 def test_unclosed_string_takes_linear_time(end: bytes) -> None:

@@ -129,3 +129,28 @@ def test_certificate_is_read_back() -> None:
     for text in (b"", b"{}", b"\xff", msgspec.json.encode({**msgspec.to_builtins(made), "format": "other"})):
         with pytest.raises(ValueError):
             read_certificate(text)
+
+
+def test_bytes_of_a_record_stay() -> None:
+    """A certificate is kept for years."""
+    record = Record(7, 9, b"k", b"v", [("a", b"1"), ("bc", None)])
+    assert certificate.record_bytes(record) == (
+        b"\0\0\0\0\0\0\0\x07\0\0\0\0\0\0\0\x09"  # offset, timestamp
+        b"\0\0\0\x01k\0\0\0\x02"  # key, number of headers
+        b"\0\0\0\x01a\0\0\0\x011\0\0\0\x02bc\xff\xff\xff\xff"
+        b"\0\0\0\x01v"
+    )
+    assert certificate.record_bytes(Record(0, 0)) == bytes(16) + b"\xff" * 4 + bytes(4) + b"\xff" * 4
+
+
+def test_certificate_is_written_line_by_line() -> None:
+    """So that two of them can be compared by eye."""
+    text = write_certificate(Certificate(aggregate="a", cluster="c", made="now", topics={}))
+    assert text.splitlines()[:3] == [b"{", b' "format": "cqrs.certificate/1",', b' "aggregate": "a",']
+
+
+def test_cut_log_is_named_at_its_end() -> None:
+    log = [Record(1, 0, b"a"), Record(7, 0, b"b")]
+    assert checked(log, log[:1], 8, 3).changes == [
+        (3, "ends at 3, the certificate at 8: records were cut off")
+    ]

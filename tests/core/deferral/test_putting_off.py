@@ -1,0 +1,92 @@
+"""An entry is put off, released and cancelled, and says so in its words."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import cqrs_cli as cqrs
+from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.deferral.later import LONGEST_WAIT, due_again
+from cqrs_cli.core.deferral.requests import Cancel, Release
+from cqrs_cli.core.deferral.table import DeferralTable
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.reasons import Reason, Refused
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import rfc3339
+from tests.core.deferral.world import TOPIC
+from tests.support.commands import command
+
+AT = 1_000_000
+RECORD = Record(0, AT, b"a", command("way.Go", "a", "x").value, [*HEADERS])
+PARKED = Deferral(TOPIC, 0, "a", "x", 5, 0, AT, AT + 7, 1, "LATER", b"{}")
+
+
+def deferrals(*entries: Deferral, attempts: int = 9) -> Deferrals:
+    table = DeferralTable(entries)
+    return Deferrals(lambda: table, TOPIC, 0, DeferralLimits(attempts=attempts), bool(entries))
+
+
+def put_off(later: cqrs.Later, entry: Deferral | None = None) -> Refused:
+    """Of at most two attempts."""
+    envelope = read_command(RECORD)
+    return deferrals(attempts=2).put_off(RECORD, envelope, entry, 5, 0, later)
+
+
+def test_wait_depends_on_id_and_attempt() -> None:
+    later = cqrs.Later(timedelta(minutes=1), "closed")
+    for entry, attempt in ((None, 1), (PARKED, 2)):
+        refused = put_off(later, entry)
+        due = due_again(later.after, attempt, "x", AT)
+        assert (refused.reason, refused.message) == (Reason.LATER, "closed")
+        assert refused.members == {"due": rfc3339(due), "attempt": attempt}
+
+
+@pytest.mark.parametrize(("reason", "said"), [("closed", "put off 2 times: closed"), ("", "put off 2 times")])
+def test_giving_up_says_why(reason: str, said: str) -> None:
+    refused = put_off(cqrs.Later(reason=reason), replace(PARKED, attempt=2))
+    assert (refused.reason, str(refused)) == (Reason.GAVE_UP, said)
+
+
+def test_reason_is_the_text_of_later() -> None:
+    assert (cqrs.Later().reason, cqrs.Later(reason="closed").reason) == ("", "closed")
+    assert (str(cqrs.Later()), str(cqrs.Later(reason="closed"))) == ("", "closed")
+
+
+@pytest.mark.parametrize(
+    ("after", "attempt", "command_id", "due"),
+    [
+        (timedelta(hours=1), 1, "x", 3_685_035),
+        (timedelta(hours=1), 2, "x", 3_787_503),
+        (timedelta(hours=1), 1, "y", 3_785_432),
+        (timedelta(hours=1), 1, "\ud800", 3_675_851),
+        (timedelta(milliseconds=1), 1, "x", 1),
+        (timedelta(microseconds=1), 1, "x", 1),
+    ],
+)
+def test_wait_is_the_same_everywhere(after: timedelta, attempt: int, command_id: str, due: int) -> None:
+    """Owners of other versions, too: each would say the command again at another moment."""
+    assert due_again(after, attempt, command_id, 0) == due
+    assert due <= 1.1 * LONGEST_WAIT
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("request_", [Cancel("x"), Release("x")])
+def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
+    """One that stands again already is left where it is."""
+    for entry, due in ((PARKED, 0), (replace(PARKED, said=3, said_topic=TOPIC), PARKED.due)):
+        table = deferrals(replace(entry, cancelled=cancelled))
+        target = table.request("a", request_)
+        assert (target.id, target.offset) == ("x", 0)
+        ends = cancelled or isinstance(request_, Cancel)
+        assert table.changed == {PARKED.key: replace(entry, due=due, cancelled=ends)}
+
+
+@pytest.mark.parametrize(("subject", "command_id"), [("a", "y"), ("b", "x")])
+def test_request_needs_its_command(subject: str, command_id: str) -> None:
+    with pytest.raises(Refused, match=f"no command '{command_id}' of '{subject}' is deferred") as refusal:
+        deferrals(PARKED).request(subject, Cancel(command_id))
+    assert refusal.value.reason is Reason.NOT_FOUND

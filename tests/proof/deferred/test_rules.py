@@ -1,0 +1,205 @@
+"""Each rule for deferred commands, on its own: which outcome or entry is at fault, and which is not."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.deferrals import DeferralRules, DeferredLog, Entry
+from cqrs_cli.proof.findings import DecidedRange, Findings
+from cqrs_cli.proof.join import find_first_outcome
+from cqrs_cli.proof.scope import Loss, Scope
+from cqrs_cli.proof.traces import OutcomeTrace
+from tests.support.commands import command
+
+TOPIC = "T"
+PARKED = Deferral(TOPIC, 0, "a", "x", 5, 0, 0, 9, 1, "LATER", b"{}")
+
+
+class Outcomes(dict[int, OutcomeTrace]):
+    """An index in memory, to be read only."""
+
+    def get(self, command: int, default: Any = None) -> bytes | None:  # type: ignore[override]
+        return msgspec.msgpack.encode(self[command]) if command in self else None
+
+    def items(self) -> Iterator[tuple[int, bytes]]:  # type: ignore[override]
+        return ((command, msgspec.msgpack.encode(trace)) for command, trace in sorted(super().items()))
+
+
+def outcome(status: str = "accepted", reason: str = "", **members: Any) -> OutcomeTrace:
+    """The outcome of command `x`, or of another one about it; at offset 10."""
+    trace = OutcomeTrace(
+        10,
+        0,
+        b"a",
+        "way.Go",
+        "a",
+        "x",
+        None,
+        status,
+        reason,
+        1,
+        0,
+        None,
+        5,
+        None,
+        None,
+    )
+    return msgspec.structs.replace(trace, **members)
+
+
+DEFERRED = outcome("deferred", "LATER")
+AGAIN = outcome(deferredfrom="0/0")
+CANCEL = outcome("unchanged", type="cqrs.Cancel.way", cause="stop", target=0)
+RELEASE = outcome("unchanged", type="cqrs.Release.way", cause="go", target=0)
+ENDED = outcome("rejected", "CANCELLED", deferredfrom="0/0")
+KEPT = {0: Entry(3, None, False)}
+OTHER = "is of command 0, which has another subject or id"
+
+
+def scope(loss: Loss | None = None) -> Scope:
+    return Scope("way", "", 0, {}, 0, topic_id=TOPIC, loss=loss)
+
+
+def judged(
+    *outcomes: OutcomeTrace,
+    entries: Mapping[int, Entry] | None = None,
+    commands: tuple[Record, ...] = (),
+    loss: Loss | None = None,
+    deleted: int = 0,
+    unknown: bool = False,
+) -> list[tuple[str, int, str]]:
+    """The findings; the outcomes are those of the commands from 0 on. `unknown`: the index has none of them."""
+    findings = Findings()
+    index = Outcomes() if unknown else Outcomes(enumerate(outcomes))
+    rules = DeferralRules(scope(loss), DecidedRange(99, 99, outcomes=deleted), index, findings)  # type: ignore[arg-type]
+    for offset, one in enumerate(outcomes):
+        rules.check(offset, None, one)
+    rules.conclude(entries or {}, commands)
+    return [(one.kind, one.offset, one.what) for one in findings.named]
+
+
+@pytest.mark.parametrize(
+    "outcomes",
+    [
+        (DEFERRED, AGAIN),
+        (DEFERRED, outcome("deferred", "LATER", deferredfrom="0/0"), AGAIN),
+        (DEFERRED, CANCEL, ENDED),
+        (DEFERRED, CANCEL, RELEASE, ENDED),
+        (DEFERRED, CANCEL, outcome("failed", "HANDLER_ERROR", deferredfrom="0/0")),
+        (DEFERRED, RELEASE, AGAIN),
+        (DEFERRED, outcome("failed", "TOO_LARGE", deferredfrom="0/0", cause=None, subject=None)),
+    ],
+)
+def test_what_owners_do_is_no_fault(outcomes: tuple[OutcomeTrace, ...]) -> None:
+    assert judged(*outcomes) == []
+    assert judged(*outcomes, unknown=True) == []
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "what"),
+    [
+        (
+            (DEFERRED, outcome("duplicate", deferredfrom="0/0")),
+            "is duplicate, and says that it is of a deferred command",
+        ),
+        (
+            (DEFERRED, outcome("failed", "NOT_RELEASED", deferredfrom="0/0")),
+            "is NOT_RELEASED, and says that it is of a deferred command",
+        ),
+        ((DEFERRED, outcome(deferredfrom="0/x")), "says deferredfrom '0/x', which is not of this partition"),
+        ((DEFERRED, outcome(deferredfrom="0/٣")), "says deferredfrom '0/٣', which is not of this partition"),
+        ((DEFERRED, outcome(deferredfrom="1/0")), "says deferredfrom '1/0', which is not of this partition"),
+        ((DEFERRED, ENDED), "is CANCELLED, though nobody has cancelled command 0"),
+        ((DEFERRED, RELEASE, ENDED), "is CANCELLED, though nobody has cancelled command 0"),
+        ((DEFERRED, CANCEL, AGAIN), "is accepted, though command 0 was cancelled"),
+        ((DEFERRED, AGAIN, AGAIN), "is of command 0, which is not deferred any more, or never was"),
+        ((DEFERRED, outcome(deferredfrom="0/0", cause="y")), OTHER),
+        ((DEFERRED, outcome(deferredfrom="0/0", subject="b")), OTHER),
+        (
+            (DEFERRED, outcome(deferredfrom="0/0", fingerprint=6)),
+            "does not have the fingerprint of command 0",
+        ),
+        ((DEFERRED, outcome("accepted", target=0)), "is accepted, and has a target"),
+    ],
+)
+def test_faulty_outcome_is_named(outcomes: tuple[OutcomeTrace, ...], what: str) -> None:
+    found = [one for one in judged(*outcomes, entries=KEPT) if one[0] == "outcomes"]
+    assert found == [("outcomes", 10, what)]
+
+
+@pytest.mark.parametrize(("deleted", "at"), [(5, None), (6, None), (0, 6), (0, 5), (3, 6), (6, 3)])
+def test_what_was_deleted_is_not_judged(deleted: int, at: int | None) -> None:
+    """Commands whose outcomes were deleted, or that lie before an accepted loss."""
+    loss = None if at is None else Loss(at, 0, 0)
+    forgotten = deleted > 5 or (at or 0) > 5
+    about = outcome("unchanged", type="cqrs.Cancel.way", target=5)
+    found = judged(
+        about, outcome(deferredfrom="0/5"), entries={5: Entry(3, 7, False)}, loss=loss, deleted=deleted
+    )
+    places = [(kind, at, what.partition(" command 5")[0]) for kind, at, what in found]
+    said = [] if loss else [("deferred", 3, "says that")]
+    assert places == (
+        []
+        if forgotten
+        else [("outcomes", 10, "is about"), ("outcomes", 10, "is of"), ("deferred", 3, "is of"), *said]
+    )
+
+
+def test_other_topics_are_not_judged_after_a_loss() -> None:
+    assert judged(outcome(deferredfrom="1/0"), loss=Loss(0, 0, 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "entry", "found"),
+    [
+        ((DEFERRED,), None, ("commands", 0, "is deferred, and the deferred topic does not have it")),
+        ((DEFERRED,), Entry(3, None, True), ("deferred", 3, "says that command 0 is cancelled")),
+        ((DEFERRED, CANCEL), Entry(3, None, False), ("deferred", 3, "says that command 0 is not cancelled")),
+        ((DEFERRED, AGAIN), Entry(3, None, False), ("deferred", 3, "is of command 0, which is not deferred")),
+        (
+            (DEFERRED,),
+            Entry(3, 7, False),
+            ("deferred", 3, "says that command 0 stands again at 7: there it waits for nobody"),
+        ),
+        ((DEFERRED,), Entry(3, None, False), None),
+        ((DEFERRED, CANCEL), Entry(3, None, True), None),
+    ],
+)
+def test_topic_has_what_is_open(outcomes: Any, entry: Entry | None, found: Any) -> None:
+    assert judged(*outcomes, entries={0: entry} if entry else {}) == ([found] if found else [])
+
+
+@pytest.mark.parametrize(("place", "waits"), [("0/0", True), ("0/1", False), (None, False)])
+def test_command_stands_where_its_entry_says(place: str | None, waits: bool) -> None:
+    attributes = {} if place is None else {"deferredfrom": place}
+    again = Record(7, 0, b"a", command("way.Go", "a", "x", **attributes).value, [*HEADERS])
+    other = Record(6, 0, b"a", b"?", [*HEADERS])
+    entries = {0: Entry(3, 7, False)}
+    assert (judged(DEFERRED, entries=entries, commands=(other, again)) == []) is waits
+
+
+def test_log_keeps_the_last_entry() -> None:
+    """Where it stands in a topic that is no more does not count."""
+    findings = Findings()
+    log = DeferredLog(scope(), findings)
+    said = msgspec.structs.replace(PARKED, said=7, said_topic=TOPIC)
+    elsewhere = msgspec.structs.replace(said, offset=1, said_topic="U", cancelled=True)
+    entries = (PARKED, said, elsewhere)
+    log.read(Record(at, 0, one.key.encode(), one.value()) for at, one in enumerate(entries, 4))
+    assert log.entries == {0: Entry(5, 7, False), 1: Entry(6, None, True)}
+    log.read([Record(9, 0, PARKED.key.encode(), None)])
+    assert list(log.entries) == [1] and findings.named == []
+
+
+def test_first_outcome_may_be_later() -> None:
+    index: Any = Outcomes({3: DEFERRED})
+    assert [find_first_outcome(index, command) for command in (0, 3, 4)] == [
+        (3, DEFERRED),
+        (3, DEFERRED),
+        None,
+    ]
