@@ -96,6 +96,7 @@ def test_another_number_of_partitions_is_refused(count: int) -> None:
         (log(committed=5), "offset 5 is committed but 9 is decided", 10),
         (log(committed=10, end=8), "offset 9 is decided but the log ends at 8", 8),
         (log(committed=25), "offset 25 is committed but the log ends at 20", 10),
+        (log(last=None, committed=0, other_ids=("other", "o")), "the topic of its events was deleted", 0),
         (log(start=12), "commands 10 to 11 were deleted", 12),
         (log(start=12, committed=None), "commands 10 to 11 were deleted", 12),
         (log(last=None, committed=None, start=4), "commands 0 to 3 were deleted", 4),
@@ -195,3 +196,24 @@ def test_place_outside_log_is_refused(offset: int) -> None:
         position(log(start=12), accept_loss=offset)
     assert raised.value.message == f"t.bank.commands partition 3 has no offset {offset} to go on from"
     assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize("word", [0, 12, 19])
+def test_place_is_ignored_once_all_is_decided(word: int) -> None:
+    assert position(log(last=19, committed=20), accept_loss=word) == 20
+    assert position(log(last=None, committed=20, outcomes_start=12), accept_loss=word) == 20
+
+
+def test_spent_place_is_ignored_at_the_end() -> None:
+    """Though nothing in the log proves that all of it is decided."""
+    accepted = claim(accepted=Accepted(12, (0, 0), 0))
+    assert (
+        position(log(last=19, last_outcome_matches=False, committed=20, claim=accepted), accept_loss=12) == 20
+    )
+
+
+def test_offset_alone_does_not_decide() -> None:
+    """The committed offset counts as decided where the outcomes are deleted, not where they contradict it."""
+    assert position(log(last_outcome_matches=False, committed=15), accept_loss=12) == 12
+    assert position(log(last=None, committed=0, has_events=True), accept_loss=0) == 0
+    assert position(log(last=None, committed=0, outcomes_start=7)) == 0

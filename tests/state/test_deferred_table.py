@@ -1,14 +1,18 @@
 """Deferred commands in LMDB and in memory: the same answers after any changes."""
 
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import Deferral, DeferredView
 from cqrs_cli.core.deferral.table import DeferralTable
+from cqrs_cli.state import deferred_table
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions, WriteBatch
@@ -81,3 +85,35 @@ def test_stores_keep_deferred_commands_alike(batches: list[list[tuple[Deferral, 
                 assert view.of_id("c", "x") is None
                 assert view.said_at("T", 9) is None
         store.close()
+
+
+def parked(**members: Any) -> Deferral:
+    usual = Deferral("T", 0, "a", "x", 1, 2, 3, 5, 1, "LATER", b"{}")
+    return replace(usual, **members)
+
+
+@pytest.mark.parametrize("entry", [parked(), parked(said=7, said_topic="T")])
+def test_nothing_is_left_of_an_ended_entry(entry: Deferral, tmp_path: Path) -> None:
+    with closing(LmdbStore(tmp_path, 1000)) as store:
+        store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: entry}))
+        store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: None}))
+        with store.view() as view:
+            table = view.deferred()
+            assert table.is_empty() and table.find(entry.key) is None and table.of_id("a", "x") is None
+            assert (table.said_at("T", 7), table.next_due(), table.said()) == (None, None, [])
+
+
+def test_id_goes_to_the_later_command(tmp_path: Path) -> None:
+    """Where the earlier one ends after it."""
+    first, second = parked(), parked(offset=1)
+    with closing(LmdbStore(tmp_path, 1000)) as store:
+        for changes in ({first.key: first}, {second.key: second}, {first.key: None}):
+            store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
+        with store.view() as view:
+            assert view.deferred().of_id("a", "x") == second
+
+
+def test_keys_stay_as_they_are() -> None:
+    """A shard that another release has written is looked up by them."""
+    digest = "6dab9255bee2389c5dc6016b449e8e3cdbeb64378910e629f151fdaf438fd69a"
+    assert deferred_table._id_key("a", "x") == b"i" + bytes.fromhex(digest)

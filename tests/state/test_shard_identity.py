@@ -1,10 +1,12 @@
 """A shard of another log, code or window is set aside, and a fresh one made."""
 
+import threading
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from cqrs_cli.state import shard
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import KEPT_ASIDE
 from tests.state.shards import IDENTITY, Opening, fill_and_close
@@ -59,3 +61,24 @@ def test_only_latest_set_aside_are_kept(opening: Opening, path: Path) -> None:
     assert [text for text in told if text.startswith("removed")] == [
         f"removed {old}, set aside earlier" for old in aside[1:-KEPT_ASIDE]
     ]
+
+
+def test_all_differences_are_named() -> None:
+    """Also members that only one of the two has."""
+    noted = msgspec.to_builtins(IDENTITY) | {"colour": "blue", "partition": 1}
+    del noted["codec"]
+    said = f"codec was None and is {IDENTITY.codec}, colour was blue and is None, partition was 1 and is 0"
+    assert IDENTITY.differences(msgspec.json.encode(noted)) == said
+    assert IDENTITY.differences(msgspec.json.encode(IDENTITY)) == ""
+
+
+@pytest.mark.parametrize("noted", [b"", b"[]", b"null", b"\xff"])
+def test_other_bytes_are_no_identity(noted: bytes) -> None:
+    assert IDENTITY.differences(noted) == "it has no identity"
+
+
+def test_stuck_opening_holds_no_process(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LMDB waits for its lock without end: the thread that does must not be waited for at exit."""
+    monkeypatch.setattr(shard, "Shard", lambda *arguments: threading.current_thread())
+    opened: object = shard._Opening(path, 1000, 0).result(within=60)
+    assert isinstance(opened, threading.Thread) and opened.daemon and opened.name == f"opening {path}"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple, TypedDict
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 import msgspec
 import pytest
@@ -113,6 +113,7 @@ class Ride(cqrs.Command):
     kept: int | Left | dict[str, Address] | None = None
     listed: tuple[Address, int] | None = None
     row: Left | Right | None = None
+    noted: Annotated[Annotated[Cat | Dog, msgspec.Meta(title="x")] | int, msgspec.Meta(title="y")] = 0
 
 
 class Paid(cqrs.Command):
@@ -136,6 +137,8 @@ class Plain(cqrs.Command):
         (Ride, {"listed": [{"city": "x", "zip": 1}, 1]}, "`zip` - at `$.listed[...]`"),
         (Ride, {"row": ["Left", {"city": "x", "zip": 1}, {"width": 1}]}, "`zip` - at `$.row[...]`"),
         (Ride, {"row": ["Right", {"width": 1}, {"city": "x", "zip": 1}]}, "`zip` - at `$.row[...]`"),
+        (Ride, {"noted": {"type": "Dog", "name": "x", "home": {"city": "x"}}}, "`home` - at `$.noted`"),
+        (Ride, {"noted": {"type": "Cat", "name": "x", "zip": 1}}, "`zip` - at `$.noted`"),
         (Paid, {"price": "Infinity"}, "Paid.price is a number that is not finite"),
         (Paid, {"price": "1", "zip": 1}, "Object contains unknown field `zip`"),
         (Named, {"of": {"city": "x", "zip": 1}}, "`zip` - at `$.of`"),
@@ -154,6 +157,7 @@ def test_each_kind_of_command_is_checked(cls: type[cqrs.Command], data: Any, com
         Ride("x", 1),
         Ride(Dog("x"), {"a": Address("x")}),
         Ride([Address("x")], None, (Address("x"), 1)),
+        Ride(noted=Cat("x", Address("y"))),
         Ride(row=Left(Address("x"), {"width": 1})),
         Ride(row=Right({"width": 1}, Address("x"))),
         Paid(Decimal("1.5")),

@@ -200,6 +200,21 @@ def test_no_other_attribute_is_longer(name: str) -> None:
     assert invalid(command(ext=list(range(500)))) and read(command(data={"text": longest * 9}))
 
 
+def test_long_values_say_what_they_are() -> None:
+    """An extension that is not text has a length, too; the bytes in `data_base64` are refused for what they are."""
+    for value, complaint in (
+        (command(ext=list(range(500))), "ext is longer than 1024 bytes"),
+        (command(data_base64="e" * 2000), "data_base64 is not JSON"),
+    ):
+        with pytest.raises(Refused, match=complaint):
+            read(value)
+
+
+def test_binary_command_may_expect_nothing() -> None:
+    assert read(b"{}", BINARY).expectedversion is UNSET
+    assert read(b"{}", BINARY).expected_text() is None
+
+
 def test_unreadable_header_name_is_refused() -> None:
     assert invalid(command(), UNREADABLE)
 
