@@ -109,7 +109,7 @@ def _is_of(member: Any, alternative: dict[str, Any]) -> bool:
     if reference:
         name = getattr(getattr(member, "cls", None), "__name__", "")
         return bool(name == reference.rpartition("/")[2].rpartition(".")[2])
-    return hasattr(member, "item_type") and form == "array"
+    return form == "array" and (hasattr(member, "item_type") or hasattr(member, "item_types"))
 
 
 def _parts(kind: Any, schema: dict[str, Any]) -> Iterator[tuple[Any, Any]]:

@@ -12,7 +12,13 @@ import pytest
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.json_schema import about_aggregate, aggregate_schema, components
+from cqrs_cli.core.aggregate.json_schema import (
+    about_aggregate,
+    aggregate_schema,
+    components,
+    message_classes,
+    message_schema,
+)
 
 TIME = {"type": "string", "format": "date-time"}
 NULL = {"type": "null"}
@@ -40,6 +46,10 @@ class Row(msgspec.Struct, tag=True, array_like=True, frozen=True):
     at: datetime
 
 
+class Deep(msgspec.Struct, frozen=True):
+    at: datetime
+
+
 class Timed(cqrs.Event):
     plain: datetime
     optional: datetime | None
@@ -51,6 +61,8 @@ class Timed(cqrs.Event):
     either: datetime | list[datetime] | dict[str, datetime] | None
     point: Point
     row: Row
+    maybe: tuple[int, datetime] | None
+    deep: Annotated[Deep, msgspec.Meta(description="It.")]
     record: Other | Late | int
     numbers: list[int] | str | None
     above: Annotated[datetime, msgspec.Meta(description="When.")]
@@ -59,10 +71,13 @@ class Timed(cqrs.Event):
 
 def test_times_are_said_to_be_times() -> None:
     """At every depth; msgspec leaves their format out, as it would take a time without its offset."""
-    for template in ("#/$defs/{name}", "#/components/schemas/timed.{name}"):
-        _, definitions = components([Timed], template)
+    for template in ("#/$defs/{name}", "#/components/schemas/my.timed.{name}"):
+        (reference,), definitions = components([Timed], template)
         plain: Any = msgspec.json.decode(msgspec.json.encode(definitions))
         fields = plain["Timed"]["properties"]
+        assert reference == {"$ref": template.format(name="Timed")}
+        assert fields["maybe"]["anyOf"][0]["prefixItems"] == [{"type": "integer"}, TIME]
+        assert plain["Deep"]["properties"]["at"] == TIME
         assert fields["plain"] == TIME and fields["text"] == {"type": "string"}
         assert fields["optional"]["anyOf"] == [TIME, NULL]
         assert fields["many"]["items"] == TIME
@@ -135,3 +150,35 @@ def test_docstring_tells_of_the_aggregate() -> None:
 def test_aggregate_without_a_docstring(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decide, "__module__", module)
     assert about_aggregate(AGGREGATE) == ""
+
+
+def test_schema_of_one_message() -> None:
+    assert message_schema(Start) == {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$ref": "#/$defs/Start",
+        "$defs": {
+            "Start": {
+                "title": "Start",
+                "description": "Begin.",
+                "type": "object",
+                "properties": {},
+                "required": [],
+            }
+            | {"additionalProperties": False}
+        },
+    }
+
+
+def test_messages_are_known_by_name() -> None:
+    assert message_classes(AGGREGATE) == {"Start": Start, "Timed": Timed, "Clock": Clock}
+
+
+def test_classes_of_one_name_are_told_apart() -> None:
+    """By their modules; a time is said to be one in each."""
+    fields: Any = [("at", datetime)]
+    one, other = (msgspec.defstruct("Twin", fields, module=module) for module in ("a.b", "c.d"))
+    _, definitions = components([one, other], "#/$defs/{name}")
+    assert {name: twin["properties"]["at"] for name, twin in definitions.items()} == {
+        "a.b.Twin": TIME,
+        "c.d.Twin": TIME,
+    }
