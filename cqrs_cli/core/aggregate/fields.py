@@ -100,7 +100,7 @@ def is_dict(origin: Any) -> bool:
 def _default(field: msgspec_types.Field) -> str:
     value = field.default
     if value is msgspec.NODEFAULT:
-        value = field.default_factory() if callable(field.default_factory) else ""
+        value = field.default_factory()
     try:
         return encode_json(value).decode()
     except (TypeError, ValueError):

@@ -102,6 +102,8 @@ def test_annotations_name_commands_and_events(union: object) -> None:
     assert made.commands == {"car.Go": Go, "car.Stop": Stop}
     assert made.event_types == {Gone: "car.Gone", Stopped: "car.Stopped"}
     assert made.state is Car
+    assert [decode(b"{}") for decode in made.decode_command.values()] == [Go(), Stop()]
+    assert (made.ce_source, made.package) == ("/cqrs/car", "tests.core.aggregate")
 
 
 def test_annotations_may_be_strings() -> None:

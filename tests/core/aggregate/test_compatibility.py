@@ -155,6 +155,7 @@ def test_lost_upcaster_is_red() -> None:
     (change,) = changes(before, made(events="Done"))
     assert (change.level, change.what) == ("red", "upcaster of event Old is gone")
     assert "upcasters={'Old': …}" in change.do
+    assert found(events="Done") == [("red", "event Old is gone")]
 
 
 def test_upcaster_allows_another_shape() -> None:

@@ -55,6 +55,7 @@ class Kinds(cqrs.Command):
     listed: Annotated[list[Leaf], msgspec.Meta(min_length=1, max_length=3)] = cqrs.field(
         default_factory=lambda: [Leaf()]
     )
+    optional: list[Annotated[Leaf, "ours"] | None] = []  # noqa: RUF012 - each message gets its own
     many: tuple[int, ...] = ()
     old: Optional[Leaf] = None  # noqa: UP045 - the older spelling is read too
     even: Annotated[int, msgspec.Meta(gt=0, lt=9, multiple_of=2)] = 2
@@ -71,6 +72,7 @@ def test_each_kind_is_spelled() -> None:
         'noted: Leaf = {"at":0}',
         "either: int | dict[str, list[Leaf]] | null = null",
         'listed: list[Leaf] at least 1 long at most 3 long = [{"at":0}]',
+        "optional: list[Leaf | null] = []",
         "many: tuple[int, ...] = []",
         "old: Leaf | null = null",
         "even: int > 0 < 9 a multiple of 2 = 2",
@@ -89,6 +91,7 @@ def test_objects_are_found_in_each_kind() -> None:
         "noted": ("", ["at"]),
         "either": ("[KEY][]", ["at"]),
         "listed": ("[]", ["at"]),
+        "optional": ("[]", ["at"]),
         "old": ("", ["at"]),
     }
 
@@ -112,7 +115,14 @@ def test_values_of_closed_sets(annotation: Any, values: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("annotation", "spelled"), [(typing.Never, "Never"), (TypeVar("T"), "~T"), (None, "null"), (..., "...")]
+    ("annotation", "spelled"),
+    [
+        (typing.List, "List"),  # noqa: UP006 - the older spelling is read too
+        (typing.Never, "Never"),
+        (TypeVar("T"), "~T"),
+        (None, "null"),
+        (..., "..."),
+    ],
 )
 def test_other_annotations_are_spelled(annotation: Any, spelled: str) -> None:
     assert spell_type(annotation) == spelled

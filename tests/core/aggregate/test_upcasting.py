@@ -111,6 +111,10 @@ def to_retired(old: dict[str, Any]) -> Retired:
     return Retired()
 
 
+def to_either(old: dict[str, Any]) -> MoneyDeposited | Retired:
+    return Retired()
+
+
 @pytest.mark.parametrize(
     ("upcasters", "complaint"),
     [
@@ -120,6 +124,7 @@ def to_retired(old: dict[str, Any]) -> Retired:
         ({"Deposited": 7}, "the upcaster of Deposited must be a function of one parameter.* found 7"),
         ({"Deposited": lambda: None}, "must be a function of one parameter"),
         ({"Deposited": later}, "not `async def`"),
+        ({"Deposited": to_either}, "the upcaster of Deposited gives Retired, which evolve does not take"),
         ({"Deposited": to_retired}, "the upcaster of Deposited gives Retired, which evolve does not take"),
     ],
 )
