@@ -118,7 +118,7 @@ def test_react_gets_event_and_record() -> None:
     assert [one.aggregate_id for one in reaction(Process(react), AT)] == ["ann o-1"]
 
 
-def test_no_more_than_one_too_many_is_taken() -> None:
+def test_endless_reaction_is_cut_short() -> None:
     """Of a generator that does not end."""
     taken = count()
     with pytest.raises(InvalidReaction):

@@ -150,7 +150,7 @@ def test_what_was_deleted_is_not_judged(deleted: int, at: int | None) -> None:
     )
 
 
-def test_other_topics_are_not_judged_after_a_loss() -> None:
+def test_loss_excuses_other_topics() -> None:
     assert judged(outcome(deferredfrom="1/0"), loss=Loss(0, 0, 0)) == []
 
 
