@@ -31,6 +31,7 @@ PANELS = {
     "sql": "Look",
     "deferred": "Operate",
     "dead-letters": "Operate",
+    "payloads": "Operate",
     "check": "Operate",
     "verify": "Operate",
     "status": "Operate",

@@ -38,6 +38,7 @@ COMMANDS = (
     "sql",
     "deferred",
     "dead-letters",
+    "payloads",
     "check",
     "verify",
     "status",

@@ -23,6 +23,10 @@ _YOUNG = 30 * 60
 _STRETCH = 8 * 1024 * 1024
 
 
+#: The folder within an aggregate's, for payloads that `payloads gc` has found to be unused. They are still read.
+ASIDE = "aside"
+
+
 class AlteredError(Exception):
     """The bytes in the store are not those that the sum names."""
 
@@ -72,17 +76,22 @@ class PayloadStore:
 
     def get(self, folder: str, reference: PayloadReference) -> bytes:
         """The payload, checked; raises `FileNotFoundError` and `AlteredError`. Reads one byte more than its size."""
-        system, base = self._opened
-        parts: list[bytes] = []
-        wanted = reference.size + 1
-        with system.open_input_stream(f"{base}/{folder}/{reference.sha256}", compression=None) as stream:
-            while wanted and (part := stream.read(min(wanted, _STRETCH))):
-                parts.append(part)
-                wanted -= len(part)
-        data = b"".join(parts)
+        try:
+            data = self._read(f"{folder}/{reference.sha256}", reference.size + 1)
+        except FileNotFoundError:
+            data = self._read(f"{folder}/{ASIDE}/{reference.sha256}", reference.size + 1)
         if not reference.accepts(data):
             raise AlteredError(f"its {len(data)} bytes are not those that were stored")
         return data
+
+    def _read(self, path: str, most: int) -> bytes:
+        system, base = self._opened
+        parts: list[bytes] = []
+        with system.open_input_stream(f"{base}/{path}", compression=None) as stream:
+            while most and (part := stream.read(min(most, _STRETCH))):
+                parts.append(part)
+                most -= len(part)
+        return b"".join(parts)
 
     def stored(self, folder: str) -> Iterator[StoredPayload]:
         """The files of a folder, in no order."""
@@ -103,6 +112,18 @@ class PayloadStore:
         """Delete one file."""
         system, base = self._opened
         system.delete_file(f"{base}/{folder}/{name}")
+
+    def move(self, source: str, folder: str, name: str) -> None:
+        """Move a file from one folder to another, where it is new; it is in one of them at any time."""
+        system, base = self._opened
+        before, after = f"{base}/{source}/{name}", f"{base}/{folder}/{name}"
+        if system.type_name == "local":
+            Path(after).parent.mkdir(parents=True, exist_ok=True)
+            os.utime(before)
+            system.move(before, after)
+        else:
+            system.copy_file(before, after)
+            system.delete_file(before)
 
 
 def _age(modified: datetime | None) -> float:

@@ -47,6 +47,9 @@ class FolderStore:
 
     def age(self, reference: PayloadReference, seconds: float, folder: str = FOLDER) -> None:
         """Make a payload look as if it had been written that long ago."""
-        file = self.file(reference, folder)
+        self.age_file(self.file(reference, folder), seconds)
+
+    @staticmethod
+    def age_file(file: Path, seconds: float) -> None:
         then = file.stat().st_mtime - seconds
         os.utime(file, (then, then))

@@ -1,0 +1,77 @@
+"""The payloads that the records of an aggregate refer to: commands, events, dead letters, and what is deferred."""
+
+import re
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import msgspec
+
+from cqrs_cli.core.messages.payload_reference import MARK
+from cqrs_cli.core.messages.record import UNREADABLE, Record
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Kind, Topics
+
+#: The topics whose records refer to payloads. Outcomes do not.
+_REFERRING: tuple[Kind, ...] = ("commands", "events", "dead-letters", "deferred")
+
+#: Partitions of topics that are read at once.
+_AT_ONCE = 8
+
+_SUM = re.compile(rb"[0-9a-f]{64}")
+
+
+def named_payloads(connection: Connection, topics: Topics, questioned: Collection[str]) -> set[str]:
+    """Those of the questioned sums that a record names. Raises for a topic that is missing, or not read to its end.
+
+    Also by a record whose transaction is open, or was aborted: rather one too many than one too few.
+    """
+    if not questioned:
+        return set()
+    connection = connection.without_payloads()
+    places = [
+        (topics.name(kind), partition)
+        for kind in _REFERRING
+        for partition in range(readers.partitions(connection, topics.name(kind)))
+    ]
+    wanted = frozenset(questioned)
+
+    def read(place: tuple[str, int]) -> set[str]:
+        topic, partition = place
+        start, end = readers.bounds(connection, topic, [partition], "read_uncommitted")[partition]
+        found: set[str] = set()
+        for records in readers.read(connection, topic, partition, start, end, "read_uncommitted"):
+            for record in records:
+                found.update(sums_in(record) & wanted)
+        return found
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return set().union(*pool.map(read, places))
+
+
+def sums_in(record: Record) -> set[str]:
+    """All that a record says and that looks like a sum."""
+    headers = [] if record.headers is UNREADABLE else record.headers or []
+    texts = [text for _, text in headers if text is not None]
+    value = record.value or b""
+    found = {sum.decode() for text in (value, *texts) for sum in _SUM.findall(text)}
+    if b"\\" in value and MARK in value:  # a sum may be spelt with escapes
+        try:
+            found.update(_texts(msgspec.json.decode(value)))
+        except (ValueError, RecursionError):  # no owner reads it either
+            pass
+    return found
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts in a JSON document, at any depth."""
+    match value:
+        case str():
+            yield value
+        case dict():
+            for member in value.values():
+                yield from _texts(member)
+        case list():
+            for member in value:
+                yield from _texts(member)

@@ -1,0 +1,96 @@
+"""Removing what no record refers to: never a payload that a record may name."""
+
+import pytest
+
+from cqrs_cli.client.queries.payloads import sums_in
+from cqrs_cli.core.messages.payload_reference import PayloadReference, refer, with_reference
+from cqrs_cli.core.messages.record import UNREADABLE, Record
+from cqrs_cli.payloads.store import ASIDE
+from cqrs_cli.payloads.sweep import SPARED, Sweep, Swept
+from tests.core.tally import command, record
+from tests.payloads.stores import FOLDER, FolderStore
+
+
+def old(store: FolderStore, data: bytes) -> PayloadReference:
+    reference = store.put(data)
+    store.age(reference, SPARED + 10)
+    return reference
+
+
+def swept(store: FolderStore, *named: PayloadReference, dry_run: bool = False) -> Swept:
+    return Sweep(store.place, FOLDER).sweep({one.sha256 for one in named}, dry_run)
+
+
+def numbers(found: Swept) -> tuple[int, int, int, int]:
+    return found.kept, len(found.put_aside), len(found.brought_back), len(found.deleted)
+
+
+def aside(store: FolderStore, reference: PayloadReference) -> bool:
+    return (store.path / FOLDER / ASIDE / reference.sha256).exists()
+
+
+@pytest.mark.pins("payloads")
+def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
+    """Put aside it is read by all; only a sweep a day later deletes it."""
+    used, unused, young = old(store, b"used"), old(store, b"unused"), store.put(b"young")
+    assert numbers(swept(store, used)) == (2, 1, 0, 0)
+    assert aside(store, unused) and not store.file(unused).exists()
+    everything = [used, unused, young]
+    assert store.transfer.fetch(FOLDER, everything) == {used: b"used", unused: b"unused", young: b"young"}
+    assert numbers(swept(store, used)) == (2, 0, 0, 0)
+    store.age_file(store.path / FOLDER / ASIDE / unused.sha256, SPARED + 10)
+    assert numbers(swept(store, used)) == (2, 0, 0, 1)
+    assert store.files() == sorted([used.sha256, young.sha256])
+
+
+@pytest.mark.pins("payloads")
+def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
+    late = old(store, b"late")
+    swept(store)
+    store.age_file(store.path / FOLDER / ASIDE / late.sha256, SPARED + 10)
+    assert numbers(swept(store, late)) == (1, 0, 1, 0)
+    assert store.file(late).exists() and not aside(store, late)
+
+
+@pytest.mark.pins("payloads")
+def test_payload_stored_again_meanwhile_stays(store: FolderStore) -> None:
+    """Its record is about to be written: nobody has read it."""
+    again = old(store, b"again")
+    sweep = Sweep(store.place, FOLDER)
+    store.put(b"again")
+    assert numbers(sweep.sweep(set(), dry_run=False)) == (1, 0, 0, 0)
+    assert store.file(again).exists()
+
+
+def test_dry_run_changes_nothing(store: FolderStore) -> None:
+    unused = old(store, b"unused")
+    assert numbers(swept(store, dry_run=True)) == (0, 1, 0, 0)
+    assert store.file(unused).exists()
+
+
+def test_foreign_files_are_left_alone(store: FolderStore) -> None:
+    """What a sender left half-written is deleted."""
+    reference = store.put(b"x")
+    foreign, draft = store.path / FOLDER / "README", store.path / FOLDER / f".{reference.sha256}.{'0' * 32}"
+    for file in (foreign, draft):
+        file.write_text("x")
+        store.age_file(file, SPARED + 10)
+    assert numbers(swept(store, reference)) == (1, 0, 0, 1)
+    assert foreign.exists() and not draft.exists()
+
+
+def test_every_spelling_of_a_sum_counts() -> None:
+    """Headers of binary mode, documents within documents, and escapes."""
+    sum = refer(b"x").sha256
+    document = with_reference(command(), FOLDER, refer(b"x"))
+    escaped = b'{"datasha256":"%s\\u00%02x%s"}' % (sum[:1].encode(), ord(sum[1]), sum[2:].encode())
+    assert sum.encode() not in escaped
+    for one in (
+        record(0, document),
+        record(0, b'{"command":%s}' % document),
+        record(0, escaped),
+        record(0, b'{"command":%s}' % escaped),
+        Record(0, 1, b"a", b"", [("ce_datasha256", sum.encode())]),
+    ):
+        assert sum in sums_in(one)
+    assert sums_in(Record(0, 1, b"a", None, UNREADABLE)) == set()
