@@ -34,6 +34,7 @@ PANELS = {
     "payloads": "Operate",
     "check": "Operate",
     "verify": "Operate",
+    "rebuild": "Operate",
     "status": "Operate",
     "top": "Operate",
     "doctor": "Operate",

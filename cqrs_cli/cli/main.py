@@ -41,6 +41,7 @@ COMMANDS = (
     "payloads",
     "check",
     "verify",
+    "rebuild",
     "status",
     "top",
     "doctor",

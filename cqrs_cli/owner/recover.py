@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.owner.claim import Accepted, may_warm, parse_claim
+from cqrs_cli.owner.claim import Accepted, Claim, may_warm, parse_claim
 from cqrs_cli.owner.deferred.fold import check_outcomes_kept, closed, fold_deferred
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.owner.telemetry.measures import Measures
@@ -214,19 +214,34 @@ def warm(
     try:
         token = store.token()  # before the claim: an owner claims first, then takes the shard
         claim = parse_claim(log.committed().metadata)
-        if not may_warm(token, claim):
-            return
-        cache = StateCache(aggregate, store, token, cache_bytes)
-        outcomes = log.bounds("outcomes")
-        events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
-        last = log.last_record("outcomes", *outcomes)
-        accepted = claim.accepted if claim else None
-        cache.watch_folding(measures, events[1], outcomes[1])
-        fold_events(log, aggregate, cache, events, accepted)
-        check_outcomes_kept(log, cache, outcomes[0])
-        fold_deferred(log, cache, deferred)
-        fold_outcomes(log, cache, outcomes, last, window, accepted=accepted, topic_id=topic_id)
+        if may_warm(token, claim):
+            cache = StateCache(aggregate, store, token, cache_bytes)
+            fold_visible(log, aggregate, cache, claim, window, measures, topic_id)
     except (CorruptError, StoreFullError):
         raise
     except (CqrsError, NotOwnerError):
         pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
+
+
+def fold_visible(
+    log: PartitionLog,
+    aggregate: Aggregate,
+    cache: StateCache,
+    claim: Claim | None,
+    window: int,
+    measures: Measures,
+    topic_id: str,
+) -> None:
+    """Fold all that is committed now, without a fence: `claim` is the committed one.
+
+    Raises `ContradictionError`, also where a transaction shows in part only: then the next look finds it whole.
+    """
+    outcomes = log.bounds("outcomes")
+    events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
+    last = log.last_record("outcomes", *outcomes)
+    accepted = claim.accepted if claim else None
+    cache.watch_folding(measures, events[1], outcomes[1])
+    fold_events(log, aggregate, cache, events, accepted)
+    check_outcomes_kept(log, cache, outcomes[0])
+    fold_deferred(log, cache, deferred)
+    fold_outcomes(log, cache, outcomes, last, window, accepted=accepted, topic_id=topic_id)

@@ -92,11 +92,10 @@ def install_shard(
     with translated(path), _judging(path, limits):
         with closing(LmdbStore(prepared, identity.window_ms)) as store:
             if differences := identity.differences(store.identity()):
-                raise CorruptError(
-                    f"the shard that is to take the place of {path} differs: {differences}", REBUILD
-                )
+                raise CorruptError(f"the shard that is to be put into {path} differs: {differences}", REBUILD)
             store.take_ownership("", store.token())
-        _set_aside(path, reason, note) if reason else shutil.rmtree(path)
+        if path.exists():
+            _set_aside(path, reason, note, "for a new one") if reason else shutil.rmtree(path)
         prepared.rename(path)
         failpoints.reached("checkpoint.installed")
         return _create(path, identity, limits)
@@ -208,13 +207,15 @@ def _create(path: Path, identity: Identity, limits: Limits) -> Shard:
         return store
 
 
-def _set_aside(path: Path, reason: str, note: Callable[[str], None]) -> Path:
+def _set_aside(
+    path: Path, reason: str, note: Callable[[str], None], then: str = "to be rebuilt from the log"
+) -> Path:
     """Rename the folder; a process that has it open continues there. Old ones beyond `KEPT_ASIDE` are removed."""
     when = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     why = re.sub("[^a-z0-9]+", "-", reason.lower())[:40].strip("-")
     aside = path.with_name(f"{path.name}.aside-{when}-{why}")
     path.rename(aside)
-    note(f"state in {path} set aside as {aside.name}, to be rebuilt from the log: {reason}")
+    note(f"state in {path} set aside as {aside.name}, {then}: {reason}")
     for old in sorted(path.parent.glob(f"{path.name}.aside-*"))[:-KEPT_ASIDE]:
         shutil.rmtree(old)
         note(f"removed {old}, set aside earlier")

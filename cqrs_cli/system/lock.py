@@ -1,6 +1,7 @@
 """Locks between processes, on files and folders; the system lets go of them when their holder dies."""
 
 import fcntl
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,18 @@ def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def is_locked(folder: Path) -> bool:
+    """True if somebody holds a lock of the folder now; False also without one."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except FileNotFoundError:
+        return False
+    try:
+        return not try_lock(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def wait_for_lock(descriptor: int, limit: float, *, shared: bool = False) -> bool:

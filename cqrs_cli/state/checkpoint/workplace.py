@@ -12,7 +12,7 @@ from cqrs_cli.system.lock import try_lock
 
 
 @contextmanager
-def workplace(shard: Path, kind: Literal["copy", "fetch"]) -> Iterator[Path]:
+def workplace(shard: Path, kind: Literal["copy", "fetch", "rebuild"]) -> Iterator[Path]:
     """An empty folder beside the shard while the block lasts. Those that killed processes left are removed."""
     for left in shard.parent.glob(f"{shard.name}.{kind}-*"):
         _remove_if_left(left)

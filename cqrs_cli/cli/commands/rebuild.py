@@ -1,0 +1,62 @@
+"""`cqrs rebuild`: the shards of aggregates, made from the log beside those in use."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cqrs_cli.cli.app import app
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.cli.output import counted
+from cqrs_cli.cli.rebuilding import rebuild_document, rebuild_lines, rebuilding_text
+from cqrs_cli.errors import ConfigurationError
+
+
+@command(
+    app,
+    examples=[
+        "cqrs rebuild bank_account",
+        "cqrs rebuild",
+        "cqrs rebuild bank_account -o json",
+    ],
+)
+def rebuild(
+    cli: Cli,
+    aggregates: AggregateNames = None,
+    state_dir: Annotated[
+        Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
+    ] = None,
+) -> None:
+    """Make the shards of this machine from the log, beside the old ones, which serve meanwhile.
+
+    A process for each core folds a partition. When all shards are whole they take the places of the old ones, which are
+    set aside; after Ctrl-C or an error the old ones are as they were. It needs no Spark, and disk for both.
+
+    A run that is at work goes on with the old ones until it ends, and the next one begins with the new ones and folds
+    what came since. So new code that makes shards useless, as a higher revision does, can be prepared for: rebuild with
+    it, then start it.
+    """
+    import time
+
+    from cqrs_cli.jobs.run.prepare import prepare
+    from cqrs_cli.owner.rebuild.rebuild import rebuild_shards
+
+    cli.flags.update(state_dir=state_dir)
+    settings = cli.settings
+    if settings.store == "memory":
+        raise ConfigurationError(
+            'store = "memory": there are no shards', "each start of cqrs run makes its states from the log"
+        )
+    chosen = cli.usable(aggregates)
+    plan = prepare(settings, cli.connection(), chosen)
+    if not settings.master.startswith("local"):
+        cli.note(f"only the shards in {settings.state_dir} on this machine are rebuilt", "warning")
+    began = time.monotonic()
+    with cli.working(f"rebuilding {', '.join(chosen)}") as say:
+        done = rebuild_shards(plan, lambda now: say(rebuilding_text(now)), cli.note)
+    if held := sum(one.in_use for one in done.values()):
+        cli.note(f"{counted(held, 'shard')} in use: the run goes on with the old ones, the next with these")
+    seconds = time.monotonic() - began
+    cli.result(rebuild_document(done, seconds), "\n".join(rebuild_lines(done, seconds)))

@@ -1,0 +1,47 @@
+"""What `cqrs rebuild` has done and is doing: as JSON, and for people."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli.cli.output import counted
+
+if TYPE_CHECKING:
+    from cqrs_cli.owner.plan import Partition
+    from cqrs_cli.owner.rebuild.rebuild import Rebuilding, Rebuilt
+
+#: Characters of the bar.
+_WIDTH = 24
+
+
+def rebuilding_text(now: "Rebuilding") -> str:
+    """A bar, the part that is done, the rate, and the time that is left at this rate."""
+    part = now.done / max(1, now.records)
+    bar = "━" * round(part * _WIDTH)
+    rate = now.done / max(now.seconds, 0.001)
+    left = f", {(now.records - now.done) / rate:,.0f} s left" if now.done else ""
+    return f"rebuilding {bar:─<{_WIDTH}} {part:.0%}, {rate:,.0f} records a second{left}"
+
+
+def rebuild_document(done: "Mapping[Partition, Rebuilt]", seconds: float) -> dict[str, Any]:
+    shards = [
+        {
+            "aggregate": partition.aggregate,
+            "partition": partition.number,
+            "aggregates": rebuilt.shard.aggregates,
+            "bytes": rebuilt.shard.bytes,
+            "in_use": rebuilt.in_use,
+        }
+        for partition, rebuilt in sorted(done.items())
+    ]
+    return {"shards": shards, "seconds": round(seconds, 3)}
+
+
+def rebuild_lines(done: "Mapping[Partition, Rebuilt]", seconds: float) -> list[str]:
+    lines = []
+    for name in sorted({partition.aggregate for partition in done}):
+        shards = [rebuilt.shard for partition, rebuilt in done.items() if partition.aggregate == name]
+        aggregates, size = sum(one.aggregates for one in shards), sum(one.bytes for one in shards)
+        lines.append(
+            f"{name}: {counted(len(shards), 'shard')} with {counted(aggregates, 'aggregate')}, {size / 1e6:,.1f} MB"
+        )
+    return [*lines, f"rebuilt in {seconds:.1f} s"]

@@ -1,0 +1,34 @@
+"""`cqrs rebuild`: the shards of a machine that has none, and what it refuses."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Cqrs
+
+
+@pytest.mark.kafka
+def test_result_names_each_shard(on_broker: Cqrs, tmp_path: Path, prefix: str) -> None:
+    said = on_broker("rebuild", "bank_account", "-o", "json")
+    assert said.status == 0
+    assert [
+        (one["aggregate"], one["partition"], one["aggregates"], one["in_use"])
+        for one in said.document["shards"]
+    ] == [("bank_account", 0, 0, False), ("bank_account", 1, 0, False)]
+    shards = tmp_path / ".cqrs" / "state" / f"{prefix}bank_account"
+    assert sorted(path.name for path in shards.iterdir()) == ["0", "1"]
+    again = on_broker("rebuild", "--state-dir", str(tmp_path / "elsewhere"), "bank_account")
+    assert again.out.startswith("bank_account: 2 shards with 0 aggregates, ")
+    assert (tmp_path / "elsewhere" / f"{prefix}bank_account" / "1" / "mark.json").exists()
+
+
+def test_memory_has_no_shards(cqrs: Cqrs, tmp_path: Path) -> None:
+    (tmp_path / "cqrs.toml").write_text('store = "memory"')
+    said = cqrs("rebuild")
+    assert (said.status, said.out) == (3, "")
+    assert "there are no shards" in said.err
+
+
+def test_unknown_aggregate_is_named(cqrs: Cqrs) -> None:
+    said = cqrs("rebuild", "nothing")
+    assert (said.status, said.out) == (2, "") and "nothing" in said.err

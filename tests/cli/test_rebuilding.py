@@ -1,0 +1,54 @@
+"""How far a rebuild is, and its result, for people and for programs."""
+
+import pytest
+
+from cqrs_cli.cli.rebuilding import rebuild_document, rebuild_lines, rebuilding_text
+from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.rebuild.build import Built
+from cqrs_cli.owner.rebuild.rebuild import Rebuilding, Rebuilt
+
+DONE = {
+    Partition("order", 1): Rebuilt(Built(1, 2_000_000), True),
+    Partition("order", 0): Rebuilt(Built(1_200, 500_000), False),
+    Partition("counter", 0): Rebuilt(Built(1, 4_096), False),
+}
+
+
+@pytest.mark.parametrize(
+    ("now", "text"),
+    [
+        (Rebuilding(0, 0, 0.0), f"rebuilding {'─' * 24} 0%, 0 records a second"),
+        (
+            Rebuilding(500, 2000, 2.0),
+            f"rebuilding {'━' * 6}{'─' * 18} 25%, 250 records a second, 6 s left",
+        ),
+        (Rebuilding(2000, 2000, 4.0), f"rebuilding {'━' * 24} 100%, 500 records a second, 0 s left"),
+    ],
+)
+def test_progress_has_rate_and_rest(now: Rebuilding, text: str) -> None:
+    assert rebuilding_text(now) == text
+
+
+def test_shards_are_summed_for_people() -> None:
+    assert rebuild_lines(DONE, 3.21) == [
+        "counter: 1 shard with 1 aggregate, 0.0 MB",
+        "order: 2 shards with 1,201 aggregates, 2.5 MB",
+        "rebuilt in 3.2 s",
+    ]
+
+
+def test_programs_get_each_shard() -> None:
+    document = rebuild_document(DONE, 3.21)
+    assert document["seconds"] == 3.21
+    assert [(one["aggregate"], one["partition"], one["in_use"]) for one in document["shards"]] == [
+        ("counter", 0, False),
+        ("order", 0, False),
+        ("order", 1, True),
+    ]
+    assert document["shards"][1] == {
+        "aggregate": "order",
+        "partition": 0,
+        "aggregates": 1200,
+        "bytes": 500_000,
+        "in_use": False,
+    }
