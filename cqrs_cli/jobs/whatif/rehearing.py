@@ -23,6 +23,7 @@ from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.verify.state import side_by_side
+from cqrs_cli.jobs.whatif.parked import change_of
 from cqrs_cli.jobs.whatif.payloads import HistoricPayloads
 from cqrs_cli.owner.recover import remember
 from cqrs_cli.owner.state_cache import APPLY_EVERY, StateCache
@@ -98,14 +99,15 @@ class Rehearing:
             _fold(self.other, self._would, some)
 
     def remember_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
-        """Remember the decisions before the stretch; the clock is the greatest time among them."""
+        """Remember the decisions before the stretch, and what waits; the clock is the greatest time among them."""
         while some := list(islice(outcomes, BATCH)):
             entries: dict[tuple[str, str], DedupEntry] = {}
+            parked = dict(change for change in map(change_of, some) if change is not None)
             clock = self._would.positions.clock
             for placed in some:
                 remember(entries, placed.message, placed.record.timestamp)
                 clock = max(clock, placed.record.timestamp)
-            self._would.fold(self._would.positions._replace(clock=clock), None, entries)
+            self._would.fold(self._would.positions._replace(clock=clock), None, entries, parked)
 
     def decide(self, commands: Iterable[DecidedCommand]) -> Iterator[HistoryDifference]:
         """Decide the commands of the stretch again; the differences, in their order."""

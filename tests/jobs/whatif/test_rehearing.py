@@ -193,3 +193,17 @@ def test_broken_history_is_refused(fault: object, complaint: str) -> None:
     fault(history)
     with pytest.raises(HistoryError, match=complaint):
         again(history)
+
+
+def test_parked_before_is_known() -> None:
+    """A cancel, and a repetition, of a command that waits since before the stretch."""
+    far = {"notbefore": "2999-01-01T00:00:00Z"}
+    cancel = (
+        b'{"specversion":"1.0","id":"k","source":"/t","type":"cqrs.Cancel","subject":"a","data":{"id":"x"}}'
+    )
+    wishes = [wish(1, id="x", **far), wish(2), wish(1, id="x", **far), Wish(0, value=cancel)]
+    history = History(wishes)
+    said = [read_outcome(record.value).data.status for record in history.outcomes]
+    assert said == ["deferred", "accepted", "duplicate", "unchanged"]
+    for begin in history.commands:
+        assert again(history, start=begin.offset) == []

@@ -52,7 +52,11 @@ def whatif_text(aggregate: str, module: str, done: "DecidedAgain", target: "Targ
     lines = []
     for label, count in _ordered(done):
         lines.append(f"{count:>9,}  {_said(label)}")
-        lines += [f"           {printable(line)}" for one in done.examples[label] for line in _example(one)]
+        shown = done.examples[label]
+        lines += [f"           {printable(line)}" for one in shown for line in _example(one)]
+        if count > len(shown):
+            where = "all are written" if target else "--out DIR writes all"
+            lines.append(f"           {count - len(shown):,} more are not shown: {where}")
     if done.not_asked:
         lines.append(f"not asked, since workers died on them or they were given up: {done.not_asked:,}")
     lines.append(
@@ -92,4 +96,5 @@ def _example(one: "HistoryDifference") -> list[str]:
 
 def _short(value: bytes) -> str:
     text = value.decode()
-    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…"
+    left = len(text) - MOST_TEXT
+    return text if left <= 0 else f"{text[:MOST_TEXT]}… {left:,} more characters"

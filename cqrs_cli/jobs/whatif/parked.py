@@ -1,0 +1,34 @@
+"""The commands that wait when a stretch of history begins, by the outcomes before it."""
+
+from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_key
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope
+from cqrs_cli.core.messages.timestamps import parse_timestamp
+from cqrs_cli.proof.whatif.decided import OwnerRecord
+
+
+def change_of(placed: OwnerRecord[OutcomeEnvelope]) -> tuple[str, Deferral | None] | None:
+    """The key of an entry that an outcome makes, changes or, None, ends; None if it is about none.
+
+    The command itself is not in it: history says it again, nobody else.
+    """
+    outcome, said = placed.message, placed.message.data
+    again = isinstance(said.deferredfrom, str)
+    if said.status != "deferred" and not again:
+        return None
+    key = key_of_place(said.deferredfrom or "", "") if again else f"/{said.offset}"
+    if said.status != "deferred":
+        return key, None
+    topic, offset = read_deferral_key(key.encode())
+    return key, Deferral(
+        topic=topic,
+        offset=offset,
+        subject=outcome.subject or "",
+        id=outcome.causationid or "",
+        fingerprint=said.fingerprint or 0,
+        version=said.version,
+        timestamp=placed.record.timestamp,
+        due=parse_timestamp(said.due or ""),
+        attempt=said.attempt or 0,
+        reason=said.reason or "",
+        command=b"{}",
+    )

@@ -1,0 +1,26 @@
+from collections import Counter
+
+from cqrs_cli.cli.render.queries.whatif import MOST_TEXT, whatif_text
+from cqrs_cli.jobs.engine.staging import Target
+from cqrs_cli.jobs.whatif.driver import DecidedAgain
+from cqrs_cli.proof.whatif.difference import HistoryDifference
+
+
+def told(count: int, was: bytes = b"{}", target: Target | None = None) -> list[str]:
+    """The text about so many differences of which one is shown."""
+    one = HistoryDifference("outcome", "accepted", "unchanged", 0, 7, "a", "x", "tally.Add", was, b"{}")
+    done = DecidedAgain(9, 1, 0, [], Counter({one.label: count}), {one.label: [one]}, 1.0)
+    return whatif_text("tally", "drafts.tally", done, target).splitlines()
+
+
+def test_differences_left_out_are_counted() -> None:
+    assert not any("not shown" in line for line in told(1))
+    assert "           1,999 more are not shown: --out DIR writes all" in told(2000)
+    written = told(2000, target=Target("there", "json"))
+    assert "           1,999 more are not shown: all are written" in written
+
+
+def test_cut_values_say_how_much() -> None:
+    whole, cut = b"x" * MOST_TEXT, b"x" * (MOST_TEXT + 1234)
+    assert f"             was   {whole.decode()}" in told(1, was=whole)
+    assert f"             was   {whole.decode()}… 1,234 more characters" in told(1, was=cut)
