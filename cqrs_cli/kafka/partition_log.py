@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaError
 
@@ -57,6 +58,11 @@ class PartitionLog:
         return readers.read_with(
             self.connection, client, topic, self.partition, start, end, patience=patience
         )
+
+    def messages_with(self, client: Consumer, kind: Kind, start: int, end: int) -> Iterator[list[Any]]:
+        """`read_with` for a caller that takes librdkafka's messages as they are."""
+        topic = self.topics.name(kind)
+        return readers.messages_with(self.connection, client, topic, self.partition, start, end)
 
     def first_record(self, kind: Kind, start: int, end: int) -> Record | None:
         """The first committed record from `start` and below `end`, as it stands in the log."""

@@ -86,7 +86,7 @@ def test_any_event_is_folded_or_refused(value: bytes | None) -> None:
         folds = False
     refold = ReplayFold(ACCOUNT)
     try:
-        refold.fold([record(value, 7)])
+        refold.fold([value], lambda index: 7)
     except ReplayFoldError as error:
         assert not folds
         assert str(error).startswith("offset 7: ")

@@ -4,7 +4,6 @@ from collections.abc import Iterable
 
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -33,10 +32,6 @@ def counted(
             "data": {"by": by},
         }
     )
-
-
-def record(offset: int, value: bytes | None) -> Record:
-    return Record(offset, 0, b"k", value)
 
 
 def create(connection: Connection, topics: Topics, partitions: int) -> None:

@@ -53,6 +53,9 @@ def replay(
     everything up to its last version whose time is not later. A file holds an offset of the events for each partition,
     {"0": 1200, "1": 0}, below which they count, or is a certificate (cqrs verify --certificate).
 
+    Aggregates that memory has no room for wait on disk (TMPDIR) until the others are done: a task takes half of the
+    machine's or container's memory, shared by its cores.
+
     --out writes one row for each: JSON Lines with the state as an object, or Parquet with a column for each of its
     fields, by its type; one that has no type of a column (a union, say) is a string of JSON.
     """

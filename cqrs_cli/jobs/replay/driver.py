@@ -15,7 +15,7 @@ from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
 from cqrs_cli.jobs.replay.fold import NOTHING, Total
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
-from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, replay_partition
+from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, total_partition
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -93,7 +93,7 @@ def _count(context: "SparkContext", plan: ReplayPlan, results: "Results") -> Non
 
 def _replay_task(plan: ReplayPlan, results: "Results", partition: int) -> None:
     """The task that Spark runs on a worker when nothing is to be written."""
-    results.add({partition: replay_partition(plan, partition)[1]})
+    results.add({partition: total_partition(plan, partition)})
 
 
 def _watcher(plan: ReplayPlan, watch: Callable[[float], None]) -> Callable[[dict[int, ReplayResult]], None]:

@@ -1,17 +1,25 @@
-"""All aggregates of one partition, folded from the log's first event: pure, and as fast as the rest of a replay is.
+"""All aggregates of one partition, folded from the log's first event: pure but for a spill to disk.
 
-In memory rest an aggregate's id, state, version and the id and time of its last event: about 0.5 KB, plus its state.
+In memory rest an aggregate's id, state, version and the time of its last event: about 0.4 KB, plus its state. When they
+are too many, half of them go to disk and wait there, with their later events, until the others are done. So memory is
+bounded, whatever the number of aggregates, and every event is folded once.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
+from zlib import crc32
 
 from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.fold import FoldError, fold_next
+from cqrs_cli.core.fold import FoldError, folding
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.core.messages.record import Record
+from cqrs_cli.jobs.replay.limit import MemoryLimit
+from cqrs_cli.jobs.replay.spill import Spill, WaitingState
+
+#: Hashes of ids are below this.
+_HASHES = 1 << 32
 
 
 class ReplayFoldError(FoldError):
@@ -55,33 +63,49 @@ _At = tuple[int, State, str]
 
 
 class ReplayFold:
-    """Aggregates under way. `until` (RFC 3339, UTC, ms) keeps each at its last version whose time is not later."""
+    """Aggregates under way: call `fold` for all events, then `rows` or `total`; `close` gives the disk back.
 
-    def __init__(self, aggregate: Aggregate, until: str | None = None) -> None:
+    `until` (RFC 3339, UTC, ms) keeps each at its last version whose time is not later.
+    """
+
+    def __init__(
+        self, aggregate: Aggregate, until: str | None = None, limit: MemoryLimit | None = None
+    ) -> None:
         self._aggregate = aggregate
+        self._step = folding(aggregate)
         self._until = until
+        self._limit = limit
         self._now: dict[str, _At] = {}
         self._kept = self._now if until is None else {}
+        self._low, self._high = 0, _HASHES  # hashes of the ids that are not on disk
+        self._spills: list[Spill] = []  # of higher hashes than those, the highest first
+        self._total = NOTHING
+        self._files = ExitStack()
 
-    def fold(self, records: Iterable[Record]) -> None:
-        """Go on with the next records of the partition; raises `ReplayFoldError` for one that cannot follow.
+    def fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
+        """Go on with the next records of the partition; `offset_of` an index in `values` is asked for those that fail.
 
-        Unlike recovery, which meets events it has folded before, each event must be its aggregate's next.
+        Unlike recovery, which meets events it has folded before, each event must be its aggregate's next: raises
+        `ReplayFoldError` for one that cannot follow.
         """
-        now, kept, until, aggregate = self._now, self._kept, self._until, self._aggregate
-        absent: _At = (0, aggregate.decider.initial, "")
-        offset = -1
+        now, kept, until, step, spills = self._now, self._kept, self._until, self._step, self._spills
+        absent: _At = (0, self._aggregate.decider.initial, "")
+        index = 0
         try:
-            for record in records:
-                offset = record.offset
-                event = read_event(record.value)
-                version, state, _ = now.get(event.subject, absent)
-                at = (version + 1, fold_next(aggregate, version, state, event), event.time)
-                now[event.subject] = at
-                if until is not None and event.time <= until:
-                    kept[event.subject] = at
+            for index, value in enumerate(values):
+                event = read_event(value)
+                subject = event.subject
+                if spills and self._is_away(subject, value, offset_of, index):
+                    continue
+                version, state, _ = now.get(subject, absent)
+                time = event.time
+                now[subject] = at = (version + 1, step(version, state, event), time)
+                if until is not None and time <= until:
+                    kept[subject] = at
         except (FoldError, ValueError) as error:
-            raise ReplayFoldError(offset, str(error)) from error
+            raise ReplayFoldError(offset_of(index), str(error)) from error
+        if self._limit is not None and self._limit.is_reached(len(now)):
+            self._spill()
 
     @property
     def state_class(self) -> type[State]:
@@ -89,16 +113,74 @@ class ReplayFold:
         return self._aggregate.state
 
     def rows(self) -> Iterator[AggregateRow]:
-        """Every aggregate, as it was at `until`."""
-        encode = self._aggregate.encode_state
-        for aggregate_id, (version, state, time) in self._kept.items():
-            yield AggregateRow(aggregate_id, version, time, encode(state), state)
+        """Every aggregate, as it was at `until`, once; raises `ReplayFoldError` as `fold` does, for those on disk."""
+        encode, one = self._aggregate.encode_state, digest.aggregate_digest
+        while True:
+            events = summed = 0
+            for aggregate_id, (version, state, time) in self._kept.items():
+                data = encode(state)
+                events += version
+                summed += one(aggregate_id, version, data)
+                yield AggregateRow(aggregate_id, version, time, data, state)
+            self._total = self._total.plus(Total(len(self._kept), events, summed % digest.MODULUS))
+            self._now.clear()
+            self._kept.clear()
+            if not self._spills:
+                return
+            self._take_up(self._spills.pop())
 
     def total(self) -> Total:
         """The total of `rows`. An aggregate at version n has n events, since each event is the next one."""
-        encode, one = self._aggregate.encode_state, digest.aggregate_digest
-        events = summed = 0
-        for aggregate_id, (version, state, _) in self._kept.items():
-            events += version
-            summed += one(aggregate_id, version, encode(state))
-        return Total(len(self._kept), events, summed % digest.MODULUS)
+        for _ in self.rows():
+            pass
+        return self._total
+
+    def close(self) -> None:
+        """Give the disk back. Idempotent."""
+        self._files.close()
+
+    def _is_away(
+        self, subject: str, value: bytes | None, offset_of: Callable[[int], int], index: int
+    ) -> bool:
+        """True if an event's aggregate waits on disk: then the event waits with it."""
+        hashed = crc32(subject.encode())
+        if hashed < self._high:
+            return False
+        spill = next(one for one in self._spills if one.low <= hashed < one.high)
+        spill.add_event(offset_of(index), value or b"")
+        return True
+
+    def _spill(self) -> None:
+        """Put the upper half of the hashes away."""
+        middle = (self._low + self._high) // 2
+        if middle == self._low:
+            return
+        spill = Spill(middle, self._high)
+        self._files.callback(spill.close)
+        for aggregate_id in [one for one in self._now if crc32(one.encode()) >= middle]:
+            now = self._now.pop(aggregate_id)
+            kept = now if self._kept is self._now else self._kept.pop(aggregate_id, None)
+            spill.add_state(
+                WaitingState(aggregate_id, self._encoded(now), None if kept is None else self._encoded(kept))
+            )
+        self._spills.append(spill)
+        self._high = middle
+
+    def _take_up(self, spill: Spill) -> None:
+        """Go on with what waits on disk; all else is done."""
+        self._low, self._high = spill.low, spill.high
+        for state in spill.states():
+            self._now[state.id] = self._decoded(state.now)
+            if state.kept is not None:
+                self._kept[state.id] = self._decoded(state.kept)
+        for values, offsets in spill.events():
+            self.fold(values, offsets.__getitem__)
+        spill.close()
+
+    def _encoded(self, at: _At) -> tuple[int, bytes, str]:
+        version, state, time = at
+        return version, self._aggregate.encode_state(state), time
+
+    def _decoded(self, at: tuple[int, bytes, str]) -> _At:
+        version, data, time = at
+        return version, self._aggregate.decode_state(data), time

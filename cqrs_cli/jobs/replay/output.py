@@ -1,6 +1,7 @@
 """The aggregates of a replay as rows: their state as columns by its fields' types, or as JSON."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.arrow import arrow_schema, field_array, time_array
 from cqrs_cli.jobs.engine.staging import FileFormat
 from cqrs_cli.jobs.replay.fold import AggregateRow
-from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, replay_partition
+from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, fold_partition, naming
 from cqrs_cli.spark.field_types import FieldColumn, field_columns
 
 if TYPE_CHECKING:
@@ -56,13 +57,15 @@ def aggregate_rows(
     """The task on a worker: partition numbers in, their aggregates out; the results go to the accumulator."""
     for batch in numbers:
         for partition in batch.column(0).to_pylist():
-            fold, result = replay_partition(plan, partition)
+            fold, result = fold_partition(plan, partition)
             try:
                 if fold is not None:
-                    columns = StateColumns(fold.state_class) if format == "parquet" else None
-                    remaining = fold.rows()
-                    while some := list(islice(remaining, ROWS_PER_BATCH)):
-                        yield _lines(some) if columns is None else columns.batch(some)
+                    with naming(plan, partition), closing(fold):
+                        columns = StateColumns(fold.state_class) if format == "parquet" else None
+                        remaining = fold.rows()
+                        while some := list(islice(remaining, ROWS_PER_BATCH)):
+                            yield _lines(some) if columns is None else columns.batch(some)
+                        result = ReplayResult(partition, fold.total())
             except CqrsError as error:
                 result = ReplayResult(partition, error=error)
             results.add({partition: result})

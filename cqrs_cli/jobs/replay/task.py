@@ -1,19 +1,24 @@
 """The task of a replay on a worker: one partition's events, read with librdkafka and folded."""
 
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Message
 
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.engine.partition_job import guarded
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.jobs.replay.limit import MemoryLimit
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
+from cqrs_cli.system.memory import memory_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +31,9 @@ class ReplayPlan:
     root: Path  # where the package lies; on a worker it comes from the shipped archive
     bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
     until: str | None = None  # RFC 3339 in UTC with milliseconds
+    memory: int | None = (
+        None  # bytes of a task, above which aggregates wait on disk; None: its share of the machine
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +45,28 @@ class ReplayResult:
     error: CqrsError | None = None
 
 
-def replay_partition(plan: ReplayPlan, partition: int) -> tuple[ReplayFold | None, ReplayResult]:
-    """All aggregates of a partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+def total_partition(plan: ReplayPlan, partition: int) -> ReplayResult:
+    """The total of a partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    log = PartitionLog(plan.connection, plan.topics, partition)
+
+    def work() -> ReplayResult:
+        with naming(plan, partition), closing(_fold(plan, log)) as fold:
+            return ReplayResult(partition, fold.total())
+
+    return guarded(
+        plan.connection, log.place("events"), work, lambda error: ReplayResult(partition, error=error)
+    )
+
+
+def fold_partition(plan: ReplayPlan, partition: int) -> tuple[ReplayFold | None, ReplayResult]:
+    """All aggregates of a partition, or an error in the result. Use the fold within `naming`, and close it."""
     log = PartitionLog(plan.connection, plan.topics, partition)
     folds: list[ReplayFold] = []
 
     def work() -> ReplayResult:
-        aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
-        fold = ReplayFold(aggregate, plan.until)
-        _fold(log, *plan.bounds[partition], fold)
-        folds.append(fold)
-        return ReplayResult(partition, fold.total())
+        with naming(plan, partition):
+            folds.append(_fold(plan, log))
+        return ReplayResult(partition)
 
     result = guarded(
         plan.connection, log.place("events"), work, lambda error: ReplayResult(partition, error=error)
@@ -55,15 +74,34 @@ def replay_partition(plan: ReplayPlan, partition: int) -> tuple[ReplayFold | Non
     return (folds[0] if folds else None), result
 
 
-def _fold(log: PartitionLog, start: int, end: int, fold: ReplayFold) -> None:
-    """Fold the events of a stretch; raises `ContradictionError` naming the record that cannot follow."""
+@contextmanager
+def naming(plan: ReplayPlan, partition: int) -> Iterator[None]:
+    """Turn an error about a record that cannot follow into `ContradictionError`, which names it."""
     try:
-        with closing(bulk_consumer(log.connection)) as reader:
-            for records in log.read_with(reader, "events", start, end):
-                fold.fold(records)
+        yield
     except ReplayFoldError as error:
-        place = f"--partition {log.partition} --from {error.offset}"
+        log = PartitionLog(plan.connection, plan.topics, partition)
+        place = f"--partition {partition} --from {error.offset}"
         raise ContradictionError(
             f"{log.place('events')} {error}",
             f"look at it: cqrs tail {log.topics.aggregate} events {place} -n 1",
         ) from error
+
+
+def _fold(plan: ReplayPlan, log: PartitionLog) -> ReplayFold:
+    """The fold of a partition's events. They are taken from the messages as they are: a record costs as much again."""
+    aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
+    limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
+    fold = ReplayFold(aggregate, plan.until, limit)
+    try:
+        with closing(bulk_consumer(log.connection)) as reader:
+            for messages in log.messages_with(reader, "events", *plan.bounds[log.partition]):
+                fold.fold(list(map(Message.value, messages)), _offset_of(messages))
+    except BaseException:
+        fold.close()
+        raise
+    return fold
+
+
+def _offset_of(messages: list[Any]) -> Callable[[int], int]:
+    return lambda index: int(messages[index].offset())

@@ -6,7 +6,7 @@ from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.digest import aggregate_digest
 from cqrs_cli.jobs.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
-from tests.support.eventlog import NOON, counted, record
+from tests.support.eventlog import NOON, counted
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
 LATER = "2026-11-21T13:00:00.000Z"
@@ -14,7 +14,7 @@ LATER = "2026-11-21T13:00:00.000Z"
 
 def folded(*values: bytes | None, until: str | None = None) -> ReplayFold:
     folding = ReplayFold(AGGREGATE, until)
-    folding.fold(record(offset, value) for offset, value in enumerate(values))
+    folding.fold(values, range(len(values)).__getitem__)
     return folding
 
 
@@ -40,7 +40,7 @@ def test_totals_of_parts_add_up() -> None:
 
 def test_fold_continues_where_it_stopped() -> None:
     folding = folded(counted("a", 1))
-    folding.fold([record(7, counted("a", 2))])
+    folding.fold([counted("a", 2)], [7].__getitem__)
     assert folding.total().events == 2
 
 

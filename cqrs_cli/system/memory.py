@@ -1,0 +1,39 @@
+"""The memory of this machine and of this process, as Linux says; elsewhere nothing is known of the process."""
+
+import os
+import resource
+from pathlib import Path
+
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_STATM = Path("/proc/self/statm")
+_CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+
+
+def process_memory() -> int:
+    """Bytes of memory that belong to this process alone, about; 0 where nobody says."""
+    try:
+        _, resident, shared, *_ = _STATM.read_text().split()
+    except OSError:
+        return 0
+    return (int(resident) - int(shared)) * _PAGE
+
+
+def memory_share() -> int:
+    """Bytes for one of the tasks that run here at once: half of what there is, by the number of cores.
+
+    That is the machine's memory, or what the container or the process (RLIMIT_AS) may have of it.
+    """
+    found = [
+        os.sysconf("SC_PHYS_PAGES") * _PAGE,
+        *(limit for file in _CGROUP_LIMITS if (limit := _limit(file))),
+    ]
+    share = min(found) // (2 * (os.cpu_count() or 1))
+    process, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return share if process == resource.RLIM_INFINITY else min(share, process // 2)
+
+
+def _limit(file: Path) -> int:
+    try:
+        return int(file.read_text())
+    except (OSError, ValueError):  # no such file, or "max"
+        return 0

@@ -1,0 +1,125 @@
+"""A replay whose aggregates do not fit in memory: the same total, and no more memory than it may use."""
+
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aggregates import counter
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.jobs.replay import limit
+from cqrs_cli.jobs.replay.fold import AggregateRow, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.jobs.replay.limit import MemoryLimit
+from tests.support import ROOT
+from tests.support.eventlog import NOON, counted
+
+AGGREGATE = Aggregate.of("counter", counter.decider)
+LATER = "2026-11-21T13:00:00.000Z"
+
+#: Index of the aggregate of each event, and whether it came later.
+histories = st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=200)
+
+
+class Most(MemoryLimit):
+    """A limit of `most` aggregates."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(1)
+        self._at = most
+
+    def is_reached(self, aggregates: int) -> bool:
+        return aggregates > self._at
+
+
+def events(history: list[tuple[int, bool]]) -> list[bytes]:
+    versions: dict[int, int] = {}
+    found = []
+    for number, is_later in history:
+        version = versions[number] = versions.get(number, 0) + 1
+        found.append(counted(f"a{number}", version, number, time=LATER if is_later else NOON))
+    return found
+
+
+def folded(
+    values: list[bytes], most: int | None, until: str | None = None, batch: int = 7
+) -> tuple[Total, list[AggregateRow]]:
+    with closing(ReplayFold(AGGREGATE, until, None if most is None else Most(most))) as fold:
+        for at in range(0, len(values), batch):
+            fold.fold(values[at : at + batch], range(at, len(values)).__getitem__)
+        rows = sorted(fold.rows())
+        return fold.total(), rows
+
+
+@pytest.mark.pins("state-is-events")
+@settings(max_examples=50)
+@given(history=histories, most=st.integers(0, 20), until=st.sampled_from([None, NOON]))
+def test_spilled_aggregates_are_the_same(
+    history: list[tuple[int, bool]], most: int, until: str | None
+) -> None:
+    values = events(history)
+    assert folded(values, most, until) == folded(values, None, until)
+
+
+def test_waiting_contradiction_has_its_offset() -> None:
+    values = [counted(f"a{number}", 1) for number in range(50)]
+    for number in range(50):
+        with pytest.raises(ReplayFoldError, match=f"offset 50: 'a{number}' is at version 1") as raised:
+            folded([*values, counted(f"a{number}", 3)], 5)
+        assert raised.value.offset == 50
+
+
+def test_limit_counts_what_reached_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Freed memory is not given back: the count at which the limit was reached stays the most."""
+    monkeypatch.setattr(limit, "FEWEST", 2)
+    used = [100, 100, 1001, 1001, 1001, 1100]
+    found = MemoryLimit(1000, lambda: used.pop(0))
+    assert [found.is_reached(count) for count in (5, 10, 5, 10, 6)] == [False, True, False, True, True]
+
+
+def test_few_aggregates_are_never_too_many() -> None:
+    assert not MemoryLimit(1, lambda: 1 << 40).is_reached(limit.FEWEST - 1)
+
+
+def test_full_disk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "gone"))
+    with pytest.raises(ConfigurationError, match="memory has no room for") as raised:
+        folded(events([(number, False) for number in range(20)]), 5)
+    assert "TMPDIR" in raised.value.hint
+
+
+REPLAYED = """
+import resource, sys
+from aggregates import counter
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.jobs.replay.fold import ReplayFold
+from cqrs_cli.jobs.replay.limit import MemoryLimit
+from cqrs_cli.system.memory import process_memory
+from tests.support.eventlog import counted
+fold = ReplayFold(Aggregate.of("counter", counter.decider), None, MemoryLimit(process_memory() + int(sys.argv[1])))
+mapped = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (mapped + (28 << 20),) * 2)
+for version in (1, 2):
+    for start in range(0, 15_000, 1_000):
+        values = [counted(f"{number:03000}", version) for number in range(start, start + 1_000)]
+        fold.fold(values, range(start, start + 1_000).__getitem__)
+print(fold.total()[:2])
+"""
+
+
+@pytest.mark.pins("state-is-events")
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="nobody says what a process uses")
+def test_more_aggregates_than_memory_holds() -> None:
+    """With ids of 3 KB they take 51 MB: more than the process may have on top, so without the limit it dies."""
+    bounded, unbounded = (
+        subprocess.run(
+            [sys.executable, "-c", REPLAYED, str(most)], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        for most in (8 << 20, 1 << 40)
+    )
+    assert (bounded.stdout, bounded.returncode) == ("(15000, 30000)\n", 0), bounded.stderr
+    assert (unbounded.stdout, unbounded.returncode != 0) == ("", True)  # MemoryError, or what C makes of it
