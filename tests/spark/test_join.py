@@ -21,8 +21,8 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 DAY = 86_400_000
 START = 1_800_000_000_000
 
-#: Orders come every two hours, for forty days; each fourth is not paid, each fifth after four days, the others in one.
-ORDERS = 12 * 40
+#: Orders come every two hours, for twenty days; each fourth is not paid, each fifth after four days, the others in one.
+ORDERS = 12 * 20
 
 
 def paid_after(number: int) -> int | None:
@@ -77,5 +77,5 @@ def test_join_keeps_three_days_in_mind(
     operators = [json.loads(one.json)["stateOperators"][0] for one in query.recentProgress]
     assert sum(one["numRowsDroppedByWatermark"] for one in operators) == 0
     rows = [one["numRowsTotal"] for one in operators]
-    assert max(rows) < 250  # of 840: a watermark's three days, and two batches of 40 from each topic
+    assert max(rows) < 250  # of 420: a watermark's three days, and two batches of 40 from each topic
     assert rows[-1] < max(rows) and "rocksdbCommitCheckpointLatency" in str(operators[-1]["customMetrics"])
