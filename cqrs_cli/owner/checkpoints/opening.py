@@ -64,7 +64,7 @@ class RestoringSupervisor(Supervisor):
                 return super().open()
         self._used = found.sha256
         self.notes.append(
-            f"{place}: began with {checkpoint}, {found.aggregates:,} aggregates in {found.size / 1e6:,.1f} MB"
+            f"{place}: began with {checkpoint} (aggregates: {found.aggregates:,}, {found.size / 1e6:,.1f} MB)"
         )
         return OpenedStore(store, fresh=False)
 

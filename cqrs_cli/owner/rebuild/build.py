@@ -2,7 +2,6 @@
 
 import gc
 import os
-import signal
 import threading
 import time
 import traceback
@@ -64,7 +63,6 @@ def build_shard(
 
 def serve_build(plan: Plan, partition: Partition, folder: Path, parent: Pipe) -> None:
     """In a process of its own: send the parent how many records are done, at last the `Built` or an error."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
     measures, done = Measures(), threading.Event()
     teller = threading.Thread(target=_tell, args=(measures, done, parent), daemon=True)
     teller.start()

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -116,7 +117,11 @@ class _Builders:
         ours, theirs = _PROCESSES.Pipe(duplex=False)
         arguments = (self._plan, partition, self._folders[partition], theirs)
         process = _PROCESSES.Process(target=serve_build, args=arguments, daemon=True)
-        process.start()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()  # it inherits the mask: Ctrl-C is this process's, which kills it
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         self._working[ours] = partition, process
 

@@ -1,6 +1,8 @@
 """Shards that are made from the log beside those in use hold what those hold, and take their places together."""
 
 import multiprocessing
+import os
+import signal
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -105,7 +107,19 @@ def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
     assert (inodes(bank), beside(bank), multiprocessing.active_children()) == (before, [], [])
 
 
-def test_killed_builder_is_named(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
+    """Ctrl-C goes to all processes of a terminal: a builder must not print a traceback, even while it imports."""
+
+    def interrupt(now: Rebuilding) -> None:
+        for child in multiprocessing.active_children():
+            assert child.pid is not None
+            os.kill(child.pid, signal.SIGINT)
+
+    (one,) = rebuilt(counters, interrupt)
+    assert one.shard.aggregates == 0
+
+
+def test_killed_builder_is_named(counters: TopicHarness) -> None:
     def killing(now: Rebuilding) -> None:
         for child in multiprocessing.active_children():
             child.kill()
