@@ -1,11 +1,16 @@
 """The checks of a command: each gives its reason, and the first that refuses counts."""
 
 import json
+from datetime import UTC, datetime
+from functools import partial
 from itertools import combinations
 from typing import Any
 
 import pytest
 
+from cqrs_cli.core.checks import check_expiry, without_bytes
+from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.record import Record
 from tests.core.tally import Partition, command, record
 
 
@@ -120,3 +125,21 @@ def test_first_check_gives_the_reason(first: int, second: int) -> None:
     partition.feed(record(0, command(id="used", data={"n": 0})))
     partition.context = {"partition_of": lambda key: home}
     assert partition.verdict(record(1, command(**members), key))["reason"] == REFUSED[first][1]
+
+
+def test_expiry_is_exact_to_the_millisecond() -> None:
+    """By the later of both clocks; a command is still good in the millisecond of its expiry."""
+    moment = datetime(2026, 11, 21, 1, 2, 3, 456_000, tzinfo=UTC)
+    at = 1_795_222_923_456
+    for timestamp, now in ((at, 0), (0, at), (at, at)):
+        check_expiry(moment, timestamp, partial(int, now))
+    for timestamp, now in ((at + 1, 0), (0, at + 1)):
+        with pytest.raises(Refused) as refusal:
+            check_expiry(moment, timestamp, partial(int, now))
+        assert refusal.value.members == {"decidedat": "2026-11-21T01:02:03.457Z"}
+
+
+def test_longest_key_is_kept_without_bytes() -> None:
+    for length, kept in ((1024, True), (1025, False)):
+        given = Record(0, 5, b"k" * length, b"v", [("a", b"1")])
+        assert without_bytes(given) == Record(0, 5, given.key if kept else None)

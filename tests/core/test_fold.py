@@ -11,7 +11,7 @@ from msgspec import field
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.fold import Folded, FoldError, fold_event, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 
 
@@ -101,6 +101,16 @@ def test_second_event_of_version_is_refused() -> None:
     known = fold(event(1), event(2))
     assert refusal(event(2, id="0/21/0"), known) == "'a' has two events of version 2"
     assert refusal(event(2, id="0/20/1"), known) == "'a' has two events of version 2"
+
+
+def test_known_version_is_not_folded_again() -> None:
+    """Where the caller knows that the next event is to come."""
+    for version, said in (
+        (1, "has another event of version 1"),
+        (2, "its next event has 2: events are missing"),
+    ):
+        with pytest.raises(FoldError, match=f"'a' is at version .* {said}"):
+            fold_next(AGGREGATE, 1 if version == 1 else 0, Notes(), event(version))
 
 
 class Weighed(cqrs.Event):

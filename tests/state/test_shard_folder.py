@@ -61,3 +61,27 @@ def test_shard_is_its_owners_only(opening: Opening, path: Path) -> None:
     store.close()
     files = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.iterdir()}
     assert files == {"data.mdb": 0o600, "lock.mdb": 0o600, "mark.json": 0o600}
+
+
+def test_new_shard_is_hidden_at_once(opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folder is made so, and not only changed once LMDB has made its files; folders above it are made, too."""
+    modes: dict[Path, int] = {}
+    real = Path.mkdir
+
+    def mkdir(self: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:
+        modes.setdefault(self, mode)
+        real(self, mode, parents, exist_ok)
+
+    monkeypatch.setattr(Path, "mkdir", mkdir)
+    opening()
+    assert modes[path] == modes[path.parent] == 0o700
+
+
+def test_folders_above_a_shard_are_made(tmp_path: Path) -> None:
+    open_shard(tmp_path / "state" / "bank" / "0", IDENTITY).store.close()
+    assert (tmp_path / "state" / "bank" / "0" / "data.mdb").exists()
+
+
+def test_empty_folder_becomes_a_shard(opening: Opening, path: Path) -> None:
+    path.mkdir(parents=True)
+    assert opening().fresh

@@ -49,9 +49,7 @@ def reach_digest(module: str, names: Iterable[str], messages: Collection[str] = 
             found[name] = _without_fields(lines[name]) if name in messages else lines[name]
             waiting.extend(node.id for node in ast.walk(found[name]) if isinstance(node, ast.Name))
     reached = ast.Module(list(found.values()), [])
-    imported = sorted(
-        code_digest(one) for one in set(_siblings(reached, module)) - {module.rpartition(".")[0]}
-    )
+    imported = sorted(code_digest(one) for one in set(_siblings(reached, module)))
     text = sorted(ast.unparse(_without_docstrings(ast.Module([node], []))) for node in found.values())
     return hashlib.sha256("\0".join([*text, *imported]).encode()).hexdigest()[:16]
 

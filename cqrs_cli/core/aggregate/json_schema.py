@@ -27,9 +27,8 @@ def message_classes(aggregate: Aggregate) -> dict[str, type[msgspec.Struct]]:
 
 def about_aggregate(aggregate: Aggregate) -> str:
     """The docstring of the aggregate's module; empty without one."""
-    return inspect.cleandoc(
-        getattr(sys.modules.get(aggregate.decider.decide.__module__), "__doc__", "") or ""
-    )
+    module = sys.modules.get(aggregate.decider.decide.__module__)
+    return inspect.cleandoc((module and module.__doc__) or "")
 
 
 def aggregate_schema(aggregate: Aggregate) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def test_other_modules_do_not_count(digest_of: Digest) -> None:
 def test_module_twice_imported_is_read_once(digest_of: Digest) -> None:
     """And those after it are read, too."""
     sources = {
-        "one": "from . import two, three, four",
+        "one": "from . import four, two, three",
         "three": "from . import two",
         "two": "from . import three",
     }
@@ -139,6 +139,22 @@ REACHED = "from .two import f\nLIMIT = 3\ndef g(x):\n    return h(x)\ndef h(x):\
 def test_only_what_is_reached_counts(digest_of: Digest, one: str, two: str, counts: bool) -> None:
     same = digest_of("g", one=REACHED, two=SOURCE) == digest_of("g", one=one, two=two)
     assert same is not counts
+
+
+def test_dotted_import_is_reached(digest_of: Digest) -> None:
+    one = "import sources.two\ndef g(x):\n    return sources.two.f(x)\n"
+    assert digest_of("g", one=one, two=SOURCE) != digest_of("g", one=one, two=SOURCE.replace("1", "2"))
+
+
+def test_other_packages_do_not_count(digest_of: Digest, tmp_path: Path) -> None:
+    """Their code is of another release, not of this aggregate."""
+    found = set()
+    for number in (1, 2):
+        (tmp_path / "neighbour.py").write_text(f"A = {number}")
+        forget("neighbour")
+        found.add(digest_of(one="import neighbour\n" + SOURCE))
+    forget("neighbour")
+    assert len(found) == 1
 
 
 def test_unknown_name_reaches_everything(digest_of: Digest) -> None:

@@ -65,6 +65,7 @@ def decode() -> Decode:
         {"pet": {"type": "Cat", "name": "x", "home": {"city": "y"}}},
         {"pet": {"type": "Dog", "name": "x"}},
         {"more": {"anything": [1, {"else": None}]}},
+        {"more": [{"anything": 1}]},
         {"at": "2026-11-21T01:02:03Z", "price": "1.50"},
         {"at": "2026-11-21T01:02:03+02:00"},
     ],
