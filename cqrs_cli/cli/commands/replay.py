@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import typer
@@ -61,7 +62,7 @@ def replay(
     """
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.replay.driver import plan_replay, replay_events
+    from cqrs_cli.jobs.replay.driver import parts_for, plan_replay, replay_events
 
     if check:
         raise UsageError(
@@ -80,7 +81,10 @@ def replay(
     with ExitStack() as stack:
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "replay", aggregate, spark))
-        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
+        tasks = slots(
+            context, note=cli.note
+        )  # else a cluster without workers would let the job wait for ever
+        wanted = replace(wanted, parts=parts_for(tasks, len(wanted.bounds)))
         done = replay_events(context, wanted, target, _watcher(say, aggregate))
     cli.result(
         replay_document(aggregate, moment or positions, done, target), replay_text(aggregate, done, target)

@@ -1,4 +1,4 @@
-"""The driver of `cqrs replay`: all aggregates of a type, folded from the events topic alone; a Spark task a partition.
+"""The driver of `cqrs replay`: all aggregates of a type, folded from the events topic alone; Spark tasks by partition.
 
 Results come back through an accumulator. A task returns a contradiction as a value too; Spark sees no task fail.
 """
@@ -15,7 +15,7 @@ from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
 from cqrs_cli.jobs.replay.fold import NOTHING, Total
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
-from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, total_partition
+from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, total_part
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -54,6 +54,11 @@ def plan_replay(
     return ReplayPlan(connection, topics, package, root, bounds, until)
 
 
+def parts_for(tasks: int, partitions: int) -> int:
+    """The parts of each partition that keep `tasks` at once busy: one, unless there are fewer partitions than tasks."""
+    return max(1, tasks // max(1, partitions))
+
+
 def replay_events(
     context: "SparkContext",
     plan: ReplayPlan,
@@ -69,13 +74,13 @@ def replay_events(
     began = time.monotonic()
     if target is None:
         job: Callable[[], None] = partial(_count, context, plan, results)
-        done = finish(context, results, job, _watcher(plan, watch), plan.bounds)
+        done = finish(context, results, job, _watcher(plan, watch), plan.tasks)
     else:
         rows = partial(aggregate_rows, plan, results, target.format)
         schema = state_schema(_state(plan)) if target.format == "parquet" else LINES
         with staged(context, target) as write:
-            job = partial(write, len(plan.bounds), rows, schema)
-            done = finish(context, results, job, _watcher(plan, watch), plan.bounds)
+            job = partial(write, len(plan.tasks), rows, schema)
+            done = finish(context, results, job, _watcher(plan, watch), plan.tasks)
     total = NOTHING
     for result in done.values():
         total = total.plus(result.total)
@@ -87,15 +92,15 @@ def _state(plan: ReplayPlan) -> type[State]:
 
 
 def _count(context: "SparkContext", plan: ReplayPlan, results: "Results") -> None:
-    numbers = context.parallelize(range(len(plan.bounds)), len(plan.bounds))
+    numbers = context.parallelize(plan.tasks, len(plan.tasks))
     numbers.foreach(partial(_replay_task, plan, results))
 
 
-def _replay_task(plan: ReplayPlan, results: "Results", partition: int) -> None:
+def _replay_task(plan: ReplayPlan, results: "Results", task: int) -> None:
     """The task that Spark runs on a worker when nothing is to be written."""
-    results.add({partition: total_partition(plan, partition)})
+    results.add({task: total_part(plan, task)})
 
 
 def _watcher(plan: ReplayPlan, watch: Callable[[float], None]) -> Callable[[dict[int, ReplayResult]], None]:
-    spans = {partition: end - start for partition, (start, end) in plan.bounds.items()}
-    return lambda done: watch(sum(spans[partition] for partition in done) / max(1, sum(spans.values())))
+    spans = {task: end - start for task in plan.tasks for start, end in [plan.bounds[plan.partition(task)]]}
+    return lambda done: watch(sum(spans[task] for task in done) / max(1, sum(spans.values())))

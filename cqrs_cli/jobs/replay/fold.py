@@ -69,15 +69,23 @@ class ReplayFold:
     """
 
     def __init__(
-        self, aggregate: Aggregate, until: str | None = None, limit: MemoryLimit | None = None
+        self,
+        aggregate: Aggregate,
+        until: str | None = None,
+        limit: MemoryLimit | None = None,
+        part: tuple[int, int] = (0, 1),
     ) -> None:
+        """`part`: the number of the part of all aggregates that is folded, of how many; the others are skipped."""
         self._aggregate = aggregate
         self._step = folding(aggregate)
         self._until = until
         self._limit = limit
         self._now: dict[str, _At] = {}
         self._kept = self._now if until is None else {}
-        self._low, self._high = 0, _HASHES  # hashes of the ids that are not on disk
+        number, parts = part
+        self._part = range(_HASHES * number // parts, _HASHES * (number + 1) // parts)  # hashes of the ids
+        self._low, self._high = self._part.start, self._part.stop  # of those that are not on disk
+        self._is_whole = parts == 1
         self._spills: list[Spill] = []  # of higher hashes than those, the highest first
         self._total = NOTHING
         self._files = ExitStack()
@@ -90,12 +98,12 @@ class ReplayFold:
         """
         now, kept, until, step, spills = self._now, self._kept, self._until, self._step, self._spills
         absent: _At = (0, self._aggregate.decider.initial, "")
-        index = 0
+        index, is_whole = 0, self._is_whole
         try:
             for index, value in enumerate(values):
                 event = read_event(value)
                 subject = event.subject
-                if spills and self._is_away(subject, value, offset_of, index):
+                if (spills or not is_whole) and self._is_away(subject, value, offset_of, index):
                     continue
                 version, state, _ = now.get(subject, absent)
                 time = event.time
@@ -142,10 +150,12 @@ class ReplayFold:
     def _is_away(
         self, subject: str, value: bytes | None, offset_of: Callable[[int], int], index: int
     ) -> bool:
-        """True if an event's aggregate waits on disk: then the event waits with it."""
+        """True if an event's aggregate is of another part, or waits on disk: then the event waits with it."""
         hashed = crc32(subject.encode())
-        if hashed < self._high:
+        if self._low <= hashed < self._high:
             return False
+        if hashed not in self._part:
+            return True
         spill = next(one for one in self._spills if one.low <= hashed < one.high)
         spill.add_event(offset_of(index), value or b"")
         return True

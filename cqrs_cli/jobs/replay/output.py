@@ -14,7 +14,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.arrow import arrow_schema, field_array, time_array
 from cqrs_cli.jobs.engine.staging import FileFormat
 from cqrs_cli.jobs.replay.fold import AggregateRow
-from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, fold_partition, naming
+from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, fold_part, naming
 from cqrs_cli.spark.field_types import FieldColumn, field_columns
 
 if TYPE_CHECKING:
@@ -54,10 +54,11 @@ def state_schema(state: type[msgspec.Struct]) -> "StructType":
 def aggregate_rows(
     plan: ReplayPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
-    """The task on a worker: partition numbers in, their aggregates out; the results go to the accumulator."""
+    """The task on a worker: task numbers in, their aggregates out; the results go to the accumulator."""
     for batch in numbers:
-        for partition in batch.column(0).to_pylist():
-            fold, result = fold_partition(plan, partition)
+        for task in batch.column(0).to_pylist():
+            partition = plan.partition(task)
+            fold, result = fold_part(plan, task)
             try:
                 if fold is not None:
                     with naming(plan, partition), closing(fold):
@@ -68,7 +69,7 @@ def aggregate_rows(
                         result = ReplayResult(partition, fold.total())
             except CqrsError as error:
                 result = ReplayResult(partition, error=error)
-            results.add({partition: result})
+            results.add({task: result})
 
 
 class StateColumns:

@@ -31,26 +31,37 @@ class ReplayPlan:
     root: Path  # where the package lies; on a worker it comes from the shipped archive
     bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
     until: str | None = None  # RFC 3339 in UTC with milliseconds
+    parts: int = 1  # tasks of a partition: each reads it all, and folds the aggregates of its part
     memory: int | None = (
         None  # bytes of a task, above which aggregates wait on disk; None: its share of the machine
     )
 
+    @property
+    def tasks(self) -> range:
+        """The numbers of the tasks, partition by partition."""
+        return range(len(self.bounds) * self.parts)
+
+    def partition(self, task: int) -> int:
+        """The partition that a task reads."""
+        return task // self.parts
+
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The result of one partition: a total, or the error that ends the replay."""
+    """The result of one task: a total, or the error that ends the replay."""
 
     partition: int
     total: Total = NOTHING
     error: CqrsError | None = None
 
 
-def total_partition(plan: ReplayPlan, partition: int) -> ReplayResult:
-    """The total of a partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
+    """The total of a part. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    partition = plan.partition(task)
     log = PartitionLog(plan.connection, plan.topics, partition)
 
     def work() -> ReplayResult:
-        with naming(plan, partition), closing(_fold(plan, log)) as fold:
+        with naming(plan, partition), closing(_fold(plan, log, task % plan.parts)) as fold:
             return ReplayResult(partition, fold.total())
 
     return guarded(
@@ -58,14 +69,15 @@ def total_partition(plan: ReplayPlan, partition: int) -> ReplayResult:
     )
 
 
-def fold_partition(plan: ReplayPlan, partition: int) -> tuple[ReplayFold | None, ReplayResult]:
-    """All aggregates of a partition, or an error in the result. Use the fold within `naming`, and close it."""
+def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayResult]:
+    """All aggregates of a part, or an error in the result. Use the fold within `naming`, and close it."""
+    partition = plan.partition(task)
     log = PartitionLog(plan.connection, plan.topics, partition)
     folds: list[ReplayFold] = []
 
     def work() -> ReplayResult:
         with naming(plan, partition):
-            folds.append(_fold(plan, log))
+            folds.append(_fold(plan, log, task % plan.parts))
         return ReplayResult(partition)
 
     result = guarded(
@@ -88,11 +100,11 @@ def naming(plan: ReplayPlan, partition: int) -> Iterator[None]:
         ) from error
 
 
-def _fold(plan: ReplayPlan, log: PartitionLog) -> ReplayFold:
-    """The fold of a partition's events. They are taken from the messages as they are: a record costs as much again."""
+def _fold(plan: ReplayPlan, log: PartitionLog, part: int) -> ReplayFold:
+    """The fold of a part's events. They are taken from the messages as they are: a record costs as much again."""
     aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
-    fold = ReplayFold(aggregate, plan.until, limit)
+    fold = ReplayFold(aggregate, plan.until, limit, (part, plan.parts))
     try:
         with closing(bulk_consumer(log.connection)) as reader:
             for messages in log.messages_with(reader, "events", *plan.bounds[log.partition]):

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.jobs.engine.staging import Target, staged
-from cqrs_cli.jobs.replay.driver import Replayed, plan_replay, replay_events
+from cqrs_cli.jobs.replay.driver import Replayed, parts_for, plan_replay, replay_events
 from cqrs_cli.jobs.replay.fold import NOTHING
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -47,8 +48,9 @@ def log(connection: Connection, topics: Topics) -> Callable[..., None]:
 def fold(spark: "SparkContext", connection: Connection, topics: Topics) -> Folds:
     """Replays what is committed."""
 
-    def folds(target: Target | None = None, **asked: Any) -> Replayed:
-        return replay_events(spark, plan_replay(connection, topics, "aggregates", ROOT, **asked), target)
+    def folds(target: Target | None = None, parts: int = 1, **asked: Any) -> Replayed:
+        plan = plan_replay(connection, topics, "aggregates", ROOT, **asked)
+        return replay_events(spark, replace(plan, parts=parts), target)
 
     return folds
 
@@ -57,6 +59,20 @@ def test_all_partitions_make_one_total(fold: Folds, log: Callable[..., None]) ->
     log(0, counted("a", 1), counted("a", 2))
     log(1, counted("b", 1))
     assert fold().total[:2] == (2, 3)
+
+
+@pytest.mark.pins("state-is-events")
+def test_digest_is_independent_of_tasks(fold: Folds, log: Callable[..., None]) -> None:
+    log(0, *(counted(f"a{number}", version) for version in (1, 2) for number in range(20)))
+    log(1, counted("b", 1))
+    assert fold(parts=3).total == fold().total
+
+
+@pytest.mark.parametrize(
+    ("tasks", "partitions", "parts"), [(2, 4, 1), (2, 2, 1), (3, 2, 1), (8, 2, 4), (2, 0, 2)]
+)
+def test_tasks_without_partition_get_parts(tasks: int, partitions: int, parts: int) -> None:
+    assert parts_for(tasks, partitions) == parts
 
 
 def test_empty_topic_replays_to_nothing(fold: Folds) -> None:
@@ -85,7 +101,7 @@ def test_aggregates_are_written_as_rows(
 ) -> None:
     log(0, counted("a", 1, 2))
     log(1, counted("b", 1, time=LATER))
-    done = fold(Target(str(tmp_path / "out"), format))
+    done = fold(Target(str(tmp_path / "out"), format), parts=2)
     assert done.total[:2] == (2, 2)
     if format == "json":
         wanted: list[Any] = [{"time": NOON, "state": {"value": 2}}, {"time": LATER, "state": {"value": 1}}]

@@ -13,7 +13,7 @@ from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.jobs.replay import limit
-from cqrs_cli.jobs.replay.fold import AggregateRow, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.jobs.replay.fold import NOTHING, AggregateRow, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.jobs.replay.limit import MemoryLimit
 from tests.support import ROOT
 from tests.support.eventlog import NOON, counted
@@ -46,9 +46,13 @@ def events(history: list[tuple[int, bool]]) -> list[bytes]:
 
 
 def folded(
-    values: list[bytes], most: int | None, until: str | None = None, batch: int = 7
+    values: list[bytes],
+    most: int | None,
+    until: str | None = None,
+    part: tuple[int, int] = (0, 1),
+    batch: int = 7,
 ) -> tuple[Total, list[AggregateRow]]:
-    with closing(ReplayFold(AGGREGATE, until, None if most is None else Most(most))) as fold:
+    with closing(ReplayFold(AGGREGATE, until, None if most is None else Most(most), part)) as fold:
         for at in range(0, len(values), batch):
             fold.fold(values[at : at + batch], range(at, len(values)).__getitem__)
         rows = sorted(fold.rows())
@@ -63,6 +67,18 @@ def test_spilled_aggregates_are_the_same(
 ) -> None:
     values = events(history)
     assert folded(values, most, until) == folded(values, None, until)
+
+
+@pytest.mark.pins("state-is-events")
+@settings(max_examples=50)
+@given(history=histories, most=st.none() | st.integers(0, 20), parts=st.integers(1, 8))
+def test_parts_make_the_whole(history: list[tuple[int, bool]], most: int | None, parts: int) -> None:
+    values, total = events(history), NOTHING
+    rows: list[AggregateRow] = []
+    for number in range(parts):
+        found, some = folded(values, most, part=(number, parts))
+        total, rows = total.plus(found), rows + some
+    assert (total, sorted(rows)) == folded(values, None)
 
 
 def test_waiting_contradiction_has_its_offset() -> None:
