@@ -1,6 +1,6 @@
 """One partition of an aggregate's five topics, as a value to ask and to read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.topics.topics import Kind, Topics
 
@@ -59,10 +60,11 @@ class PartitionLog:
             self.connection, client, topic, self.partition, start, end, patience=patience
         )
 
-    def messages_with(self, client: Consumer, kind: Kind, start: int, end: int) -> Iterator[list[Any]]:
-        """`read_with` for a caller that takes librdkafka's messages as they are."""
+    def messages_with(self, client: Consumer, kind: Kind, start: int, end: int) -> Iterator[Sequence[Any]]:
+        """`read_with` for a caller that takes librdkafka's messages: events with their data, in their place."""
         topic = self.topics.name(kind)
-        return readers.messages_with(self.connection, client, topic, self.partition, start, end)
+        messages = readers.messages_with(self.connection, client, topic, self.partition, start, end)
+        return messages_with_data(self.connection, topic, self.partition, messages)
 
     def first_record(self, kind: Kind, start: int, end: int) -> Record | None:
         """The first committed record from `start` and below `end`, as it stands in the log."""

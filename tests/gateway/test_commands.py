@@ -126,5 +126,5 @@ def test_slow_bodies_are_given_up(connection: Connection, accounts: Topics, tmp_
 @pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.name)
 def test_each_reason_has_its_status(reason: Reason) -> None:
     outcome = CommandOutcome(False, reason.status, "c", "a", "x", 1, 0, 0, 0, reason=reason.name)
-    statuses = {"failed": (400, 413, 500), "rejected": (409, 422), "deferred": (202,)}
+    statuses = {"failed": (400, 413, 500, 503), "rejected": (409, 422), "deferred": (202,)}
     assert outcome_status(outcome) in statuses[reason.status]

@@ -1,6 +1,6 @@
 """The task of a replay on a worker: one partition's events, read with librdkafka and folded."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,5 +115,5 @@ def _fold(plan: ReplayPlan, log: PartitionLog, part: int) -> ReplayFold:
     return fold
 
 
-def _offset_of(messages: list[Any]) -> Callable[[int], int]:
+def _offset_of(messages: Sequence[Any]) -> Callable[[int], int]:
     return lambda index: int(messages[index].offset())

@@ -1,0 +1,52 @@
+"""Messages whose data are in the payload store get them, for readers that take messages as librdkafka has them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Message
+
+from cqrs_cli.core.messages.payload_reference import MARK
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.records import records_of
+from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
+
+
+def messages_with_data(
+    connection: Connection, topic: str, partition: int, batches: Iterable[Sequence[Any]]
+) -> Iterator[Sequence[Any]]:
+    """Events, or commands, with their data; in smaller batches where these are large.
+
+    Raises `PayloadUnavailableError` for an event whose data cannot be had; a command stays as it is then.
+    """
+    place = connection.payloads
+    if place is None or not topic.endswith((".events", ".commands")):
+        yield from batches
+        return
+    find = (
+        partial(check_out, place, topic, partition) if holds_events(topic) else partial(look_up, place, topic)
+    )
+    for messages in batches:
+        if not any(map(_may_refer, messages)):
+            yield messages
+            continue
+        left, rest = messages, records_of(messages)
+        while rest:
+            found, rest = find(rest)
+            some, left = left[: len(found)], left[len(found) :]
+            for message, record in zip(some, found, strict=True):
+                _fill(message, record)
+            yield some
+
+
+def _may_refer(message: Message) -> bool:
+    """A cheap test: in binary mode a command that refers has no value."""
+    value = message.value()
+    return not value or MARK in value
+
+
+def _fill(message: Any, record: Record) -> None:
+    if message.value() != record.value:
+        message.set_value(record.value)
+        message.set_headers(record.headers)

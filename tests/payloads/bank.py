@@ -1,0 +1,66 @@
+"""A bank on a real broker, with a payload store."""
+
+from dataclasses import replace
+
+from cqrs_cli.client.compose import compose
+from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.history import AggregateHistory, find_ranges, fold_history, read_records
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.client.send import send_one
+from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka import readers
+from tests.payloads.stores import FolderStore
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+#: An owner's name that no record of the bank would hold.
+LARGE = "Ada " * 500
+
+
+class Bank:
+    """A bank with a payload store."""
+
+    def __init__(self, harness: TopicHarness, store: FolderStore) -> None:
+        harness.connection = replace(harness.connection, payloads=store.place)
+        self.harness, self.store, self.folder = harness, store, harness.topics.events.rpartition(".")[0]
+
+    def composed(self, subject: str, command: str, *fields: str) -> Composed:
+        return compose(self.harness.aggregate, subject, command, fields)
+
+    def send(self, subject: str, command: str, *fields: str) -> None:
+        with CommandProducer(self.harness.connection, "murmur2") as producer:
+            send_one(producer, self.harness.topics, self.composed(subject, command, *fields))
+
+    def send_inline(self, subject: str, command: str, *fields: str) -> None:
+        """Send as a program does that has no store."""
+        with CommandProducer(self.harness.connection.without_payloads(), "murmur2") as producer:
+            send_one(producer, self.harness.topics, self.composed(subject, command, *fields))
+
+    def events(self) -> list[Record]:
+        """The events as they stand in the log."""
+        topic, connection = self.harness.topics.events, self.harness.connection.without_payloads()
+        start, end = readers.bounds(connection, topic, [0])[0]
+        return [record for batch in readers.read(connection, topic, 0, start, end) for record in batch]
+
+    def decide(self, machine: str = "state") -> list[str]:
+        """Let an owner work: the status of each outcome so far, the reason where it failed."""
+        quietly(self.harness.plan(machine=machine))
+        verdicts = [outcome.data for outcome in self.harness.outcomes()]
+        return [str(verdict.reason if verdict.status == "failed" else verdict.status) for verdict in verdicts]
+
+
+def opened(bank: Bank, subject: str) -> PayloadReference:
+    """An account whose event is large, and whose command stands in its record: the event's payload."""
+    bank.send_inline(subject, "Open", f"owner={subject}{LARGE}")
+    assert bank.decide()[-1] == "accepted"
+    reference = find_reference(bank.events()[-1].value)
+    assert reference is not None
+    return reference
+
+
+def state(bank: Bank, subject: str) -> AggregateHistory:
+    harness, key = bank.harness, subject.encode()
+    places = find_ranges(harness.connection, harness.topics.events, key, "murmur2")
+    records = read_records(harness.connection, key, places)
+    return fold_history(harness.aggregate, subject, records, lambda folded: True)

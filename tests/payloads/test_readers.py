@@ -1,0 +1,139 @@
+"""Every reader gets events and commands with their data, or says which one it cannot have."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cqrs_cli.client.queries.rehearsal import Rehearsal
+from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.replay.task import ReplayPlan, total_part
+from cqrs_cli.jobs.whatif.driver import plan_whatif
+from cqrs_cli.jobs.whatif.task import WhatifResult, decide_again
+from cqrs_cli.kafka.admin.topics import Admin, find_topics
+from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
+from cqrs_cli.kafka.topics.checks import aggregate_topics
+from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.spark.options import SourceKind
+from cqrs_cli.spark.plan import SourcePlan
+from cqrs_cli.spark.ranges import OffsetRange
+from cqrs_cli.spark.task import read_range
+from tests.payloads.bank import LARGE, Bank
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def opened(bank: Bank) -> Bank:
+    """Command and event are large."""
+    bank.send("ada", "Open", f"owner={LARGE}")
+    bank.send("ada", "Deposit", "amount:=5")
+    assert bank.decide() == ["accepted", "accepted"]
+    return bank
+
+
+def reference(bank: Bank) -> PayloadReference:
+    """Command and event have the same data, and so the same payload."""
+    found = find_reference(bank.events()[0].value)
+    assert found is not None
+    return found
+
+
+def rows(bank: Bank, kind: SourceKind, connection: Any = None) -> list[Any]:
+    """The data of a topic's records, as a task of a Spark read has them."""
+    harness = bank.harness
+    connection = connection or harness.connection
+    with Admin(connection) as admin:
+        described = aggregate_topics(harness.topics, admin.cluster_id(), find_topics(admin, harness.topics))
+    topic = harness.topics.name(kind)
+    plan = SourcePlan(connection, topic, kind, "bank_account", None, "aggregates")
+    part = OffsetRange(0, 0, harness.end(kind))
+    return [
+        None if row["data"] is None else json.loads(row["data"])
+        for batch in read_range(plan, described.ids[kind], part)
+        for row in batch.to_pylist()
+    ]
+
+
+@pytest.mark.pins("payloads")
+def test_rows_have_their_data(opened: Bank) -> None:
+    data = [{"owner": LARGE}, {"amount": 5}]
+    assert rows(opened, "events") == rows(opened, "commands") == data
+    storeless = opened.harness.connection.without_payloads()
+    with pytest.raises(ContradictionError, match="set payload_store"):
+        rows(opened, "events", storeless)
+    assert rows(opened, "commands", storeless) == [None, {"amount": 5}]
+    opened.store.lose(reference(opened), opened.folder)
+    with pytest.raises(PayloadUnavailableError, match=r"events:0@0 refers to payload"):
+        rows(opened, "events")
+
+
+@pytest.mark.pins("payloads")
+def test_replay_folds_payloads(opened: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cqrs_cli.jobs.replay.task.code_root", lambda package, root: root)
+    harness = opened.harness
+    bounds = {0: (0, harness.end("events"))}
+    plan = ReplayPlan(harness.connection, harness.topics, "aggregates", harness.settings.root, bounds)
+    whole = total_part(plan, 0)
+    assert whole.error is None and whole.total.aggregates == 1
+    opened.store.alter(reference(opened), opened.folder)
+    assert isinstance(total_part(plan, 0).error, PayloadUnavailableError)
+    storeless = replace(plan, connection=plan.connection.without_payloads())
+    assert isinstance(total_part(storeless, 0).error, ContradictionError)
+
+
+@pytest.mark.pins("payloads")
+def test_commands_are_decided_again_with_payloads(opened: Bank) -> None:
+    harness, found = opened.harness, reference(opened)
+    opened.send("bob", "Open", f"owner=Bob{LARGE}")
+    lost = find_reference(harness.records("commands")[-1].value)
+    assert lost is not None
+    opened.store.lose(lost, opened.folder)
+    assert opened.decide()[-1] == "PAYLOAD_UNAVAILABLE"
+    plan = plan_whatif(harness.connection, harness.topics, harness.settings, "aggregates.bank_account")
+    assert list(decide_again(plan, WhatifResult(0))) == []
+    opened.store.put(b'{"owner":"Bob%s"}' % LARGE.encode(), opened.folder)
+    assert list(decide_again(plan, WhatifResult(0))) == []  # history could not have it
+    opened.store.lose(found, opened.folder)
+    with pytest.raises(PayloadUnavailableError):
+        list(decide_again(plan, WhatifResult(0)))
+
+
+def test_dry_run_decides_on_payloads(opened: Bank) -> None:
+    """As an owner would: with the fingerprint of the payload, and nothing stored."""
+    harness, stored = opened.harness, opened.store.files()
+    command = opened.composed("bob", "Open", f"owner=Bob{LARGE}")
+    rehearsal = Rehearsal(harness.connection, harness.topics, harness.aggregate, "murmur2", 1000, [command])
+    rehearsed = rehearsal.decide(command)
+    assert rehearsed.read.data.status == "accepted"
+    assert json.loads(rehearsed.events[0])["data"] == {"owner": f"Bob{LARGE}"}
+    assert opened.store.files() == stored
+
+
+@pytest.mark.pins("payloads")
+def test_tail_of_events_has_their_data(opened: Bank) -> None:
+    """Projections and processes read by it: an event that cannot be had is not passed over."""
+    harness, found = opened.harness, reference(opened)
+    source = EventPartition("bank_account", harness.topics.events, 0)
+    tail = PartitionTail(harness.connection, source, 0, lambda text: None)
+    kept = opened.store.file(found, opened.folder).read_bytes()
+    opened.store.alter(found, opened.folder)
+
+    def refused() -> bool:
+        try:
+            records, reached = tail.poll(10)
+        except PayloadUnavailableError:
+            return True
+        assert (records, reached) == ([], 0)
+        return False
+
+    eventually(refused)
+    assert refused()
+    opened.store.file(found, opened.folder).write_bytes(kept)
+    records, _ = tail.poll(10)
+    tail.close()
+    data = [json.loads(record.value or b"")["data"] for record in records]
+    assert data[0] == {"owner": LARGE}
