@@ -13,7 +13,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 
@@ -114,6 +113,8 @@ def during(point: str, call: Callable[[], object], begun: Callable[[], object]) 
     if _armed is None or not _armed.due(point):
         call()
         return
+    from concurrent.futures import ThreadPoolExecutor  # takes 5 ms, which `cqrs --help` has no use for
+
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(call)
         begun()

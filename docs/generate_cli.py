@@ -68,12 +68,17 @@ def section(path: str, command: Any) -> str:
         for param in command.params
         if param.param_type_name == "option" and param.rich_help_panel != COMMON and not param.hidden
     ]
-    words = [path, *(spelled(param) for param in arguments), *(f"[{spelled(param)}]" for param in options)]
+    words = [path, *(spelled(param) for param in arguments), *map(optional, options)]
     parts = [f"## {path}\n", f"```\n{' '.join(words)}\n```\n", f"{unescaped(command.help)}\n"]
     parts += [table("argument", arguments)] if arguments else []
     parts += [table("option", options)] if options else []
     parts.append("```console\n" + "\n".join(f"$ {example}" for example in examples(command)) + "\n```\n")
     return "\n".join(parts)
+
+
+def optional(option: Any) -> str:
+    """An option as the usage has it: in brackets if it may be left out."""
+    return spelled(option) if option.required else f"[{spelled(option)}]"
 
 
 def table(heading: str, params: list[Any]) -> str:

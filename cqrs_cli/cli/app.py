@@ -49,7 +49,14 @@ Data goes to stdout, everything else to stderr; -o json makes it JSON. Exit code
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help shows a flag without the `<bool>` that Typer puts behind it."""
+    """A command whose help shows a flag without the `<bool>` that Typer puts behind it, and whose usage has the options
+    that it must be given.
+    """
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        first, *rest = super().collect_usage_pieces(ctx)
+        needed = [one for one in self.get_params(ctx) if one.param_type_name == "option" and one.required]
+        return [first, *(f"{one.opts[-1]} {one.metavar or ''}".rstrip() for one in needed), *rest]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         _load_help()
@@ -70,17 +77,25 @@ class PlainGroup(TyperGroup):
         return _plain(super().get_params(ctx))
 
 
+#: What the writer of the help imports and does not use: Markdown, which none of it is, takes a fifth of `cqrs --help`,
+#: coloured tracebacks a seventh.
+_UNUSED = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
+
+
 def _load_help() -> None:
-    """Load what writes the help, but not Markdown, which none of it is: its parser takes a fifth of `cqrs --help`."""
-    if "typer.rich_utils" in sys.modules or "rich.markdown" in sys.modules:
+    """Load what writes the help, without what it does not use."""
+    if "typer.rich_utils" in sys.modules:
         return
-    absent: Any = ModuleType("rich.markdown")
-    absent.Markdown = object
-    sys.modules[absent.__name__] = absent
+    absent = [name for name in _UNUSED if name not in sys.modules]
+    for name in absent:
+        module: Any = ModuleType(name)
+        setattr(module, _UNUSED[name], object)
+        sys.modules[name] = module
     try:
         import typer.rich_utils  # noqa: F401
     finally:
-        del sys.modules[absent.__name__]
+        for name in absent:
+            del sys.modules[name]
 
 
 def _plain(params: list[Any]) -> list[Any]:

@@ -103,6 +103,11 @@ def test_commands_keep_their_order() -> None:
     assert ended.stdout.endswith(alone.stdout)
 
 
+def test_required_options_are_in_the_usage(cqrs: Cqrs) -> None:
+    assert "Usage: cqrs whatif [OPTIONS] --with MODULE {AGGREGATE}" in cqrs("whatif", "--help").out
+    assert "Usage: cqrs send [OPTIONS] [AGGREGATE]" in cqrs("send", "--help").out
+
+
 def test_markdown_is_there_after_help() -> None:
     code = "from cqrs_cli.cli.main import main; main(['--help']); import rich.markdown as m; m.Markdown('*a*').parsed"
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
@@ -113,6 +118,7 @@ def test_help_loads_nothing_heavy(arguments: list[str]) -> None:
     heavy = {
         "msgspec",
         "markdown_it",
+        "pygments",
         "asyncio",
         "http",
         "pydantic",

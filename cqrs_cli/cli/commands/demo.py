@@ -1,7 +1,6 @@
 """`cqrs demo`: the tour."""
 
 import os
-import secrets
 import shlex
 import shutil
 import sys
@@ -72,6 +71,8 @@ def demo(cli: Cli) -> None:
 
 def _perform(cli: Cli) -> "Performance":
     """Act by act. Each is shown to people when it is over; programs get one document at the end."""
+    import secrets
+
     from cqrs_cli.cli.render.queries.trace import trace_text
     from cqrs_cli.demo import project
     from cqrs_cli.demo.checkout import CheckoutPlay

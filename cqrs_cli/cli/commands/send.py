@@ -119,11 +119,6 @@ def send(
     before it. Nothing is sent, and the exit status is that of --wait. A command that would be deferred is shown with
     the time at which it is due. What is decided later may differ: other commands may come before it.
     """
-    from cqrs_cli.cli.commands.send_file import dry_run_file, send_file
-    from cqrs_cli.cli.projected import ReadModelWait
-    from cqrs_cli.cli.render.queries.dry_run import dry_run
-    from cqrs_cli.client.compose import compose
-
     patience = duration("--timeout", timeout).total_seconds() if wait or projected else None
     single = (aggregate, id, command, fields, expect, command_id, correlation, expires, not_before, projected)
     trace = (traceparent, tracestate)
@@ -132,9 +127,13 @@ def send(
             raise UsageError(
                 "with --file the lines say everything", "leave out what belongs to a single command"
             )
+        from cqrs_cli.cli.commands.send_file import dry_run_file, send_file
+
         return dry_run_file(cli, file) if rehearse else send_file(cli, file, patience)
     if aggregate is None:
         raise UsageError("AGGREGATE, ID and COMMAND are needed, or --file", "see cqrs send --help")
+    from cqrs_cli.client.compose import compose
+
     loaded = cli.aggregate(aggregate)
     if id is None or command is None:
         raise UsageError(
@@ -156,11 +155,15 @@ def send(
         tracestate=tracestate,
     )
     if rehearse:
+        from cqrs_cli.cli.render.queries.dry_run import dry_run
+
         return dry_run(cli, [composed], ids_may_repeat=command_id is not None)
     if patience is None:
         return _send_one(cli, composed)
     if projected is None:
         return _send_one_and_wait(cli, composed, patience)
+    from cqrs_cli.cli.projected import ReadModelWait
+
     read_model = ReadModelWait(cli, composed.aggregate, projected, database)
     _send_one_and_wait(cli, composed, patience)
     return read_model.wait(composed.subject, patience)

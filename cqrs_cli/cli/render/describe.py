@@ -72,19 +72,24 @@ def _rows_of_message(cls: type) -> Iterator[_Row]:
 
 
 def _rows(fields: "Iterable[FieldShape]", indent: str, prefix: str = "") -> Iterator[_Row]:
-    """A row for each field; those of a nested object under it, as `send` takes them: `customer[name]`."""
+    """A row for each field; those of a nested object under it, as `send` takes them: `lines[0][sku]`."""
     for field in fields:
         path = f"{prefix}[{field.name}]" if prefix else field.name
         default = "" if field.default is None else f" = {field.default}"
         yield indent + path, field.type + default, field.about
-        yield from _rows(field.fields, indent + "  ", path + field.holds)
+        yield from _rows(field.fields, indent + "  ", path + _first(field))
+
+
+def _first(field: "FieldShape") -> str:
+    """What stands between a field and its fields: of the first item, as each `[]` would begin another one."""
+    return field.holds.replace("[]", "[0]")
 
 
 def _sample(field: "FieldShape") -> str:
     """A field as one would begin to type it."""
     if field.fields:
         return " ".join(
-            f"{field.name}{field.holds}[{one.name}]=…" for one in field.fields if one.default is None
+            f"{field.name}{_first(field)}[{one.name}]=…" for one in field.fields if one.default is None
         )
     return f"{field.name}=…"
 

@@ -1,6 +1,11 @@
+import json
+
 import pytest
 
+from cqrs_cli.cli.render.describe import message_text
+from cqrs_cli.client.compose import compose
 from tests.cli.conftest import Cqrs
+from tests.client.shopping import SHOPPING
 
 
 def test_aggregates_are_described(cqrs: Cqrs) -> None:
@@ -20,6 +25,17 @@ def test_messages_have_fields_and_docstrings(cqrs: Cqrs) -> None:
 
 def test_command_is_shown_as_sent(cqrs: Cqrs) -> None:
     assert cqrs("describe", "order", "AddLine").out.rstrip().endswith("cqrs send order ID AddLine sku=…")
+
+
+def test_nested_fields_are_spelled_as_sent() -> None:
+    """Two fields of one item: each `[]` would begin another item."""
+    shown = message_text(SHOPPING, SHOPPING.commands["shopping.Place"])
+    spelled = [line.split()[0] for line in shown.splitlines() if line.lstrip().startswith("lines[")]
+    assert spelled[:2] == ["lines[0][sku]", "lines[0][quantity]"]
+    composed = compose(
+        SHOPPING, "o-1", "Place", ["customer[name]=Ada", f"{spelled[0]}=tea", f"{spelled[1]}=2"]
+    )
+    assert json.loads(composed.value)["data"]["lines"] == [{"sku": "tea", "quantity": 2}]
 
 
 def test_json_is_json_schema(cqrs: Cqrs) -> None:

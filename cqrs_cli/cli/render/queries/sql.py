@@ -1,7 +1,6 @@
 """The rows of a query: as a table, as CSV, or as lines of JSON."""
 
 import base64
-import csv
 import io
 import warnings
 from collections.abc import Iterable
@@ -63,6 +62,8 @@ def csv_lines(columns: list[str], rows: "Iterable[Any]") -> Iterable[bytes]:
 
 
 def _csv_line(cells: list[str]) -> bytes:
+    import csv
+
     written = io.StringIO()
     csv.writer(written).writerow(cells)
     return written.getvalue().removesuffix("\r\n").encode(errors="replace")
