@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
-from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.store import ASIDE, StoredPayload
 from cqrs_cli.payloads.transfer import PayloadTransfer, payload_transfer
 
@@ -41,7 +41,13 @@ class Sweep:
         self._put_aside = [one for one in self._list(self._aside) if _NAME.fullmatch(one.name)]
 
     def _list(self, folder: str) -> list[StoredPayload]:
-        return self._transfer.ask(lambda: list(self._store.stored(folder)))
+        """The files of a folder, however long that takes: a store lists a thousand in a request."""
+        try:
+            return list(self._store.stored(folder))
+        except OSError as error:
+            raise PayloadUnavailableError(
+                f"{self._store.uri} cannot be listed: {error}", "check its address, credentials and rights"
+            ) from error
 
     @property
     def questioned(self) -> set[str]:

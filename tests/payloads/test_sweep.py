@@ -5,6 +5,7 @@ import pytest
 from cqrs_cli.client.queries.payloads import sums_in
 from cqrs_cli.core.messages.payload_reference import PayloadReference, refer, with_reference
 from cqrs_cli.core.messages.record import UNREADABLE, Record
+from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.payloads.store import ASIDE
 from cqrs_cli.payloads.sweep import SPARED, Sweep, Swept
 from tests.core.tally import command, record
@@ -66,6 +67,14 @@ def test_dry_run_changes_nothing(store: FolderStore) -> None:
     unused = old(store, b"unused")
     assert numbers(swept(store, dry_run=True)) == (0, 1, 0, 0)
     assert store.file(unused).exists()
+
+
+def test_unlisted_store_is_told(store: FolderStore) -> None:
+    """A folder that cannot be listed is not an empty one."""
+    store.path.mkdir()
+    (store.path / FOLDER).write_text("a file where the folder should be")
+    with pytest.raises(PayloadUnavailableError, match="cannot be listed"):
+        Sweep(store.place, FOLDER)
 
 
 def test_foreign_files_are_left_alone(store: FolderStore) -> None:
