@@ -29,7 +29,7 @@ _T = TypeVar("_T")
 
 
 class TraceIndex:
-    """Lies in the folder `path`, which must exist; one that is not empty is only read. Not for several threads."""
+    """Lies in the folder `path`, which must exist. Not for several threads."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -38,7 +38,8 @@ class TraceIndex:
         )
         self._waiting: list[tuple[bytes, bytes]] = []
         self._bytes = 0
-        self._greatest = -1
+        with self._env.begin() as txn, txn.cursor() as cursor:
+            self._greatest = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
 
     def add(self, command: int, trace: bytes) -> bytes | None:
         """Keep a trace, unless the command has one already: that one is given, and stays."""
@@ -83,6 +84,16 @@ class TraceIndex:
         with self._env.begin() as txn, txn.cursor() as cursor:
             self._greatest = _KEY.unpack(cursor.key())[0] if cursor.last() else -1
         return count
+
+    def drop(self, commands: list[int]) -> None:
+        """Forget the traces of some commands."""
+        self._flush()
+
+        def work(txn: Transaction) -> None:
+            for command in commands:
+                txn.delete(_pack(command))
+
+        self._write(work)
 
     def items(self) -> Iterator[tuple[int, bytes]]:
         """All of them, by command. Finish before the next change."""

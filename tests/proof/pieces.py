@@ -1,6 +1,5 @@
 """Histories that are proved piece by piece: each verify goes on from what the one before has left on disk."""
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.verify.kept import begin_folder, leave, restore_traces, take_up
+from cqrs_cli.jobs.verify.kept import begin_folder, leave, take_up
 from cqrs_cli.proof.carried import BehindError
 from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.partition import Proof, Scratch
@@ -77,16 +76,11 @@ def prove_piece(scope: Scope, topics: Topics, look: Look, before: Path | None, a
     """One verify, which goes on from the folder `before` and leaves the folder `after`."""
     earlier = None if before is None else take_up(before)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(dir=IN_MEMORY)))
-        indexes = []
-        for name in "oel":
-            (folder / name).mkdir()
-            indexes.append(stack.enter_context(closing(TraceIndex(folder / name))))
-        store = LmdbStore(begin_folder(after, before), scope.window, map_size=4 << 20)
+        folders = begin_folder(after, before)
+        indexes = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
+        store = LmdbStore(folders.store, scope.window, map_size=4 << 20)
         stack.callback(store.abandon)
         scratch = Scratch(indexes[0], indexes[1], indexes[2], store, flush_every=3)
-        if before is not None:
-            restore_traces(before, scratch)
         proof = Proof(scope, scratch, earlier)
         steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read)
         logs = (topics.outcomes, topics.events, topics.letters)
@@ -102,7 +96,7 @@ def prove_piece(scope: Scope, topics: Topics, look: Look, before: Path | None, a
             proof.conclude_deferred(one for one in topics.commands if one.offset >= decided.surely)
         assert proof.carried is not None
         store.close()
-        leave(after, proof.carried, scratch)
+        leave(after, proof.carried, indexes)
         return proof.report()
 
 

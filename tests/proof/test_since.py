@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.record import Record
-from tests.proof.history import History, drawn, seeds
+from cqrs_cli.state.trace_index import TraceIndex
+from tests.proof.history import WINDOW, History, Wish, drawn, seeds
 from tests.proof.pieces import IN_MEMORY, LOGS, Pieces, looks, whole
 from tests.proof.test_single_faults import FAULTS
 
@@ -114,3 +116,14 @@ def test_lost_offset_needs_no_beginning(tmp_path: Path) -> None:
     last.before = last.after = None
     assert pieces.verify(last) == history.prove(seen=(None, None))
     assert pieces.again == []
+
+
+def test_old_outcomes_are_dropped(tmp_path: Path) -> None:
+    """Those that nobody can repeat any more: what is kept does not grow with the history."""
+    history = History([Wish(1, wait=WINDOW // 4) for _ in range(40)])
+    pieces = Pieces(history, tmp_path)
+    for look in looks(history, [20]):
+        assert pieces.verify(look).violations == ()
+    for kind, count in (("outcomes", 5), ("events", 0), ("dead-letters", 0)):
+        with closing(TraceIndex(tmp_path / "2" / kind)) as kept:
+            assert len(list(kept.items())) == count

@@ -54,3 +54,15 @@ def test_a_map_that_is_full_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             index.add(command, bytes(10_000))
         index.add(50, b"")
         assert len(list(index.items())) == 100
+
+
+def test_kept_traces_are_taken_up(tmp_path: Path) -> None:
+    with closing(TraceIndex(tmp_path)) as index:
+        for command in range(5):
+            index.add(command, b"first")
+        index.drop([0, 2])
+        index.sync()
+    with closing(TraceIndex(tmp_path)) as again:
+        assert (again.last(), [command for command, _ in again.items()]) == (4, [1, 3, 4])
+        assert again.add(3, b"second") == b"first"
+        assert again.add(5, b"second") is None

@@ -3,9 +3,10 @@
 import os
 import shutil
 import zlib
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import lmdb
 import msgspec
@@ -13,8 +14,7 @@ from msgspec import Struct
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.proof.carried import Carried
-from cqrs_cli.proof.partition import Scratch
-from cqrs_cli.proof.traces import Index, time_of
+from cqrs_cli.proof.traces import time_of
 from cqrs_cli.state.environment import DATA_FILE, OWNER_ONLY
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.trace_index import TraceIndex
@@ -81,47 +81,50 @@ def _damaged(file: Path) -> ConfigurationError:
     return ConfigurationError(f"{file} is damaged", "name a new folder: all is proved again")
 
 
-def begin_folder(folder: Path, before: Path | None) -> Path:
-    """A new folder for a partition's versions and ids, which begin with those of `before`."""
+class Folders(NamedTuple):
+    """The folders of a partition's LMDB files: versions and ids; traces of outcomes, events and dead letters."""
+
+    store: Path
+    traces: tuple[Path, ...]
+
+
+def begin_folder(folder: Path, before: Path | None) -> Folders:
+    """A new folder for a partition, whose LMDB files begin as those of `before`."""
     shutil.rmtree(folder, ignore_errors=True)
-    store = folder / _STORE
-    store.mkdir(parents=True, mode=OWNER_ONLY)
-    if before is not None:
-        shutil.copyfile(before / _STORE / DATA_FILE, store / DATA_FILE)
-    return store
-
-
-def restore_traces(folder: Path, scratch: Scratch) -> None:
-    """Put the traces that an earlier verify left of a partition into the empty indexes of `scratch`."""
-    for name, index in _indexes(scratch):
-        with closing(TraceIndex(folder / name)) as kept:
-            for command, trace in kept.items():
-                index.add(command, trace)
-
-
-def leave(folder: Path, carried: Carried, scratch: Scratch) -> None:
-    """Write what the next verify needs of a partition, besides the store, which must be closed by now."""
-    still_open = None if carried.open_events is None else carried.open_events[0]
-
-    def is_needed(name: str, command: int, trace: bytes) -> bool:
-        if command >= carried.commands:
-            return name != "events" or command != still_open
-        return name == "outcomes" and (command in carried.deferred or time_of(trace) >= carried.oldest)
-
-    for name, index in _indexes(scratch):
+    folder.mkdir(parents=True, mode=OWNER_ONLY)
+    for name in (_STORE, *_TRACES):
         (folder / name).mkdir(mode=OWNER_ONLY)
-        with closing(TraceIndex(folder / name)) as kept:
-            for command, trace in index.items():
-                if is_needed(name, command, trace):
-                    kept.add(command, trace)
-            kept.sync()
+        if before is not None:
+            shutil.copyfile(before / name / DATA_FILE, folder / name / DATA_FILE)
+    return Folders(folder / _STORE, tuple(folder / name for name in _TRACES))
+
+
+def leave(folder: Path, carried: Carried, traces: Iterable[TraceIndex]) -> None:
+    """Keep what the next verify needs of a partition. `traces` lie in `folder`; the store must be closed by now."""
+    for name, index in zip(_TRACES, traces, strict=True):
+        index.drop(list(_done_with(name, index, carried)))
+        index.sync()
         sync_folder(folder / name)
     sync_folder(folder / _STORE)
     keep(folder, carried)
 
 
-def _indexes(scratch: Scratch) -> tuple[tuple[str, Index], ...]:
-    return tuple(zip(_TRACES, (scratch.outcomes, scratch.events, scratch.dead_letters), strict=True))
+def _done_with(name: str, index: TraceIndex, carried: Carried) -> Iterator[int]:
+    """The commands whose traces nobody needs any more.
+
+    Outcomes are looked at as far as the first that may be repeated: so this takes the time of a day, not of a window.
+    """
+    still_open = None if carried.open_events is None else carried.open_events[0]
+    for command, trace in index.items():
+        if command >= carried.commands:
+            if name == "events" and command == still_open:
+                yield command
+        elif name != "outcomes":
+            yield command
+        elif time_of(trace) >= carried.oldest:
+            return
+        elif command not in carried.deferred:
+            yield command
 
 
 def write_file(file: Path, content: bytes) -> None:

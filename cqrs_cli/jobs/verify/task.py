@@ -18,7 +18,7 @@ from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.engine.partition_job import guarded
-from cqrs_cli.jobs.verify.kept import begin_folder, leave, restore_traces, take_up, usable
+from cqrs_cli.jobs.verify.kept import Folders, begin_folder, leave, take_up, usable
 from cqrs_cli.jobs.verify.since import Generations
 from cqrs_cli.jobs.verify.state import ShardComparison, StateCheck
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
@@ -104,7 +104,7 @@ def _prove(plan: ProofPlan, log: PartitionLog, before: Path | None = None) -> Pr
         if after is not None and proof.carried is not None:
             with usable(after):
                 proof.scratch.store.close()
-                leave(after, proof.carried, proof.scratch)
+                leave(after, proof.carried, proof.traces)
     return result
 
 
@@ -118,14 +118,11 @@ class _PartitionProof:
         self.log = log
         self.topics = log.topics
         self.group = stack.enter_context(closing(consumer(plan.connection, group=self.topics.group)))
-        store = None
+        kept = None
         if plan.since is not None:
             with usable(plan.since.after):
-                store = begin_folder(plan.since.after / str(log.partition), before)
-        self.scratch = _scratch(stack, plan.window, store)
-        if before is not None:
-            with usable(before):
-                restore_traces(before, self.scratch)
+                kept = begin_folder(plan.since.after / str(log.partition), before)
+        self.scratch, self.traces = _scratch(stack, plan.window, kept)
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
     def prove(self) -> ProofResult:
@@ -228,23 +225,21 @@ class _PartitionProof:
                 yield from self.log.read_with(reader, kind, start, end, self.plan.patience)
 
 
-def _scratch(stack: ExitStack, window: int, kept: Path | None) -> Scratch:
-    """Stores in a temporary folder, which TMPDIR names: about 400 bytes for each command.
+def _scratch(stack: ExitStack, window: int, kept: Folders | None) -> tuple[Scratch, list[TraceIndex]]:
+    """Stores in a temporary folder, which TMPDIR names, or in `kept`: about 400 bytes for each command.
 
-    The versions and ids are in the folder `kept` instead, if there is one.
-
-    The files lose their names as soon as they are open, so that a task that is killed leaves nothing behind.
+    Temporary files lose their names as soon as they are open, so that a task that is killed leaves nothing behind.
     """
     with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
-        outcomes, events, dead_letters = (
-            stack.enter_context(closing(TraceIndex(_new_folder(Path(folder) / kind))))
-            for kind in OWNER_LOGS[:3]
-        )
-        store = LmdbStore(kept or _new_folder(Path(folder) / "dedup"), window)
+        folders = kept or _new_folders(Path(folder))
+        traces = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
+        store = LmdbStore(folders.store, window)
     stack.callback(store.abandon)
-    return Scratch(outcomes, events, dead_letters, store)
+    return Scratch(traces[0], traces[1], traces[2], store), traces
 
 
-def _new_folder(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
+def _new_folders(folder: Path) -> Folders:
+    found = Folders(folder / "dedup", tuple(folder / kind for kind in OWNER_LOGS[:3]))
+    for path in (found.store, *found.traces):
+        path.mkdir()
+    return found
