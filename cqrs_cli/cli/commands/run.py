@@ -103,12 +103,12 @@ def run(
 
     With --reload it watches the Python files of aggregates and processes. It does not go on with code that cannot be
     loaded, that does not read events of before, or whose evolve changed under the same revision: it says why, and keeps
-    the run as it is.
+    the run as it is. With --store memory evolve may change: the states are made from the log at each start.
     """
     if no_processes and process:
         raise UsageError("--no-processes and --process do not go together", "leave one of them out")
     if reload:
-        return _reload(cli, aggregates, once)
+        return _reload(cli, aggregates, once, store)
     from cqrs_cli.cli.processes import chosen_processes, prepared_processes
     from cqrs_cli.cli.reload.files import check_judged
     from cqrs_cli.cli.render.progress import Display, run_text
@@ -186,7 +186,7 @@ def run(
     return None
 
 
-def _reload(cli: Cli, aggregates: list[str] | None, once: bool) -> int:
+def _reload(cli: Cli, aggregates: list[str] | None, once: bool, store: str | None) -> int:
     """Run in a process of its own, with the same command line, and start that again when the code changes."""
     from cqrs_cli.cli.reload.loop import Reloader
 
@@ -194,7 +194,9 @@ def _reload(cli: Cli, aggregates: list[str] | None, once: bool) -> int:
         raise UsageError(
             f"--reload is not for {'--once' if once else '-o json'}", "leave one out: it is for development"
         )
+    cli.flags.update(store=store)
     settings = cli.settings
     cli.chosen(aggregates)  # says what is wrong before anything starts
     command = [sys.executable, "-m", "cqrs_cli", *(one for one in sys.argv[1:] if one != "--reload")]
-    return Reloader(command, aggregates, settings.aggregates, settings.root, cli.note).run()
+    in_memory = settings.store == "memory"
+    return Reloader(command, aggregates, settings.aggregates, settings.root, cli.note, in_memory).run()

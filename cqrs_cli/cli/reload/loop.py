@@ -32,7 +32,9 @@ class Reloader:
         package: str,
         root: Path,
         note: Callable[[str], None],
+        in_memory: bool = False,
     ) -> None:
+        self._in_memory = in_memory
         self._command, self._names, self._package, self._root = list(command), names, package, root
         self._note = note
         self._child: subprocess.Popen[bytes] | None = None
@@ -110,4 +112,4 @@ class Reloader:
             today = load_contracts(self._names, self._package, self._root)
         except CqrsError as error:
             return [str(error)], {}
-        return objections(self._contracts, today), today
+        return objections(self._contracts, today, self._in_memory), today

@@ -9,15 +9,16 @@ from cqrs_cli.core.aggregate.compatibility import Contract, changes
 Contracts = Mapping[str, Contract]
 
 
-def objections(before: Contracts, today: Contracts) -> list[str]:
+def objections(before: Contracts, today: Contracts, in_memory: bool = False) -> list[str]:
     """Why the code of today must not go on where the code before decided; none if it may.
 
-    Events on the log must stay readable, and states keep their meaning: a changed `evolve` needs another revision.
+    Events on the log must stay readable, and states keep their meaning: a changed `evolve` needs another revision, but
+    where states are kept `in_memory`: each start makes them from the log.
     """
     found = []
     for name in sorted(before.keys() & today.keys()):
         found += [f"{name}: {one.what}; {one.do}" for one in _events_alone(before[name], today[name])]
-        if _meaning_changed(before[name], today[name]):
+        if not in_memory and _meaning_changed(before[name], today[name]):
             raised = f"Decider(…, revision={today[name]['revision'] + 1})"
             found.append(f"{name}: evolve changed, and its shards hold states of before; raise it: {raised}")
     return found

@@ -55,6 +55,7 @@ def test_another_evolve_needs_a_revision() -> None:
     assert why.startswith("tally: evolve changed, and its shards hold states of before; raise it: ")
     assert why.endswith("Decider(…, revision=2)")
     assert objections({"tally": BEFORE}, {"tally": {**otherwise, "revision": 2}}) == []
+    assert objections({"tally": BEFORE}, {"tally": otherwise}, in_memory=True) == []
 
 
 def without(part: str) -> dict[str, Any]:
