@@ -182,7 +182,16 @@ EXPLAINED: tuple[Explained, ...] = (
             "while there or cursor",  # the index is the last in the database
         ),
     ),
-    Explained("state.errors", _SAME, ("path.resolve(), -2",)),
+    Explained("proof.scope", "an aggregate's name has no dot", ('event.type.partition(".")[2]',)),
+    Explained(
+        "state.errors",
+        _SAME,
+        (
+            "path.resolve(), -2",  # below the depth of every mount point, which has a part at least
+            "path.resolve(), +1",
+            'return "XXXX"',  # no network's file system either
+        ),
+    ),
     Explained("state.lmdb_store", _MESSAGE, ("NotOwnerError(None)",)),
     Explained("state.memory", "what is taken back was there", ("entries.pop(key, )",)),
     Explained(

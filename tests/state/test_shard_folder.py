@@ -48,6 +48,13 @@ def test_local_mount_inside_network_is_accepted(tmp_path: Path) -> None:
         refuse_network(Path("/mnt/0"), mounts)
 
 
+def test_mount_table_may_be_any_bytes(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_bytes(b"/dev/vda / ext4 rw 0 0\n/dev/vdb /mnt/\xff ext4 rw 0 0\nserver:/ /mnt nfs rw 0 0\n")
+    with pytest.raises(ConfigurationError):
+        refuse_network(Path("/mnt/0"), mounts)
+
+
 def test_missing_mount_table_refuses_nothing(tmp_path: Path) -> None:
     refuse_network(tmp_path, tmp_path / "missing")
 

@@ -190,10 +190,17 @@ def test_log_keeps_the_last_entry() -> None:
     said = msgspec.structs.replace(PARKED, said=7, said_topic=TOPIC)
     elsewhere = msgspec.structs.replace(said, offset=1, said_topic="U", cancelled=True)
     entries = (PARKED, said, elsewhere)
-    log.read(Record(at, 0, one.key.encode(), one.value()) for at, one in enumerate(entries, 4))
+    log.read([Record(3, 0, b"?", b"{}")])
+    assert [one.offset for one in findings.named] == [3]
+    log.read(
+        [
+            Record(3, 0, b"?", b"{}"),
+            *(Record(at, 0, one.key.encode(), one.value()) for at, one in enumerate(entries, 4)),
+        ]
+    )
     assert log.entries == {0: Entry(5, 7, False), 1: Entry(6, None, True)}
     log.read([Record(9, 0, PARKED.key.encode(), None)])
-    assert list(log.entries) == [1] and findings.named == []
+    assert list(log.entries) == [1] and findings.count == 2
 
 
 def test_first_outcome_may_be_later() -> None:
