@@ -15,6 +15,9 @@ def test_file_as_parent_is_clear_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="cannot be used") as raised:
         open_shard(tmp_path / "file" / "topic" / "0", IDENTITY)
+    assert raised.value.message.startswith(
+        f"the state folder {tmp_path / 'file' / 'topic' / '0'} cannot be used"
+    )
     assert "--state-dir" in raised.value.hint
 
 
