@@ -1,0 +1,62 @@
+"""What a verdict may not say, of deferred commands and others, in the words that `verify` prints."""
+
+from typing import Any
+
+import pytest
+
+from cqrs_cli.core.messages.outcome import Original, Verdict
+from cqrs_cli.proof.verdict import check_verdict
+
+FIRST = Original(0, "accepted", 1, 1)
+#: The members that each of these statuses has.
+USUAL: dict[str, dict[str, Any]] = {
+    "accepted": {"version": 1, "events": 1},
+    "unchanged": {},
+    "deferred": {"reason": "LATER", "retryable": False, "due": "", "attempt": 1},
+    "duplicate": {"original": FIRST},
+    "rejected": {"reason": "BUSINESS_RULE", "retryable": False},
+    "failed": {"reason": "UNKNOWN_TYPE", "retryable": False},
+}
+
+
+def said(status: str, reserved: bool = False, **members: Any) -> list[str]:
+    verdict = Verdict(**{"status": status, "fingerprint": 5, **USUAL[status], **members})
+    return list(check_verdict(verdict, reserved))
+
+
+@pytest.mark.parametrize("status", USUAL)
+def test_usual_verdict_is_no_contradiction(status: str) -> None:
+    assert said(status) == []
+
+
+def test_duplicate_of_a_deferred_command_is_fine() -> None:
+    assert said("duplicate", original=Original(0, "deferred", 1, 0)) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "members", "complaint"),
+    [
+        ("accepted", {"original": FIRST}, "is accepted with a first decision"),
+        ("rejected", {"original": FIRST}, "is rejected (BUSINESS_RULE) with a first decision"),
+        (
+            "duplicate",
+            {"original": Original(0, "failed", 0, 0)},
+            "points to a decision that was failed, which is not",
+        ),
+        ("accepted", {"decidedat": "x"}, "is accepted with a decidedat"),
+        ("accepted", {"due": "x"}, "is accepted with a time when it is due, without an attempt"),
+        ("accepted", {"attempt": 1}, "is accepted without a time when it is due, with an attempt"),
+    ],
+)
+def test_contradiction_is_spelled_out(status: str, members: dict[str, Any], complaint: str) -> None:
+    (found,) = said(status, **members)
+    assert found.startswith(complaint)
+
+
+def test_expectation_counts_only_where_it_was_checked() -> None:
+    unmet: dict[str, Any] = {"expected": "7", "version": 1}
+    assert said("failed", **unmet) == said("rejected", reason="ID_REUSED", original=FIRST, **unmet) == []
+    for status in ("accepted", "unchanged", "rejected"):
+        members: dict[str, Any] = unmet | ({"events": 1} if status == "accepted" else {})
+        assert len(said(status, **members)) == 1, status
+        assert len(said(status, reserved=True, **members)) == 1, status
