@@ -81,7 +81,7 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
 
 
 def folding(aggregate: Aggregate) -> Callable[[int, State, EventEnvelope], State]:
-    """`fold_next` of one aggregate type, for many events: it asks for nothing twice, which saves a third of the time.
+    """`fold_next` of one aggregate type, for many events: it asks for nothing twice, which saves a tenth of the time.
 
     What fails is done again by `fold_next`, which says why.
     """
