@@ -55,21 +55,21 @@ class PayloadStore:
 
     def exists(self) -> bool:
         """Tell whether the store's own folder is there; the first payload makes it."""
-        system, base = self._opened
-        (found,) = system.get_file_info([base])
+        filesystem, base = self._opened
+        (found,) = filesystem.get_file_info([base])
         return bool(found.type.name == "Directory")
 
     def put(self, folder: str, reference: PayloadReference, data: bytes) -> None:
         """Write a payload unless it is there. It appears whole under its name, and on a disk it is on the disk."""
-        system, base = self._opened
+        filesystem, base = self._opened
         path = f"{base}/{folder}/{reference.sha256}"
-        (found,) = system.get_file_info([path])
+        (found,) = filesystem.get_file_info([path])
         if found.is_file and found.size == reference.size and _age(found.mtime) < _YOUNG:
             return
-        if system.type_name == "local":
+        if filesystem.type_name == "local":
             _write_file(Path(path), data)
             return
-        with system.open_output_stream(
+        with filesystem.open_output_stream(
             path, compression=None
         ) as stream:  # an object appears when it is closed
             stream.write(data)
@@ -85,9 +85,9 @@ class PayloadStore:
         return data
 
     def _read(self, path: str, most: int) -> bytes:
-        system, base = self._opened
+        filesystem, base = self._opened
         parts: list[bytes] = []
-        with system.open_input_stream(f"{base}/{path}", compression=None) as stream:
+        with filesystem.open_input_stream(f"{base}/{path}", compression=None) as stream:
             while most and (part := stream.read(min(most, _STRETCH))):
                 parts.append(part)
                 most -= len(part)
@@ -97,33 +97,33 @@ class PayloadStore:
         """The files of a folder, in no order."""
         from pyarrow.fs import FileSelector
 
-        system, base = self._opened
-        for found in system.get_file_info(FileSelector(f"{base}/{folder}", allow_not_found=True)):
+        filesystem, base = self._opened
+        for found in filesystem.get_file_info(FileSelector(f"{base}/{folder}", allow_not_found=True)):
             if found.is_file:
                 yield StoredPayload(found.base_name, found.size, _age(found.mtime))
 
     def age(self, folder: str, name: str) -> float | None:
         """The age of one file now, in seconds; None if it is not there."""
-        system, base = self._opened
-        (found,) = system.get_file_info([f"{base}/{folder}/{name}"])
+        filesystem, base = self._opened
+        (found,) = filesystem.get_file_info([f"{base}/{folder}/{name}"])
         return _age(found.mtime) if found.is_file else None
 
     def remove(self, folder: str, name: str) -> None:
         """Delete one file."""
-        system, base = self._opened
-        system.delete_file(f"{base}/{folder}/{name}")
+        filesystem, base = self._opened
+        filesystem.delete_file(f"{base}/{folder}/{name}")
 
     def move(self, source: str, folder: str, name: str) -> None:
         """Move a file from one folder to another, where it is new; it is in one of them at any time."""
-        system, base = self._opened
+        filesystem, base = self._opened
         before, after = f"{base}/{source}/{name}", f"{base}/{folder}/{name}"
-        if system.type_name == "local":
+        if filesystem.type_name == "local":
             Path(after).parent.mkdir(parents=True, exist_ok=True)
             os.utime(before)
-            system.move(before, after)
+            filesystem.move(before, after)
         else:
-            system.copy_file(before, after)
-            system.delete_file(before)
+            filesystem.copy_file(before, after)
+            filesystem.delete_file(before)
 
 
 def _age(modified: datetime | None) -> float:

@@ -170,7 +170,7 @@ RULES = [
         "an owner that was told to end counts as dead",
         "cqrs_cli/owner/claim.py",
         (("died = not lives and committed_claim.attempt != TERMINAL", "died = not lives"),),
-        "tests/owner/test_claim.py",
+        "tests/owner/trials/test_claims.py",
     ),
     Mutation(
         "a command is decided alone without being announced",
