@@ -59,6 +59,7 @@ def stream(
     return reader.load().selectExpr(f"subject AS {key}", f"timestamp AS {at}").withWatermark(at, "1 hour")
 
 
+@pytest.mark.slow
 def test_join_keeps_three_days_in_mind(
     session: "SparkSession", given: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ def test_aggregate_and_its_test_are_added(project: Path, capfd: pytest.CaptureFi
     assert "class PurchaseOrder(cqrs.State)" in (project / document["files"][0]).read_text()
 
 
+@pytest.mark.slow
 def test_what_is_added_is_sound(project: Path) -> None:
     """Its tests pass, and it is clean; also if its name is one that the file uses."""
     names = ["purchase_order", "register"]

@@ -77,6 +77,7 @@ def test_a_new_projects_tests_pass(tmp_path: Path) -> None:
     assert "6 passed" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", [["ruff", "check"], ["ruff", "format", "--check"], ["mypy", "--strict"]])
 def test_a_new_projects_code_is_clean(tmp_path: Path, tool: list[str]) -> None:
     scaffold.create(tmp_path)

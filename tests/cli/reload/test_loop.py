@@ -63,6 +63,12 @@ class Reloading:
     def noted(self, text: str) -> None:
         eventually(lambda: any(text in note for note in self.notes))
 
+    def end_child(self, code: int) -> None:
+        """Let the program under the reloader end with this exit code."""
+        written = self.end.with_name("ending")
+        written.write_text(str(code))
+        written.replace(self.end)
+
     def change(self, old: str, new: str) -> None:
         assert old in self.text
         self.source.write_text(self.text.replace(old, new))
@@ -74,7 +80,7 @@ def reloading(tmp_path: Path) -> Iterator[Reloading]:
     made.wait_for("started")
     yield made
     if made.thread.is_alive():
-        made.end.write_text(str(TakenOverError.exit_code))
+        made.end_child(TakenOverError.exit_code)
         made.thread.join(30)
     assert not made.thread.is_alive()
 
@@ -116,7 +122,7 @@ def test_another_meaning_needs_a_revision(reloading: Reloading) -> None:
 
 
 def test_a_run_that_ended_waits(reloading: Reloading) -> None:
-    reloading.end.write_text("3")
+    reloading.end_child(3)
     reloading.noted("the run ended with 3; it starts again when a file changes")
     reloading.end.unlink()
     reloading.change("class Increment", "# corrected\nclass Increment")
@@ -124,7 +130,7 @@ def test_a_run_that_ended_waits(reloading: Reloading) -> None:
 
 
 def test_a_newer_run_ends_both(reloading: Reloading) -> None:
-    reloading.end.write_text("6")
+    reloading.end_child(6)
     eventually(lambda: reloading.error is not None)
     assert isinstance(reloading.error, TakenOverError)
 

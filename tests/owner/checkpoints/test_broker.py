@@ -167,6 +167,7 @@ def test_nothing_new_writes_nothing(counters: TopicHarness) -> None:
     assert len(data_files(counters)) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.pins("checkpoint")
 def test_owners_write_while_they_decide(counters: TopicHarness) -> None:
     counters.send(*increments(10))

@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
@@ -119,13 +120,18 @@ def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
     assert one.shard.aggregates == 0
 
 
-def test_killed_builder_is_named(counters: TopicHarness) -> None:
-    def killing(now: Rebuilding) -> None:
-        for child in multiprocessing.active_children():
-            child.kill()
+def test_killed_builder_is_named(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It dies before it can have built anything."""
+    process = type(rebuilding._PROCESSES.Process())
+    start = process.start
 
+    def start_and_kill(builder: BaseProcess) -> None:
+        start(builder)
+        builder.kill()
+
+    monkeypatch.setattr(process, "start", start_and_kill)
     with pytest.raises(CqrsError, match=r"of counter partition 0 ended with code -9"):
-        rebuilt(counters, killing)
+        rebuilt(counters)
 
 
 def test_shard_is_built_here(counters: TopicHarness, tmp_path: Path) -> None:

@@ -95,7 +95,9 @@ def test_an_event_without_outcome_stops_it(decided: TopicHarness) -> None:
     assert "command 4 has events but no outcome" in error.message
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind == "events" else pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS]
+)
 def test_a_deleted_topic_stops_its_owner(counters: TopicHarness, kind: Kind) -> None:
     owner = Process(counters.plan(once=False), transaction_timeout=2.0, missing=0.0)
     counters.send(*increments(5))
