@@ -87,14 +87,15 @@ def test_programs_get_one_document(second: dict[str, Any]) -> None:
 def test_the_order_times_out(second: dict[str, Any]) -> None:
     """Its payment is asked for and called off; the cancellation waits, and is said again when the time is up."""
     (placed,) = second["order"]["commands"]
-    caused = placed["events"][0]["commands"]
-    assert [(one["type"], one["outcome"]["status"]) for one in caused] == [
+    caused = {(one["type"], one["outcome"]["status"]): one for one in placed["events"][0]["commands"]}
+    asked, waits, said = (
         ("payment.Request", "accepted"),
         ("order.Cancel", "deferred"),
         ("order.Cancel", "accepted"),
-    ]
-    assert caused[1]["outcome"]["due"] <= caused[2]["time"]
-    (off,) = caused[2]["events"][0]["commands"]
+    )
+    assert caused.keys() == {asked, waits, said}
+    assert caused[waits]["outcome"]["due"] <= caused[said]["time"]
+    (off,) = caused[said]["events"][0]["commands"]
     assert (off["type"], off["outcome"]["status"]) == ("payment.CallOff", "accepted")
 
 
