@@ -156,16 +156,27 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkContext]":
         yield context
 
 
+@pytest.fixture(scope="session", autouse=True)
+def collected_code() -> dict[str, ModuleType]:
+    """Our aggregates, processes and projections as the files of the tests have imported them."""
+    return _users_code()
+
+
 @pytest.fixture(autouse=True)
-def our_code() -> Iterator[None]:
-    """A test may load another project's code; afterwards ours is back, as the same modules.
+def our_code(collected_code: dict[str, ModuleType]) -> Iterator[None]:
+    """Each test begins with our code as it was collected, whatever another test or a long-lived fixture has loaded.
 
     Aggregates and processes together: a process holds classes of the aggregates that it was imported with.
     """
-    ours = _users_code()
+    _put_back(collected_code)
     yield
-    if any(sys.modules.get(name) is not module for name, module in ours.items()):
-        for name in _users_code():
+    _put_back(collected_code)
+
+
+def _put_back(ours: dict[str, ModuleType]) -> None:
+    found = _users_code()
+    if any(found.get(name) is not module for name, module in ours.items()):
+        for name in found:
             del sys.modules[name]
         sys.modules.update(ours)
 
