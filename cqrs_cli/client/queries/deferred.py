@@ -29,21 +29,38 @@ def waiting(connection: Connection, topics: Topics, keep: Callable[[Deferral], b
 def deferred_entries(log: PartitionLog, keep: Callable[[Deferral], bool]) -> list[Deferral]:
     """The deferred commands of a partition that `keep` keeps."""
     latest: dict[bytes | None, Deferral] = {}
+    for key, entry in _changes(log):
+        latest.pop(key, None)
+        if entry is not None and keep(entry):
+            latest[key] = entry
+    return [*latest.values()]
+
+
+def has_due(log: PartitionLog, moment: int) -> bool:
+    """True if a command of the partition waits that is due at `moment`, ms since 1970."""
+    due: set[bytes | None] = set()
+    for key, entry in _changes(log):
+        if entry is not None and entry.due <= moment:
+            due.add(key)
+        else:
+            due.discard(key)
+    return bool(due)
+
+
+def _changes(log: PartitionLog) -> Iterator[tuple[bytes | None, Deferral | None]]:
+    """The records of the partition: a key, and the command that waits since then, None for one that waits no longer."""
     for records in log.read("deferred", *log.bounds("deferred")):
         for record in records:
-            latest.pop(record.key, None)
             if record.value is None:
+                yield record.key, None
                 continue
             try:
-                entry = read_deferral(record.key, record.value)
+                yield record.key, read_deferral(record.key, record.value)
             except ValueError as error:
                 raise ContradictionError(
                     f"{log.place('deferred')} offset {record.offset} is not a deferred command: {error}",
                     "only cqrs may write there",
                 ) from error
-            if keep(entry):
-                latest[record.key] = entry
-    return [*latest.values()]
 
 
 def command_type(entry: Deferral) -> str:

@@ -1,14 +1,16 @@
 """Other runs of the same topics: `--once` lets one that is at work do it, and a takeover says from whom."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
+from cqrs_cli.client.queries.deferred import has_due
 from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import Committed, committed_now
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.owner.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.owner.plan import Partition, Plan
 from cqrs_cli.processes.plan import Hearing, ProcessPlan
@@ -32,11 +34,13 @@ def others_at_work(plan: Plan) -> dict[str, int]:
 def left_to_decide(plan: Plan, note: Callable[[str], None], patience: float = PATIENCE) -> Plan | None:
     """The part of the plan of `--once` that no other run decides: its aggregates with commands below the targets.
 
-    None if there are none any more. Waits for an aggregate that another run is deciding, until that is done or nothing
-    has been decided for `patience` seconds. Raises `UnavailableError`.
+    Those with deferred commands that are due and that nobody says again, too. None if there are none any more. Waits
+    for an aggregate that another run is deciding, until that is done or nothing has been decided for `patience`
+    seconds. Raises `UnavailableError`.
     """
     assert plan.targets is not None
     names = _left(lambda: committed_decided(plan), plan.targets, lambda at: at.aggregate, note, patience)
+    names |= _due(plan, set(plan.topics) - names, patience)
     if not names:
         return None
     targets = {at: end for at, end in plan.targets.items() if at.aggregate in names}
@@ -60,6 +64,19 @@ def left_to_react(
         hearings=[at for at in plan.hearings if at.process in names],
         targets={at: end for at, end in plan.targets.items() if at.process in names},
     )
+
+
+def _due(plan: Plan, names: Iterable[str], patience: float) -> set[str]:
+    """Those of the aggregates with a deferred command that is due; for `patience` s where a run claims to work."""
+    now = time.time()
+    found: set[str] = set()
+    for at, one in committed_decided(plan).items():
+        if at.aggregate in names and at.aggregate not in found:
+            moment = now - patience if _open_claims({at: one}) else now
+            log = PartitionLog(plan.connection, plan.topics[at.aggregate].topics, at.number)
+            if has_due(log, int(moment * 1000)):
+                found.add(at.aggregate)
+    return found
 
 
 _Place = TypeVar("_Place", Partition, Hearing)

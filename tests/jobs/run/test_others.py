@@ -1,11 +1,15 @@
 """`run --once` beside other runs."""
 
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from cqrs_cli.jobs.run.others import left_to_decide, others_at_work
 from cqrs_cli.jobs.run.retire import retire
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.owner.deferred.patient import FAR, count, decided, patients, soon
 from tests.support.commands import increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running
@@ -25,6 +29,26 @@ def test_everything_is_decided_already(counters: TopicHarness, notes: list[str])
     before = counters.standing()
     assert left_to_decide(counters.plan(), notes.append) is None
     assert (counters.standing(), notes) == (before, [])
+
+
+def test_due_commands_are_left_to_say(
+    connection: Connection, prefix: str, tmp_path: Path, notes: list[str]
+) -> None:
+    """All commands are decided, one of them waits, and comes due while no owner is there."""
+    ward = patients(connection, prefix, tmp_path)
+    ward.send(count("timed", notbefore=soon()), count("never", notbefore=FAR))
+    before = ward.plan()
+    quietly(before)
+    due = ward.records("commands")[0].timestamp + 300
+    eventually(lambda: due < time.time() * 1000)
+    plan = ward.plan()
+    assert left_to_decide(plan, notes.append, patience=3600) is None, (
+        "the claim of the run before says it is at work"
+    )
+    retire(before)
+    assert left_to_decide(plan, notes.append, patience=3600) == plan
+    quietly(plan)
+    assert decided(ward, "timed") == [("deferred", "NOT_YET"), ("accepted", "")]
 
 
 def test_nobody_else_is_at_work(counters: TopicHarness, notes: list[str]) -> None:
