@@ -109,11 +109,14 @@ class Follower:
         return sum(replica.count() for replica in self.replicas.values())
 
     def _run(self) -> None:
+        said = ""
         while not self._closing.is_set():
             try:
                 self._follow()
             except UnavailableError as error:
-                self._note(f"{self.topics.events}: {error.message}; still trying")
+                if error.message != said:
+                    said = error.message
+                    self._note(f"{self.topics.events}: {said}; still trying")
                 self._closing.wait(1.0)
             except CqrsError as error:
                 self.error = error

@@ -7,7 +7,6 @@ Each event's id is the place behind it in every partition, `0:12,1:7`: a client 
 import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
@@ -51,7 +50,7 @@ async def _events(
     yield ": \n\n"  # so that a client knows that it is heard
     gateway.streams += 1
     try:
-        with suppress(CqrsError):  # the stream ends, and its client comes back
+        try:
             while follower.error is None:
                 arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
                 for number, end in follower.feed.ends.items():
@@ -69,6 +68,8 @@ async def _events(
                         await asyncio.sleep(_SHARE * spent * (gateway.streams - 1))
                 if idle and not await arrived(_QUIET):
                     yield ": \n\n"
+        except CqrsError as error:  # the stream ends, and its client comes back
+            yield f": {error.message}\n\n"
     finally:
         gateway.streams -= 1
 

@@ -16,6 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.payloads.check_out import check_out, holds_events
+from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.settings.moments import parse_moment
 
 #: A record and the partition it was in.
@@ -170,13 +171,23 @@ def following(
 
 
 def _with_data(connection: Connection, topic: str, batch: list[Placed]) -> Iterator[list[Placed]]:
-    """The batch, events with their data; in several batches if they are large."""
+    """The batch, events with their data; in several batches if they are large.
+
+    Raises `PayloadUnavailableError` after the other partitions' events: one that cannot be had holds up its own.
+    """
     place = connection.payloads
     if place is None or not batch or not holds_events(topic):
         yield batch
         return
+    missing: dict[int, PayloadUnavailableError] = {}
     for partition, placed in groupby(batch, itemgetter(0)):
         rest = [record for _, record in placed]
-        while rest:
-            whole, rest = check_out(place, topic, partition, rest)
+        while rest and partition not in missing:
+            try:
+                whole, rest = check_out(place, topic, partition, rest)
+            except PayloadUnavailableError as error:
+                missing[partition] = error
+                break
             yield [(partition, record) for record in whole]
+    for first in missing.values():
+        raise first

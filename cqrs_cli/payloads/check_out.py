@@ -55,16 +55,20 @@ def check_out(
 ) -> tuple[list[Record], list[Record]]:
     """The first events with their data in them, as many as memory should hold, and the others.
 
-    Raises `PayloadUnavailableError` naming the first record whose data cannot be had.
+    Those before a record whose data cannot be had come first; raises `PayloadUnavailableError` naming it if there are
+    none.
     """
     if not any(record.value is not None and MARK in record.value for record in records):
         return records, []
     references = [_event_reference(record) for record in records]
     whole = _with_payloads(place, topic, records, references)
-    for record, reference, why in zip(records, references, whole, strict=False):
-        if reference is not None and isinstance(why, str):
-            raise unavailable(place, f"{topic}:{partition}@{record.offset}", reference, why)
-    found = [record for record in whole if isinstance(record, Record)]
+    found: list[Record] = []
+    for one in whole:
+        if isinstance(one, str):
+            break
+        found.append(one)
+    if not found and references[0] is not None:
+        raise unavailable(place, f"{topic}:{partition}@{records[0].offset}", references[0], str(whole[0]))
     return found, records[len(found) :]
 
 

@@ -1,6 +1,7 @@
 """The commands that an event leads to, as they stand in the log, each with an id that is always the same."""
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -9,12 +10,16 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.deferral.entry import LAST_MOMENT
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
 from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.payloads.check_in import referring
+from cqrs_cli.payloads.exchange import PayloadExchange
+from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.processes.plan import CommandsTopic
 
 #: The most bytes of commands for one event: they are one transaction.
@@ -24,12 +29,28 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class ComposedCommand(NamedTuple):
-    """A command's record."""
+    """A command's record, and the payload that it refers to: to be stored before the record is written."""
 
     topic: str
     value: bytes
     key: bytes
     partition: int
+    payloads: Mapping[PayloadReference, bytes] = {}
+
+    @property
+    def size(self) -> int:
+        """The bytes of the command, wherever its data are."""
+        return len(self.value) + sum(map(len, self.payloads.values()))
+
+
+def store_payloads(place: PayloadPlace | None, commands: Iterable[ComposedCommand]) -> None:
+    """Put the payloads of the commands into the store; raises `PayloadUnavailableError`, and none may be sent."""
+    by_topic: dict[str, dict[PayloadReference, bytes]] = defaultdict(dict)
+    for one in commands:
+        if one.payloads:
+            by_topic[one.topic].update(one.payloads)
+    for topic, payloads in by_topic.items():
+        PayloadExchange(place, topic).store(payloads)
 
 
 class Composer:
@@ -41,8 +62,11 @@ class Composer:
         commands: Mapping[str, CommandsTopic],
         partitioner: Partitioner,
         load: Callable[[str], Aggregate],
+        place: PayloadPlace | None = None,
     ) -> None:
+        """`place`: where large data go; without it they stand in the record."""
         self._process, self._commands, self._partitioner, self._load = process, commands, partitioner, load
+        self._place = place
         self._source = f"/cqrs/process/{process}"
         self._aggregates: dict[str, tuple[Aggregate, dict[type, str]]] = {}
 
@@ -57,7 +81,14 @@ class Composer:
             raise InvalidReaction(
                 f"react gave more than {MAX_SENT_BYTES >> 20} MiB of commands for one event"
             )
-        return made
+        return made if self._place is None else [self._referring(one, self._place) for one in made]
+
+    @staticmethod
+    def _referring(one: ComposedCommand, place: PayloadPlace) -> ComposedCommand:
+        if len(one.value) <= place.threshold:
+            return one
+        value, payloads = referring(place, one.topic, one.value)
+        return one._replace(value=value, payloads=payloads)
 
     def _one(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
         aggregate, types = self._aggregate(send.aggregate)

@@ -134,7 +134,7 @@ class ReactLoop:
                 continue
             reacted += 1
             commands += sent
-            size += sum(len(one.value) for one in sent)
+            size += sum(one.size for one in sent)
             if size > timing.batch_bytes or time.monotonic() > until:
                 break
         failpoints.reached("decide.after")

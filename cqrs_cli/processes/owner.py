@@ -11,7 +11,7 @@ from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, bulk_consumer, consumer
 from cqrs_cli.kafka.event_tail import PartitionTail, Tell
 from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim, suspect
 from cqrs_cli.owner.signals import ClaimLost, Superseded
-from cqrs_cli.processes.compose import ComposedCommand
+from cqrs_cli.processes.compose import ComposedCommand, store_payloads
 from cqrs_cli.processes.plan import Hearing, ProcessPlan
 from cqrs_cli.processes.position import ProcessPosition, position_key, resume
 from cqrs_cli.processes.positions import committed_of, recorded_positions, source_state
@@ -79,11 +79,15 @@ class ProcessOwner:
     def commit(
         self, commands: list[ComposedCommand], offset: int, position: ProcessPosition | None = None
     ) -> None:
-        """Commit commands, and a position with my claim; raises `KafkaException`, `BatchRefusedError`."""
+        """Commit commands, and a position with my claim; raises `KafkaException`, `BatchRefusedError`.
+
+        The commands' payloads are stored before; raises `PayloadUnavailableError`, and nothing is committed.
+        """
         before = self.position
         if position is None:
             assert before is not None
             position = replace(before, offset=offset, claim=self.mine, stopped=None)
+        store_payloads(self.plan.connection.payloads, commands)
         self.writer.commit(commands, position, self.reader)
         self.position = position
 

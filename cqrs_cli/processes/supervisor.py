@@ -23,6 +23,7 @@ from cqrs_cli.kafka.topics.process_topics import process_needs, process_refusal
 from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
 from cqrs_cli.owner.timing import Lasting
+from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.processes.compose import Composer
 from cqrs_cli.processes.load import LoadedProcess
 from cqrs_cli.processes.loop import ReactLoop
@@ -148,6 +149,8 @@ class ProcessSupervisor:
             case MissingError():
                 if self.missing.lasts(self.timing.missing):
                     raise error
+            case PayloadUnavailableError():
+                self._note(f"{self.hearing}: {error}; still trying")
             case KafkaException() if is_denied(error):
                 raise self._denied() from error
             case KafkaException() if kafka_error(error).code() in _UNKNOWN:
@@ -220,8 +223,10 @@ class ProcessSupervisor:
         self.missing, self.contradicted = (Lasting(self.timing.forgotten) for _ in range(2))
 
     def _note(self, text: str) -> None:
-        self.report(text, "")
-        self.notes.append(text)
+        """Say it, once."""
+        if text not in self.notes:
+            self.report(text, "")
+            self.notes.append(text)
 
 
 def topic_made_again(hearing: Hearing) -> CqrsError:

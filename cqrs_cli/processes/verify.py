@@ -3,6 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from msgspec import Struct
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.messages.payload_reference import data_within, payload_folder, refer, with_reference
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.react import reaction
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 
 #: A command's id: what it has in common with the others of its event, the events topic in it, and its number.
 _ID = re.compile(r"[^/]+/(?P<topic>[^/]+)/.+@\d+/(?P<number>\d+)", re.ASCII | re.DOTALL)
+
+#: Bytes of data that are never in the payload store: the least that `payload_threshold` can be.
+_SMALL = 1024
 
 _Found = dict[str, dict[int, list[ReactionPlace]]]
 
@@ -124,13 +129,14 @@ def _read_commands(
                 if start > 0:
                     oldest.setdefault((topic, number), records[0].timestamp)
                 for record in records:
-                    _take(record, ReactionPlace(topic, number, _digest(record.value)), source, decoder, sent)
+                    _take(record, topic, number, source, decoder, sent)
     return sent, oldest
 
 
 def _take(
     record: Record,
-    place: ReactionPlace,
+    topic: str,
+    partition: int,
     source: str,
     decoder: "msgspec.json.Decoder[_Sent]",
     sent: dict[str, _Found],
@@ -145,11 +151,19 @@ def _take(
     parts = _ID.fullmatch(one.id) if ours else None
     if parts is not None:
         origin, number = one.id.rpartition("/")[0], int(parts["number"])
+        place = ReactionPlace(topic, partition, command_digest(topic, record.value))
         sent[parts["topic"]][origin][number].append(place)
 
 
-def _digest(value: bytes | None) -> bytes:
-    return blake2b(value or b"", digest_size=8).digest()
+def command_digest(topic: str, value: bytes | None) -> bytes:
+    """The digest of a command, the same whether its data are in the record or in the payload store."""
+    value = value or b""
+    if len(value) > _SMALL:
+        with suppress(ValueError, RecursionError):  # somebody else's
+            data = data_within(value)
+            if data is not None and len(data) > _SMALL:
+                value = with_reference(value, payload_folder(topic), refer(data))
+    return blake2b(value, digest_size=8).digest()
 
 
 def _heard(
@@ -187,4 +201,4 @@ def _given(
         raise
     except BaseException:  # the author's own code: anything may come, and would have stopped the process
         return None
-    return [ReactionPlace(one.topic, one.partition, _digest(one.value)) for one in made]
+    return [ReactionPlace(one.topic, one.partition, command_digest(one.topic, one.value)) for one in made]

@@ -77,7 +77,7 @@ class CommandWriter(TransactionalWriter):
     def _send(self, commands: Sequence[ComposedCommand], deadline: float) -> None:
         """Produce in portions of one request, each waiting for the one before (see `kafka.writer`)."""
         produce, unsent = self._producer.produce, 0
-        for topic, value, key, partition in commands:
+        for topic, value, key, partition, _ in commands:
             size = len(value) + _AROUND
             if unsent + size > self._request_bytes:
                 self._producer.flush(FLUSH_PATIENCE)  # `_finish` learns of failures

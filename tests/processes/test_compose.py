@@ -11,12 +11,15 @@ from aggregates.payment import Request
 from cqrs_cli import registry
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.payload_reference import data_within, find_reference
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
 from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.processes.compose import ComposedCommand, Composer
 from cqrs_cli.processes.plan import CommandsTopic
+from cqrs_cli.processes.verify import command_digest
 from tests.support import ROOT
 
 COMMANDS = {
@@ -130,3 +133,19 @@ def test_ids_are_of_the_event(one: Recorded[Placed], other: Recorded[Placed], co
 def test_wrong_commands_are_refused(send: Send, problem: str) -> None:
     with pytest.raises(InvalidReaction, match=problem):
         COMPOSER.compose(recorded(), (send,))
+
+
+def test_large_data_become_payloads() -> None:
+    """A proof sees no difference."""
+    place = PayloadPlace("file:///nowhere", threshold=1024)
+    storing = Composer(
+        "checkout", COMMANDS, "murmur2", lambda name: registry.load(name, "aggregates", ROOT), place
+    )
+    sends = (Send("payment", "o-1", Request("ann" * 500)), Send("payment", "o-1", Request("ann")))
+    whole, small = COMPOSER.compose(recorded(), sends)
+    large, same = storing.compose(recorded(), sends)
+    ((reference, data),) = large.payloads.items()
+    assert find_reference(large.value) == reference and data_within(whole.value) == data
+    assert len(large.value) < 1024 < len(data) < large.size and small == same
+    digests = {command_digest(one.topic, one.value) for one in (whole, large)}
+    assert len(digests) == 1 and command_digest(small.topic, small.value) not in digests

@@ -67,7 +67,7 @@ def process_supervisors(
             plan,
             hearing,
             loaded[hearing.process],
-            Composer(hearing.process, plan.commands, plan.partitioner, load),
+            Composer(hearing.process, plan.commands, plan.partitioner, load, plan.connection.payloads),
             attempt,
             stopping,
         )

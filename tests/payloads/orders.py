@@ -1,0 +1,18 @@
+"""Orders with large data, as owners write them."""
+
+from aggregates.order import Placed
+from cqrs_cli.core.messages.payload_reference import PayloadReference, data_within, with_reference
+from cqrs_cli.core.messages.record import Record
+from tests.payloads.bank import LARGE
+from tests.payloads.stores import FolderStore
+from tests.processes.stage import placed
+
+
+def large_order(store: FolderStore, prefix: str, number: int) -> tuple[Record, PayloadReference]:
+    """The first event of an order, its data in the store, and the reference to them."""
+    whole = placed(number, event=Placed(f"{number}{LARGE}"))
+    data = data_within(whole.value or b"")
+    assert data is not None
+    reference = store.put(data, f"{prefix}order")
+    value = with_reference(whole.value or b"", f"{prefix}order", reference)
+    return Record(whole.offset, whole.timestamp, whole.key, value), reference

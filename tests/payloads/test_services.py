@@ -1,0 +1,88 @@
+"""Services that read events with large data: they name what is missing, wait, and go on when it is back."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.jobs.process.task import process_supervisors
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.processes.plan import ProcessPlan
+from cqrs_cli.processes.supervisor import ProcessSupervisor
+from tests.payloads.orders import large_order
+from tests.payloads.stores import FolderStore
+from tests.processes.stage import Stage, orders, records
+from tests.processes.test_verify import verified
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def stage(connection: Connection, prefix: str, store: FolderStore) -> Stage:
+    """A process with a payload store."""
+    return Stage(replace(connection, payloads=store.place), prefix)
+
+
+@contextmanager
+def reacting(plan: ProcessPlan) -> Iterator[ProcessSupervisor]:
+    """A process at work on one partition, with its notes at hand."""
+    stopping = threading.Event()
+    supervisor, *_ = process_supervisors(plan, plan.hearings, 0, stopping)
+    thread = threading.Thread(target=supervisor.run)
+    thread.start()
+    try:
+        yield supervisor
+    finally:
+        stopping.set()
+        thread.join(60)
+
+
+@pytest.mark.pins("payloads")
+def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path: Path) -> None:
+    """From an event to a command, both by reference, which an owner decides; and the proof finds it."""
+    event, reference = large_order(store, stage.prefix, 1)
+    stage.write([event])
+    stage.place(2, 1)
+    stage.react(beginning=True)
+    assert stage.asked() == orders(1, 2)
+    large, small = stage.commands()
+    assert (large["datasha256"], small["data"]) == (reference.sha256, {"customer": "ann"})
+    assert store.file(reference, f"{stage.prefix}payment").exists()
+    payments = TopicHarness(stage.connection, stage.prefix, tmp_path, "payment")
+    quietly(payments.plan())
+    assert [outcome.data.status for outcome in payments.outcomes()] == ["accepted"] * 2
+    assert payments.violations() == []
+    found = verified(stage)
+    assert (found.named, found.commands, found.others) == ([], 4, 0)
+
+
+@pytest.mark.pins("payloads")
+def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> None:
+    """What was before it is reacted to; what it sends waits for its own payload in the same way."""
+    event, reference = large_order(store, stage.prefix, 1)
+    kept = store.file(reference, f"{stage.prefix}order").read_bytes()
+    store.lose(reference, f"{stage.prefix}order")
+    stage.place(0, 1)
+    stage.write([event])
+    stage.place(2, 1)
+    at = next(
+        one.offset
+        for one in records(stage.connection.without_payloads(), stage.events, 0)
+        if one.key == event.key
+    )
+    with reacting(stage.plan(once=False, beginning=True)) as process:
+        (note,) = eventually(lambda: process.notes)
+        assert f"{stage.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
+        assert stage.asked() == orders(0, 1)
+        (store.path / f"{stage.prefix}payment").write_text("a file where the folder should be")
+        store.put(kept, f"{stage.prefix}order")
+        eventually(lambda: "could not be stored" in process.notes[-1])
+        assert stage.asked() == orders(0, 1)
+        (store.path / f"{stage.prefix}payment").unlink()
+        eventually(lambda: stage.asked() == orders(0, 3))
