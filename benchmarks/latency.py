@@ -54,9 +54,11 @@ def main() -> None:
 
 
 @contextmanager
-def deciding(here: Arena, topics: Topics, partitions: int) -> Iterator["subprocess.Popen[bytes]"]:
-    """`cqrs run`, once it owns every partition."""
-    with subprocess.Popen(command("run", "bank_account", "-q"), cwd=here.root) as run:
+def deciding(
+    here: Arena, topics: Topics, partitions: int, *arguments: str
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """`cqrs run`, with more arguments if there are any, once it owns every partition."""
+    with subprocess.Popen(command("run", "bank_account", *arguments, "-q"), cwd=here.root) as run:
         try:
             while not all(
                 (claim := parse_claim(found.metadata)) and claim.attempt < TERMINAL
@@ -85,8 +87,7 @@ def _measure(here: Arena, topics: Topics, given: argparse.Namespace, what: str) 
     ends = bounds(here.connection, topics.outcomes, range(given.partitions))
     reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
     reader.poll(1)
-    sending = threading.Thread(target=_send, args=(here, topics, given, total, sent), daemon=True)
-    sending.start()
+    send_meanwhile(here, topics, given, sent)
     taken = sorted(_read(reader, sent, total, time.monotonic() + given.seconds + 30))
     reader.close()
     assert len(taken) == total, f"{len(taken)} outcomes for {total} commands"
@@ -94,9 +95,14 @@ def _measure(here: Arena, topics: Topics, given: argparse.Namespace, what: str) 
     return {"what": what, "p50": p50, "p90": p90, "p99": p99, "mean": 1000 * statistics.fmean(taken)}
 
 
-def _send(here: Arena, topics: Topics, given: argparse.Namespace, total: int, sent: dict[str, float]) -> None:
+def send_meanwhile(here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float]) -> None:
+    """Send deposits at `given.rate` for `given.seconds` in a thread; `sent` gets the moment of each by its id."""
+    threading.Thread(target=_send, args=(here, topics, given, sent), daemon=True).start()
+
+
+def _send(here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float]) -> None:
     """At even intervals; what falls behind is sent at once, its clock running from when it was due."""
-    producer = clients.producer(here.connection, linger_ms=0)
+    producer, total = clients.producer(here.connection, linger_ms=0), int(given.rate * given.seconds)
 
     def produce(number: int, due: float | None) -> None:
         subject, command_id = f"acc-{number % ACCOUNTS}", new_id("uuid7")

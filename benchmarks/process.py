@@ -1,10 +1,18 @@
-"""Process rate: how fast `cqrs process` turns events into commands, one for each."""
+"""Process rate: how fast `cqrs process` turns events into commands, one for each; and how soon they are decided."""
 
 import argparse
+import statistics
+import time
 
-from benchmarks.arena import arena
+import confluent_kafka
+
+from benchmarks.arena import Arena, arena, open_accounts
+from benchmarks.latency import ACCOUNTS, deciding, send_meanwhile
 from benchmarks.project import write_deposits
 from benchmarks.report import report
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.readers import bounds
+from cqrs_cli.kafka.topics.topics import Topics
 
 _PROCESS = """
 from collections.abc import Iterator
@@ -25,8 +33,15 @@ def main() -> None:
     options.add_argument("--events", type=int, default=400_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
+    options.add_argument("--rate", type=int, default=200, help="commands per second, of the latency")
+    options.add_argument("--seconds", type=float, default=10.0)
     given = options.parse_args()
-    rows = []
+    report("process", _rates(given))
+    report("process latency in ms", _latencies(given))
+
+
+def _rates(given: argparse.Namespace) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
     with arena() as here:
         (here.root / "processes").mkdir()
         write_deposits(here, here.topics("bank_account", given.partitions), given.events, given.partitions)
@@ -47,7 +62,60 @@ def main() -> None:
                     "broker_cpu_us_per_event": (here.broker_cpu() - before) * each,
                 }
             )
-    report("process", rows)
+    return rows
+
+
+def _latencies(given: argparse.Namespace) -> list[dict[str, object]]:
+    """ms from a command to its own outcome, and from that, with which its event came, to the reaction's outcome."""
+    with arena() as here:
+        (here.root / "processes").mkdir()
+        (here.root / "processes/counting.py").write_text(_PROCESS)
+        ours, theirs = (here.topics(name, given.partitions) for name in ("bank_account", "counter"))
+        here.cqrs("init")
+        open_accounts(here, ours, ACCOUNTS)
+        with deciding(here, ours, given.partitions, "counter", "--process", "counting"):
+            _measure(here, ours, theirs, given)
+            return [row for _ in range(given.runs) for row in _measure(here, ours, theirs, given)]
+
+
+def _measure(here: Arena, ours: Topics, theirs: Topics, given: argparse.Namespace) -> list[dict[str, object]]:
+    places = [
+        confluent_kafka.TopicPartition(topic, number, end)
+        for topic in (ours.outcomes, theirs.outcomes)
+        for number, (_, end) in bounds(here.connection, topic, range(given.partitions)).items()
+    ]
+    reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
+    reader.assign(places)
+    reader.poll(1)
+    sent: dict[str, float] = {}
+    own: dict[str, float] = {}
+    reaction: dict[str, float] = {}
+    send_meanwhile(here, ours, given, sent)
+    total, deadline = int(given.rate * given.seconds), time.monotonic() + given.seconds + 60
+    while len(reaction) < total and time.monotonic() < deadline:
+        record = reader.poll(0.5)
+        if record is None or record.error():
+            continue
+        now, id = time.perf_counter(), _correlation(record.value() or b"")
+        if id in sent:
+            (own if record.topic() == ours.outcomes else reaction)[id] = now
+    reader.close()
+    assert len(reaction) == len(own) == total, f"{len(own)} outcomes, {len(reaction)} reactions, not {total}"
+    return [
+        _row(f"command to outcome at {given.rate}/s", [own[id] - sent[id] for id in own]),
+        _row(f"event to reaction's outcome at {given.rate}/s", [reaction[id] - own[id] for id in own]),
+    ]
+
+
+def _correlation(outcome: bytes) -> str:
+    mark = b'"correlationid":"'
+    start = outcome.index(mark) + len(mark)
+    return outcome[start : outcome.index(b'"', start)].decode()
+
+
+def _row(what: str, seconds: list[float]) -> dict[str, object]:
+    cuts = statistics.quantiles(seconds, n=100)
+    return {"what": what, "p50": 1000 * cuts[49], "p90": 1000 * cuts[89], "p99": 1000 * cuts[98]}
 
 
 if __name__ == "__main__":
