@@ -12,7 +12,7 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.owner.claim import Claim, Counts
 from cqrs_cli.owner.state_cache import CACHE_BYTES
-from cqrs_cli.owner.telemetry.report import Address
+from cqrs_cli.owner.telemetry.datagrams import Address
 from cqrs_cli.owner.timing import Timing
 from cqrs_cli.state.identity import Identity
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.jobs.engine import jvm
+from cqrs_cli.jobs.engine.ear import driver_host
 from cqrs_cli.jobs.run.progress import Progress
 from cqrs_cli.jobs.run.reports import Reports
 from cqrs_cli.jobs.run.retire import retire
@@ -43,7 +44,7 @@ def run_owners(
     ending the partitions that are still this run's have been fenced.
     """
     timing, backoff, futile = plan.timing, plan.timing.first_backoff, 0
-    with Reports(_host(context)) as reports, Progress(plan, reports, processes, note) as progress:
+    with Reports(driver_host(context)) as reports, Progress(plan, reports, processes, note) as progress:
         plan = replace(plan, reports=reports.address)
         try:
             while True:
@@ -193,11 +194,6 @@ def _stop(context: "SparkContext", plan: Plan, processes: ProcessPlan | None) ->
 
 def _in_vain(error: Exception) -> CqrsError:
     return CqrsError(f"the tasks were lost {FUTILE} times in a row ({_first_line(error)})", "see the log")
-
-
-def _host(context: "SparkContext") -> str:
-    """The address at which workers reach this process: loopback, if they are on this machine."""
-    return context.getConf().get("spark.driver.host") or "127.0.0.1"
 
 
 def _first_line(error: Any) -> str:

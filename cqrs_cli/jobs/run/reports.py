@@ -1,40 +1,20 @@
-"""The driver's ear: it takes the reports of a run's owners, and keeps the latest of each partition."""
+"""The reports of a run's owners on the driver: the latest of each partition."""
 
-import os
-import socket
-import threading
-
+from cqrs_cli.jobs.engine.ear import Ear
 from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.telemetry.report import Address, OwnerReport, read_report
-
-_LARGEST = 65_535
+from cqrs_cli.owner.telemetry.report import OwnerReport, decode_report
 
 
-class Reports:
-    """Listens at an address of this machine until it is closed. Use as a context manager."""
+class Reports(Ear):
+    """Takes the reports of a run's owners. Use as a context manager."""
 
     def __init__(self, host: str) -> None:
-        """`host` is where the workers reach the driver: loopback if they are on this machine."""
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        try:
-            self._socket.bind((host, 0))
-        except OSError:  # the name that the workers know need not be an address of this machine
-            self._socket.bind(("", 0))
-        self._socket.settimeout(0.2)
-        self.address = Address(host, self._socket.getsockname()[1], os.urandom(32))
         self._latest: dict[Partition, OwnerReport] = {}
         self._told: set[tuple[str, str]] = set()
-        self._closing = False
-        self._thread = threading.Thread(target=self._listen, name="reports", daemon=True)
-        self._thread.start()
+        super().__init__(host)
 
     def __enter__(self) -> "Reports":
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._closing = True
-        self._thread.join()
-        self._socket.close()
 
     def latest(self) -> dict[Partition, OwnerReport]:
         """The last report of each partition that has sent one."""
@@ -55,19 +35,10 @@ class Reports:
         self._told.add((about, text))
         return not known
 
-    def _listen(self) -> None:
-        while not self._closing:
-            try:
-                datagram = self._socket.recv(_LARGEST)
-            except TimeoutError:
-                continue
-            except OSError:
-                return
-            report = read_report(datagram, self.address.key)
-            if report is not None:
-                self._take(report)
-
-    def _take(self, report: OwnerReport) -> None:
+    def _take(self, body: bytes) -> None:
+        report = decode_report(body)
+        if report is None:
+            return
         partition = Partition(report.aggregate, report.partition)
         before = self._latest.get(partition)
         if before is None or report.order > before.order:

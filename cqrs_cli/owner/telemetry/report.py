@@ -4,34 +4,15 @@ Each holds sums since the task began, so that a lost one costs nothing. They are
 is decided by them, and a driver that hears nothing goes on.
 """
 
-import hmac
-import socket
-from contextlib import suppress
-from dataclasses import dataclass
-
 import msgspec
 from msgspec import Struct
 
+from cqrs_cli.owner.telemetry.datagrams import DatagramSender
 from cqrs_cli.owner.telemetry.measures import Folding, Measures
-
-#: Bytes of a signature, which stands before the report.
-_SIGNATURE = 32
 
 #: The notes of a report, and the characters of each, so that it fits a datagram.
 _NOTES = 20
 _NOTE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """The address that takes the reports of a run, and the key that signs them. It travels with the plan."""
-
-    host: str
-    port: int
-    key: bytes
-
-    def __repr__(self) -> str:
-        return f"Address({self.host!r}, {self.port})"  # the key is a secret
 
 
 class OwnerReport(Struct, frozen=True, array_like=True):
@@ -85,42 +66,22 @@ def compose_report(
 _decoder = msgspec.msgpack.Decoder(OwnerReport)
 
 
-def sign_report(report: OwnerReport, key: bytes) -> bytes:
-    """The datagram of a report."""
-    body = msgspec.msgpack.encode(report)
-    return hmac.digest(key, body, "sha256") + body
+def encode_report(report: OwnerReport) -> bytes:
+    """The body of a report's datagram."""
+    return msgspec.msgpack.encode(report)
 
 
-def read_report(datagram: bytes, key: bytes) -> OwnerReport | None:
-    """The report in a datagram; None for any other datagram."""
-    signature, body = datagram[:_SIGNATURE], datagram[_SIGNATURE:]
-    if not hmac.compare_digest(hmac.digest(key, body, "sha256"), signature):
-        return None
+def decode_report(body: bytes) -> OwnerReport | None:
+    """The report in a datagram's body; None for any other body."""
     try:
         return _decoder.decode(body)
     except ValueError:  # msgspec's errors are: another version of this code
         return None
 
 
-class ReportSender:
+class ReportSender(DatagramSender):
     """Sends reports to a driver. Nothing happens where that is not possible."""
 
-    def __init__(self, to: Address) -> None:
-        self._key = to.key
-        self._at: tuple[str, int] | None = None
-        with suppress(
-            OSError
-        ):  # looked up once: a name server that is slow must not hold up the task each time
-            self._at = socket.gethostbyname(to.host), to.port
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.setblocking(False)
-
     def send(self, report: OwnerReport) -> None:
-        """Hand a datagram to the kernel, without waiting."""
-        if self._at is not None:
-            with suppress(OSError):  # the next one has the same sums
-                self._socket.sendto(sign_report(report, self._key), self._at)
-
-    def close(self) -> None:
-        """Give the socket back."""
-        self._socket.close()
+        """Hand a report to the kernel, without waiting."""
+        self.send_body(encode_report(report))

@@ -1,0 +1,57 @@
+"""The driver's ear: it takes the signed datagrams of a job's tasks."""
+
+import os
+import socket
+import threading
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
+
+from cqrs_cli.owner.telemetry.datagrams import Address, signed_body
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+_LARGEST = 65_535
+
+
+def driver_host(context: "SparkContext") -> str:
+    """The address at which workers reach this process: loopback, if they are on this machine."""
+    return context.getConf().get("spark.driver.host") or "127.0.0.1"
+
+
+class Ear(ABC):
+    """Listens at an address of this machine until it is closed. Use as a context manager."""
+
+    def __init__(self, host: str) -> None:
+        """`host` is where the workers reach the driver: loopback if they are on this machine."""
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self._socket.bind((host, 0))
+        except OSError:  # the name that the workers know need not be an address of this machine
+            self._socket.bind(("", 0))
+        self._socket.settimeout(0.2)
+        self.address = Address(host, self._socket.getsockname()[1], os.urandom(32))
+        self._closing = False
+        self._thread = threading.Thread(target=self._listen, name="reports", daemon=True)
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._closing = True
+        self._thread.join()
+        self._socket.close()
+
+    def _listen(self) -> None:
+        while not self._closing:
+            try:
+                datagram = self._socket.recv(_LARGEST)
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+            body = signed_body(datagram, self.address.key)
+            if body is not None:
+                self._take(body)
+
+    @abstractmethod
+    def _take(self, body: bytes) -> None:
+        """Take in a datagram's body, in the thread that listens."""

@@ -1,0 +1,56 @@
+"""Signed datagrams from tasks to their driver. They are shown to people, nothing is decided by them, one may be lost."""
+
+import hmac
+import socket
+from contextlib import suppress
+from dataclasses import dataclass
+
+#: Bytes of a signature, which stands before the body.
+_SIGNATURE = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The address that takes the datagrams of a job, and the key that signs them. It travels with the plan."""
+
+    host: str
+    port: int
+    key: bytes
+
+    def __repr__(self) -> str:
+        return f"Address({self.host!r}, {self.port})"  # the key is a secret
+
+
+def sign(body: bytes, key: bytes) -> bytes:
+    """The datagram of a body."""
+    return hmac.digest(key, body, "sha256") + body
+
+
+def signed_body(datagram: bytes, key: bytes) -> bytes | None:
+    """The body of a datagram; None if somebody else has signed it."""
+    signature, body = datagram[:_SIGNATURE], datagram[_SIGNATURE:]
+    return body if hmac.compare_digest(hmac.digest(key, body, "sha256"), signature) else None
+
+
+class DatagramSender:
+    """Sends datagrams to a driver. Nothing happens where that is not possible."""
+
+    def __init__(self, to: Address) -> None:
+        self._key = to.key
+        self._at: tuple[str, int] | None = None
+        with suppress(
+            OSError
+        ):  # looked up once: a name server that is slow must not hold up the task each time
+            self._at = socket.gethostbyname(to.host), to.port
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setblocking(False)
+
+    def send_body(self, body: bytes) -> None:
+        """Hand a datagram to the kernel, without waiting."""
+        if self._at is not None:
+            with suppress(OSError):  # the next one has the same sums
+                self._socket.sendto(sign(body, self._key), self._at)
+
+    def close(self) -> None:
+        """Give the socket back."""
+        self._socket.close()
