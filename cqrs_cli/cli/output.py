@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 #: How much a note matters.
 NoteLevel = Literal["info", "warning"]
 
+#: Seconds between two lines off a terminal that say how far something is.
+PLAIN_EVERY = 10.0
+
+#: Characters of the bar in a line that changes.
+_BAR = 24
+
 #: Columns where stdout is not a terminal: tables in a pipe or a file are not squeezed to 80.
 WIDE = 240
 
@@ -88,17 +94,22 @@ class Printer:
 
     @contextmanager
     def working(self, text: str) -> Iterator[Callable[[str], None]]:
-        """Show a spinner during the block, off a terminal one line. Yields a function that changes the text."""
+        """Show a spinner during the block, off a terminal a line now and then. Yields what changes the text."""
         if self.quiet:
             yield lambda text: None
         elif not sys.stderr.isatty():
             self.note(f"{text} …")
-            yield lambda text: None
+            yield Paced(self.note)
         else:
             from rich.markup import escape
 
             with self.stderr.status(escape(text)) as status:
                 yield lambda text: status.update(escape(text))
+
+    @property
+    def is_live(self) -> bool:
+        """True if there is a terminal for a line that changes."""
+        return not self.quiet and not self.streaming and sys.stderr.isatty()
 
     @cached_property
     def stdout(self) -> "Console":
@@ -132,6 +143,48 @@ class Printer:
                 file=sys.stderr,
                 flush=True,
             )
+
+
+class Paced:
+    """Hands on a text of how far something is, every `every` seconds at most, the first one after that time."""
+
+    def __init__(
+        self,
+        say: Callable[[str], None],
+        every: float = PLAIN_EVERY,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._say, self._every, self._clock = say, every, clock
+        self._said_at, self._said = clock(), ""
+
+    def __call__(self, text: str) -> None:
+        now = self._clock()
+        if text != self._said and now - self._said_at >= self._every:
+            self._said_at, self._said = now, text
+            self._say(text)
+
+
+def share_text(
+    title: str, work: tuple[int, int], count: int, things: str, seconds: float, bar: bool = True
+) -> str:
+    """How far long work is: the part that is done, the rate, and the time that is left at this rate.
+
+    `work`: what is done, of how much; `count` of `things` took `seconds`. The bar is for terminals.
+    """
+    done, whole = work
+    part = done / max(1, whole)
+    drawn = f"{'━' * round(part * _BAR):─<{_BAR}} " if bar else ""
+    rate = f"{title} {drawn}{part:.0%}, {count / max(seconds, 0.001):,.0f} {things} a second"
+    return f"{rate}, {_rest(seconds * (whole - done) / done)}" if done else rate
+
+
+def _rest(seconds: float) -> str:
+    if seconds < 0.5:
+        return "nearly done"
+    if seconds < 120:
+        return f"{seconds:.0f} s left"
+    minutes = seconds / 60
+    return f"{minutes:.0f} min left" if minutes < 120 else f"{minutes / 60:.1f} h left"
 
 
 def json_line(document: object) -> bytes:

@@ -3,23 +3,16 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import counted
+from cqrs_cli.cli.output import counted, share_text
 
 if TYPE_CHECKING:
     from cqrs_cli.owner.plan import Partition
     from cqrs_cli.owner.rebuild.rebuild import Rebuilding, Rebuilt
 
-#: Characters of the bar.
-_WIDTH = 24
 
-
-def rebuilding_text(now: "Rebuilding") -> str:
-    """A bar, the part that is done, the rate, and the time that is left at this rate."""
-    part = now.done / max(1, now.records)
-    bar = "━" * round(part * _WIDTH)
-    rate = now.done / max(now.seconds, 0.001)
-    left = f", {(now.records - now.done) / rate:,.0f} s left" if now.done else ""
-    return f"rebuilding {bar:─<{_WIDTH}} {part:.0%}, {rate:,.0f} records a second{left}"
+def rebuilding_text(now: "Rebuilding", bar: bool = True) -> str:
+    """The part that is done, the rate, and the time that is left at this rate."""
+    return share_text("rebuilding", (now.done, now.records), now.done, "records", now.seconds, bar)
 
 
 def rebuild_document(done: "Mapping[Partition, Rebuilt]", seconds: float) -> dict[str, Any]:

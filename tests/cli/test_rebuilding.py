@@ -22,7 +22,7 @@ DONE = {
             Rebuilding(500, 2000, 2.0),
             f"rebuilding {'━' * 6}{'─' * 18} 25%, 250 records a second, 6 s left",
         ),
-        (Rebuilding(2000, 2000, 4.0), f"rebuilding {'━' * 24} 100%, 500 records a second, 0 s left"),
+        (Rebuilding(2000, 2000, 4.0), f"rebuilding {'━' * 24} 100%, 500 records a second, nearly done"),
     ],
 )
 def test_progress_has_rate_and_rest(now: Rebuilding, text: str) -> None:

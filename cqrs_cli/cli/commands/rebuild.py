@@ -55,7 +55,7 @@ def rebuild(
         cli.note(f"only the shards in {settings.state_dir} on this machine are rebuilt", "warning")
     began = time.monotonic()
     with cli.working(f"rebuilding {', '.join(chosen)}") as say:
-        done = rebuild_shards(plan, lambda now: say(rebuilding_text(now)), cli.note)
+        done = rebuild_shards(plan, lambda now: say(rebuilding_text(now, cli.is_live)), cli.note)
     if held := sum(one.in_use for one in done.values()):
         cli.note(f"{counted(held, 'shard')} in use: the run goes on with the old ones, the next with these")
     seconds = time.monotonic() - began

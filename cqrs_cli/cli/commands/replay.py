@@ -1,6 +1,5 @@
 """`cqrs replay`: every aggregate of a type, rebuilt from its events."""
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Annotated, Literal
@@ -12,7 +11,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, Conf, Master, spark_properties
 from cqrs_cli.cli.positions import positions_of
-from cqrs_cli.cli.render.replay import replay_document, replay_text
+from cqrs_cli.cli.render.replay import replay_document, replay_text, replaying_text
 from cqrs_cli.cli.target import optional_target
 from cqrs_cli.errors import UsageError
 
@@ -85,7 +84,9 @@ def replay(
             context, note=cli.note
         )  # else a cluster without workers would let the job wait for ever
         wanted = replace(wanted, parts=parts_for(tasks, len(wanted.bounds)))
-        done = replay_events(context, wanted, target, _watcher(say, aggregate))
+        done = replay_events(
+            context, wanted, target, lambda now: say(replaying_text(aggregate, now, cli.is_live))
+        )
     cli.result(
         replay_document(aggregate, moment or positions, done, target), replay_text(aggregate, done, target)
     )
@@ -99,7 +100,3 @@ def _moment(until: str | None) -> str | None:
         return None if until is None else rfc3339(parse_moment(until))
     except ValueError as error:
         raise UsageError(f"--until: {error}", "give a time") from None
-
-
-def _watcher(say: Callable[[str], None], aggregate: str) -> Callable[[float], None]:
-    return lambda part: say(f"folding {aggregate}: {part:.0%}")

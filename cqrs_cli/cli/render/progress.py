@@ -1,12 +1,11 @@
 """Shows a run while it goes: one live line on a terminal, elsewhere a plain line now and then, or JSON Lines."""
 
-import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import counted
+from cqrs_cli.cli.output import PLAIN_EVERY, counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.run.endpoint import Endpoint, JobLook, Served
@@ -14,10 +13,7 @@ if TYPE_CHECKING:
 
     _L = TypeVar("_L", bound=JobLook)
 
-#: Seconds between two lines off a terminal; a line is written only if it differs from the one before.
-PLAIN_EVERY = 10.0
-
-#: The same for JSON Lines.
+#: Seconds between two JSON Lines; one is written only if it differs from the one before.
 STREAM_EVERY = 1.0
 
 
@@ -49,7 +45,7 @@ class Display:
 
     def _line(self) -> Callable[[str], None] | None:
         """A function that rewrites the live line; None off a terminal."""
-        if self._cli.quiet or self._cli.streaming or not sys.stderr.isatty():
+        if not self._cli.is_live:
             return None
         from rich.markup import escape
 

@@ -9,8 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import counted
-from cqrs_cli.cli.render.progress import PLAIN_EVERY
+from cqrs_cli.cli.output import PLAIN_EVERY, counted
 
 if TYPE_CHECKING:
     from rich.table import Table

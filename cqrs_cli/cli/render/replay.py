@@ -1,13 +1,19 @@
-"""The totals of `cqrs replay`: as JSON, and for people."""
+"""How far `cqrs replay` is, and its totals: as JSON, and for people."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import counted
+from cqrs_cli.cli.output import counted, share_text
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target
     from cqrs_cli.jobs.replay.driver import Replayed
+    from cqrs_cli.jobs.replay.progress import ReplayProgress
+
+
+def replaying_text(aggregate: str, now: "ReplayProgress", bar: bool = True) -> str:
+    """The part of the log that is done, the rate, and the time that is left at this rate."""
+    return share_text(f"folding {aggregate}", (now.done, now.offsets), now.events, "events", now.seconds, bar)
 
 
 def replay_document(

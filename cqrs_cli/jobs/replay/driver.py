@@ -5,16 +5,19 @@ Results come back through an accumulator. A task returns a contradiction as a va
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.client.history import cut_bounds
 from cqrs_cli.core.aggregate.decider import State
+from cqrs_cli.jobs.engine.ear import driver_host
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
 from cqrs_cli.jobs.replay.fold import NOTHING, Total
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
+from cqrs_cli.jobs.replay.progress import ReplayProgress, ReplayWords
 from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, total_part
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
@@ -63,24 +66,25 @@ def replay_events(
     context: "SparkContext",
     plan: ReplayPlan,
     target: Target | None = None,
-    watch: Callable[[float], None] = lambda part: None,
+    watch: Callable[[ReplayProgress], None] = lambda progress: None,
 ) -> Replayed:
-    """Fold all events; `watch` is called with the part of the log that is done. With a target, write the aggregates.
+    """Fold all events; `watch` is called several times a second. With a target, write the aggregates.
 
     Raises the gravest error of the tasks: `ContradictionError` for a log that contradicts itself, naming the place;
     then nothing is written.
     """
     results = collector(context, ReplayResult)
     began = time.monotonic()
-    if target is None:
-        job: Callable[[], None] = partial(_count, context, plan, results)
-        done = finish(context, results, job, _watcher(plan, watch), plan.tasks)
-    else:
-        rows = partial(aggregate_rows, plan, results, target.format)
-        schema = state_schema(_state(plan)) if target.format == "parquet" else LINES
-        with staged(context, target) as write:
-            job = partial(write, len(plan.tasks), rows, schema)
-            done = finish(context, results, job, _watcher(plan, watch), plan.tasks)
+    with ReplayWords(driver_host(context), _spans(plan)) as words:
+        plan = replace(plan, words=words.address)
+        wait = partial(finish, context, results, watch=_watcher(words, watch), partitions=plan.tasks)
+        if target is None:
+            done = wait(partial(_count, context, plan, results))
+        else:
+            rows = partial(aggregate_rows, plan, results, target.format)
+            schema = state_schema(_state(plan)) if target.format == "parquet" else LINES
+            with staged(context, target) as write:
+                done = wait(partial(write, len(plan.tasks), rows, schema))
     total = NOTHING
     for result in done.values():
         total = total.plus(result.total)
@@ -101,6 +105,12 @@ def _replay_task(plan: ReplayPlan, results: "Results", task: int) -> None:
     results.add({task: total_part(plan, task)})
 
 
-def _watcher(plan: ReplayPlan, watch: Callable[[float], None]) -> Callable[[dict[int, ReplayResult]], None]:
-    spans = {task: end - start for task in plan.tasks for start, end in [plan.bounds[plan.partition(task)]]}
-    return lambda done: watch(sum(spans[task] for task in done) / max(1, sum(spans.values())))
+def _spans(plan: ReplayPlan) -> dict[int, int]:
+    """The offsets that each task reads."""
+    return {task: end - start for task in plan.tasks for start, end in [plan.bounds[plan.partition(task)]]}
+
+
+def _watcher(
+    words: ReplayWords, watch: Callable[[ReplayProgress], None]
+) -> Callable[[dict[int, ReplayResult]], None]:
+    return lambda done: watch(words.progress({task: result.total.events for task, result in done.items()}))

@@ -16,6 +16,7 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.fold import FoldError, folding
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.jobs.replay.limit import MemoryLimit
+from cqrs_cli.jobs.replay.progress import TaskTeller
 from cqrs_cli.jobs.replay.spill import Spill, WaitingState
 
 #: Hashes of ids are below this.
@@ -74,8 +75,12 @@ class ReplayFold:
         until: str | None = None,
         limit: MemoryLimit | None = None,
         part: tuple[int, int] = (0, 1),
+        teller: TaskTeller | None = None,
     ) -> None:
-        """`part`: the number of the part of all aggregates that is folded, of how many; the others are skipped."""
+        """`part`: the number of the part of all aggregates that is folded, of how many; the others are skipped.
+
+        `teller`: it is told how far this is, and closed in the end.
+        """
         self._aggregate = aggregate
         self._step = folding(aggregate)
         self._until = until
@@ -88,7 +93,11 @@ class ReplayFold:
         self._is_whole = parts == 1
         self._spills: list[Spill] = []  # of higher hashes than those, the highest first
         self._total = NOTHING
+        self._waiting = 0  # events on disk
         self._files = ExitStack()
+        self._teller = teller
+        if teller is not None:
+            self._files.callback(teller.close)
 
     def fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
         """Go on with the next records of the partition; `offset_of` an index in `values` is asked for those that fail.
@@ -96,6 +105,11 @@ class ReplayFold:
         Unlike recovery, which meets events it has folded before, each event must be its aggregate's next: raises
         `ReplayFoldError` for one that cannot follow.
         """
+        self._fold(values, offset_of)
+        if self._teller is not None and values:
+            self._teller.read(len(values), offset_of(len(values) - 1), self._waiting)
+
+    def _fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
         now, kept, until, step, spills = self._now, self._kept, self._until, self._step, self._spills
         absent: _At = (0, self._aggregate.decider.initial, "")
         index, is_whole = 0, self._is_whole
@@ -158,6 +172,7 @@ class ReplayFold:
             return True
         spill = next(one for one in self._spills if one.low <= hashed < one.high)
         spill.add_event(offset_of(index), value or b"")
+        self._waiting += 1
         return True
 
     def _spill(self) -> None:
@@ -184,7 +199,10 @@ class ReplayFold:
             if state.kept is not None:
                 self._kept[state.id] = self._decoded(state.kept)
         for values, offsets in spill.events():
-            self.fold(values, offsets.__getitem__)
+            self._waiting -= len(values)
+            self._fold(values, offsets.__getitem__)
+            if self._teller is not None:
+                self._teller.wait(self._waiting)
         spill.close()
 
     def _encoded(self, at: _At) -> tuple[int, bytes, str]:

@@ -13,10 +13,12 @@ from cqrs_cli.jobs.engine.partition_job import guarded
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.jobs.replay.limit import MemoryLimit
+from cqrs_cli.jobs.replay.progress import TaskTeller
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.telemetry.datagrams import Address
 from cqrs_cli.registry import load
 from cqrs_cli.system.memory import memory_share
 
@@ -35,6 +37,7 @@ class ReplayPlan:
     memory: int | None = (
         None  # bytes of a task, above which aggregates wait on disk; None: its share of the machine
     )
+    words: Address | None = None  # where tasks tell how far they are
 
     @property
     def tasks(self) -> range:
@@ -61,7 +64,7 @@ def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
     log = PartitionLog(plan.connection, plan.topics, partition)
 
     def work() -> ReplayResult:
-        with naming(plan, partition), closing(_fold(plan, log, task % plan.parts)) as fold:
+        with naming(plan, partition), closing(_fold(plan, log, task)) as fold:
             return ReplayResult(partition, fold.total())
 
     return guarded(
@@ -77,7 +80,7 @@ def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayRes
 
     def work() -> ReplayResult:
         with naming(plan, partition):
-            folds.append(_fold(plan, log, task % plan.parts))
+            folds.append(_fold(plan, log, task))
         return ReplayResult(partition)
 
     result = guarded(
@@ -100,14 +103,16 @@ def naming(plan: ReplayPlan, partition: int) -> Iterator[None]:
         ) from error
 
 
-def _fold(plan: ReplayPlan, log: PartitionLog, part: int) -> ReplayFold:
-    """The fold of a part's events. They are taken from the messages as they are: a record costs as much again."""
+def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
+    """The fold of a task's events. They are taken from the messages as they are: a record costs as much again."""
     aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
-    fold = ReplayFold(aggregate, plan.until, limit, (part, plan.parts))
+    start, end = plan.bounds[log.partition]
+    teller = TaskTeller(plan.words, task, plan.parts, start)
+    fold = ReplayFold(aggregate, plan.until, limit, (task % plan.parts, plan.parts), teller)
     try:
         with closing(bulk_consumer(log.connection)) as reader:
-            for messages in log.messages_with(reader, "events", *plan.bounds[log.partition]):
+            for messages in log.messages_with(reader, "events", start, end):
                 fold.fold(list(map(Message.value, messages)), _offset_of(messages))
     except BaseException:
         fold.close()

@@ -1,4 +1,4 @@
-"""Signed datagrams from tasks to their driver. They are shown to people, nothing is decided by them, one may be lost."""
+"""Signed datagrams from tasks to their driver. They are shown, nothing is decided by them, and one may be lost."""
 
 import hmac
 import socket

@@ -11,7 +11,8 @@ import pexpect
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.render.progress import PLAIN_EVERY, Display, progress_line
+from cqrs_cli.cli.output import PLAIN_EVERY
+from cqrs_cli.cli.render.progress import Display, progress_line
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.owner.claim import Counts

@@ -1,0 +1,51 @@
+"""How far a replay is, for people: on a terminal, and in a log."""
+
+from functools import partial
+
+import pytest
+
+from cqrs_cli.cli import output
+from cqrs_cli.cli.output import PLAIN_EVERY, Paced, Printer
+from cqrs_cli.cli.render.replay import replaying_text
+from cqrs_cli.jobs.replay.progress import ReplayProgress
+
+
+@pytest.mark.parametrize(
+    ("now", "text"),
+    [
+        (ReplayProgress(0, 4000, 0, 0.5), "folding counter 0%, 0 events a second"),
+        (ReplayProgress(1000, 4000, 900, 3.0), "folding counter 25%, 300 events a second, 9 s left"),
+        (ReplayProgress(1000, 4000, 1, 120.0), "folding counter 25%, 0 events a second, 6 min left"),
+        (ReplayProgress(1, 4, 1, 3600.0), "folding counter 25%, 0 events a second, 3.0 h left"),
+        (ReplayProgress(4000, 4000, 8, 4.0), "folding counter 100%, 2 events a second, nearly done"),
+        (ReplayProgress(0, 0, 0, 1.0), "folding counter 0%, 0 events a second"),
+    ],
+)
+def test_rest_has_a_fitting_unit(now: ReplayProgress, text: str) -> None:
+    assert replaying_text("counter", now, bar=False) == text
+
+
+def test_terminal_gets_a_bar() -> None:
+    line = replaying_text("counter", ReplayProgress(1, 2, 1, 1.0))
+    assert line.startswith(f"folding counter {'━' * 12}{'─' * 12} 50%, ")
+
+
+def test_log_gets_news_now_and_then() -> None:
+    now, said = 0.0, list[str]()
+    say = Paced(said.append, clock=lambda: now)
+    for part in ("1%", "2%", "2%", "3%", "4%"):
+        now += PLAIN_EVERY / 2
+        say(part)
+    now += PLAIN_EVERY
+    say("4%")
+    assert said == ["2%", "3%", "4%"]
+
+
+@pytest.mark.parametrize(("quiet", "noted"), [(False, "folding …\n50%\n"), (True, "")])
+def test_progress_keeps_off_stdout(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quiet: bool, noted: str
+) -> None:
+    monkeypatch.setattr(output, "Paced", partial(Paced, every=0.0))
+    with Printer("json", quiet).working("folding") as say:
+        say("50%")
+    assert capsys.readouterr() == ("", noted)

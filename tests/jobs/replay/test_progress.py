@@ -1,0 +1,149 @@
+"""How far a replay is: the words of tasks that are under way, and of those that have ended."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aggregates import counter
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.jobs.replay import driver, progress, task
+from cqrs_cli.jobs.replay.driver import plan_replay
+from cqrs_cli.jobs.replay.fold import ReplayFold
+from cqrs_cli.jobs.replay.progress import ReplayProgress, ReplayWords, TaskTeller
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.jobs.replay.test_spill import Most
+from tests.support import ROOT
+from tests.support.eventlog import append, counted, create
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+AGGREGATE = Aggregate.of("counter", counter.decider)
+
+
+class Heard(ReplayWords):
+    """Keeps all words."""
+
+    def __init__(self, spans: dict[int, int]) -> None:
+        self.all: list[bytes] = []
+        super().__init__("127.0.0.1", spans)
+
+    def _take(self, body: bytes) -> None:
+        super()._take(body)
+        self.all.append(body)
+
+
+@pytest.fixture(autouse=True)
+def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tell of every stretch."""
+    monkeypatch.setattr(progress, "TELL_EVERY", 0.0)
+
+
+@pytest.fixture
+def words() -> Iterator[Heard]:
+    """Of three tasks: the first two read one partition."""
+    heard = Heard({0: 100, 1: 100, 2: 50})
+    with heard:
+        yield heard
+
+
+def told(words: Heard, count: int, ended: dict[int, int] | None = None) -> ReplayProgress:
+    """The progress after `count` words."""
+    eventually(lambda: len(words.all) == count)
+    return words.progress(ended or {})._replace(seconds=0)
+
+
+def test_share_moves_within_a_task(words: Heard) -> None:
+    with closing(TaskTeller(words.address, 0, 2, 1000)) as teller:
+        teller.read(10, 1019, 0)
+        assert told(words, 1) == (20, 250, 5, 0)
+        teller.read(20, 1059, 0)
+        assert told(words, 2) == (60, 250, 15, 0)
+
+
+def test_ended_tasks_have_done_all(words: Heard) -> None:
+    with closing(TaskTeller(words.address, 2, 1, 0)) as teller:
+        teller.read(30, 39, 0)
+        assert told(words, 1, {0: 9}) == (140, 250, 39, 0)
+        assert told(words, 1, {2: 7}) == (
+            50,
+            250,
+            30,
+            0,
+        )  # to a time: some were folded, and are not in the total
+
+
+def test_late_words_take_nothing_back(words: Heard) -> None:
+    """Datagrams may pass one another, and Spark may run a task again."""
+    for at in (39, 9):
+        with closing(TaskTeller(words.address, 2, 1, 0)) as teller:
+            teller.read(at, at, 0)
+    assert told(words, 4).done == 40
+
+
+def test_foreign_words_are_ignored(words: Heard) -> None:
+    with closing(TaskTeller(words.address, 7, 1, 0)) as teller:
+        teller.read(1, 1, 0)
+        teller._sender.send_body(b"?")  # type: ignore[union-attr]
+    assert told(words, 3) == (0, 250, 0, 0)
+
+
+def test_events_on_disk_are_to_come(words: Heard) -> None:
+    values = [counted(f"a{number}", version) for version in range(1, 6) for number in range(10)]
+    teller = TaskTeller(words.address, 2, 1, 0)
+    with closing(ReplayFold(AGGREGATE, None, Most(4), teller=teller)) as fold:
+        for at in range(0, 50, 10):
+            fold.fold(values[at : at + 10], range(at, 50).__getitem__)
+        read = told(words, 5).done
+        assert 10 <= read < 30  # at most 5 of the 10 aggregates have room
+        assert fold.total().events == 50
+        eventually(lambda: words.progress({}).done == 50)
+        assert words.progress({}).events == 50
+
+
+@pytest.fixture
+def log(connection: Connection, prefix: str) -> Topics:
+    """12,000 events in one partition; a stretch that is read at once has 10,000 at most."""
+    topics = Topics("counter", prefix)
+    create(connection, topics, partitions=1)
+    append(connection, topics.events, 0, [counted("a", version) for version in range(1, 12_001)])
+    return topics
+
+
+@pytest.mark.kafka
+def test_task_tells_while_it_reads(
+    connection: Connection, log: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task, "code_root", lambda package, root: root)
+    plan = plan_replay(connection, log, "aggregates", ROOT)
+    words = Heard({0: 12_000})
+    with words:
+        assert task.total_part(replace(plan, words=words.address), 0).total.events == 12_000
+        eventually(lambda: words.progress({})[:3] == (12_000, 12_000, 12_000))
+        assert len(words.all) > 2  # the last one is said at the end
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_workers_tell_the_driver(
+    spark: "SparkContext", connection: Connection, log: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening: list[Heard] = []
+
+    def listen(_host: str, spans: dict[int, int]) -> Heard:
+        listening.append(Heard(spans))
+        return listening[0]
+
+    monkeypatch.setattr(driver, "ReplayWords", listen)
+
+    def watch(_: ReplayProgress) -> None:
+        """Holds up the driver until the words say all, without the results."""
+        eventually(lambda: listening[0].progress({})[:3] == (12_000, 12_000, 12_000))
+
+    plan = plan_replay(connection, log, "aggregates", ROOT)
+    assert driver.replay_events(spark, plan, watch=watch).total.events == 12_000
