@@ -88,19 +88,20 @@ def test_repeated_reference_is_a_duplicate() -> None:
 
 
 @pytest.mark.parametrize(
-    "attributes",
+    ("attributes", "why"),
     [
-        {"data": None, "dataref": "elsewhere"},
-        {"datasha256": "a" * 64, "datasize": 1},
-        {"data": None, "datasha256": "A" * 64, "datasize": 1},
-        {"data": None, "datasha256": "a" * 64},
-        {"data": None, "datasha256": "a" * 64, "datasize": 2**40},
-        {"data": None, "datasha256": "a" * 64, "datasize": 1.5},
+        ({"data": None, "dataref": "elsewhere"}, "dataref has no datasha256"),
+        ({"datasha256": "a" * 64, "datasize": 1}, "there are data and datasha256"),
+        ({"data": None, "datasha256": "A" * 64, "datasize": 1}, "datasha256 is not a SHA-256"),
+        ({"data": None, "datasha256": "a" * 64}, "datasize is not a number"),
+        ({"data": None, "datasha256": "a" * 64, "datasize": 2**40}, "datasize is not a number"),
+        ({"data": None, "datasha256": "a" * 64, "datasize": 1.5}, "datasize"),
     ],
 )
-def test_doubtful_references_are_refused(attributes: dict[str, Any]) -> None:
+def test_doubtful_references_are_refused(attributes: dict[str, Any], why: str) -> None:
     document = {**json.loads(command()), **attributes}
-    assert Partition().verdict(record(0, json.dumps(document).encode()))["reason"] == "INVALID_ENVELOPE"
+    verdict = Partition().verdict(record(0, json.dumps(document).encode()))
+    assert verdict["reason"] == "INVALID_ENVELOPE" and why in verdict["message"]
 
 
 def test_dataref_beside_data_is_not_looked_at() -> None:
@@ -153,13 +154,18 @@ def test_large_events_become_payloads() -> None:
     assert (partition.states, partition.last()) == (plain.states, plain.last())
     data = b'{"n":1}'
     assert [find_reference(value) for value, _, _ in partition.events] == [refer(data)] * 3
+    assert {json.loads(value)["dataref"] for value, _, _ in partition.events} == {
+        f"tally/{refer(data).sha256}"
+    }
     assert partition.payloads == {refer(data): data}
     found = [json.loads(restored(value, partition.payloads)) for value, _, _ in partition.events]
     assert found == [json.loads(value) for value, _, _ in plain.events]
 
 
 def test_payloads_of_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cqrs_cli.core.handle.MAX_PAYLOAD", 6)
+    monkeypatch.setattr("cqrs_cli.core.handle.MAX_PAYLOAD", 3 * len(b'{"n":1}'))
+    assert len(noted().events) == 3
+    monkeypatch.setattr("cqrs_cli.core.handle.MAX_PAYLOAD", 3 * len(b'{"n":1}') - 1)
     partition = noted()
     assert partition.last()["data"]["reason"] == "TOO_LARGE"
     assert not partition.events and not partition.payloads and not partition.states

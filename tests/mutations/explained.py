@@ -169,6 +169,25 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("proof.join", _SAME, ("if offset >= command)",)),  # asked once the command itself has none
     Explained("proof.process.reactions", _FALSE, ("begun = None",)),
     Explained(
+        "state.checkpoint.folder",
+        _SAME,
+        (
+            "file.name.removeprefix(DATA_SUFFIX) < oldest",  # the ends of names of one length decide nothing
+            'return name.partition("-")[0]',  # each upload has a millisecond of its own
+        ),
+    ),
+    Explained("state.checkpoint.folder", "the file at once: it costs memory only", ("file.read(None)",)),
+    Explained(
+        "state.checkpoint.workplace",
+        _SAME,
+        ("os.O_RDONLY & os.O_DIRECTORY",),  # only folders have such names
+    ),
+    Explained(
+        "state.checkpoint.workplace",
+        "only a second process that removes the folder at the same moment shows it",
+        ("rmtree(place, ignore_errors=None)", "rmtree(place, )", "rmtree(place, ignore_errors=False)"),
+    ),
+    Explained(
         "state.decoded_states", "a byte more or less of an estimate", ("get(aggregate_id, 1)", "_total < 0.9")
     ),
     Explained(
@@ -196,8 +215,8 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("state.memory", "what is taken back was there", ("entries.pop(key, )",)),
     Explained(
         "state.shard",
-        "a store that is only read forgets no id, so it has no use for a window",
-        ("window_ms=None, readonly", "window_ms=1, readonly"),
+        "where no change is applied no id is forgotten, so that a window has no use",
+        ("window_ms=None, readonly", "window_ms=1, readonly", "LmdbStore(prepared, None)"),
     ),
     Explained(
         "state.shard",

@@ -113,6 +113,18 @@ def test_id_goes_to_the_later_command(tmp_path: Path) -> None:
             assert view.deferred().of_id("a", "x") == second
 
 
+def test_due_entries_are_limited(tmp_path: Path) -> None:
+    changes = {one.key: one for one in (parked(offset=n, id=str(n), due=n) for n in range(4))}
+    with closing(LmdbStore(tmp_path, 1000)) as store:
+        store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
+        with store.view() as view:
+            assert [[one.due for one in view.deferred().due(2, most)] for most in (1, 2, 9)] == [
+                [0],
+                [0, 1],
+                [0, 1, 2],
+            ]
+
+
 def test_keys_stay_as_they_are() -> None:
     """A shard that another release has written is looked up by them."""
     digest = "6dab9255bee2389c5dc6016b449e8e3cdbeb64378910e629f151fdaf438fd69a"

@@ -50,6 +50,10 @@ class Deep(msgspec.Struct, frozen=True):
     at: datetime
 
 
+class Listed(msgspec.Struct, frozen=True):
+    at: datetime
+
+
 class Timed(cqrs.Event):
     plain: datetime
     optional: datetime | None
@@ -63,6 +67,8 @@ class Timed(cqrs.Event):
     row: Row
     maybe: tuple[int, datetime] | None
     deep: Annotated[Deep, msgspec.Meta(description="It.")]
+    listed: Annotated[list[Listed], msgspec.Meta(description="Them.")]
+    mixed: tuple[int, int] | Deep
     record: Other | Late | int
     numbers: list[int] | str | None
     above: Annotated[datetime, msgspec.Meta(description="When.")]
@@ -77,7 +83,8 @@ def test_times_are_said_to_be_times() -> None:
         fields = plain["Timed"]["properties"]
         assert reference == {"$ref": template.format(name="Timed")}
         assert fields["maybe"]["anyOf"][0]["prefixItems"] == [{"type": "integer"}, TIME]
-        assert plain["Deep"]["properties"]["at"] == TIME
+        assert plain["Deep"]["properties"]["at"] == plain["Listed"]["properties"]["at"] == TIME
+        assert fields["mixed"]["anyOf"][0]["prefixItems"] == [{"type": "integer"}] * 2
         assert fields["plain"] == TIME and fields["text"] == {"type": "string"}
         assert fields["optional"]["anyOf"] == [TIME, NULL]
         assert fields["many"]["items"] == TIME

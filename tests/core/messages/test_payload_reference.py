@@ -10,7 +10,9 @@ from cqrs_cli.core.messages.payload_reference import (
     data_within,
     find_reference,
     parse_reference,
+    payload_folder,
     refer,
+    restored,
     with_data,
     with_reference,
 )
@@ -34,6 +36,13 @@ def test_reference_stands_for_the_data(attributes: dict[str, object], data: dict
     assert find_reference(referring) == refer(payload)
     assert msgspec.json.decode(referring)["dataref"] == f"order/{refer(payload).sha256}"
     assert msgspec.json.decode(with_data(referring, payload)) == msgspec.json.decode(document)
+    assert restored(referring, {refer(payload): payload}) == with_data(referring, payload)
+    assert restored(document, {refer(payload): payload}) == document
+    assert restored(referring, {}) == referring
+
+
+def test_folder_follows_the_topic() -> None:
+    assert payload_folder("shop.order.commands") == payload_folder("shop.order.events") == "shop.order"
 
 
 @given(data=st.binary(max_size=40), at=st.integers(0, 39), bit=st.integers(0, 7))

@@ -1,6 +1,7 @@
 """Checkpoints in a folder: whole or not used, the newest kept; a shard made of one is the shard that was."""
 
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.errors import CqrsError
+from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.state.checkpoint.folder import Checkpoints, DamagedError
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.checkpoint.workplace import workplace
-from cqrs_cli.state.errors import CorruptError
+from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.shard import install_shard, open_shard
 from cqrs_cli.storage.folder import StorageFolder, open_folder
 from tests.state.checkpoint.test_manifest import MANIFEST
@@ -68,6 +69,8 @@ def test_data_of_torn_uploads_goes(checkpoints: Checkpoints, tmp_path: Path) -> 
 def test_clock_that_went_back_keeps_order(checkpoints: Checkpoints) -> None:
     ahead = replace(MANIFEST, written=9_999_999_999_999)
     assert checkpoints.next_time(ahead) == ahead.written + 1
+    before = time.time_ns() // 1_000_000
+    assert before <= checkpoints.next_time(MANIFEST) <= time.time_ns() // 1_000_000
 
 
 @pytest.mark.pins("checkpoint")
@@ -76,6 +79,20 @@ def test_damaged_data_is_refused(checkpoints: Checkpoints, tmp_path: Path, broke
     one = written(checkpoints, tmp_path, b"twelve bytes")
     (tmp_path / "store/0" / one.data).write_bytes(broken)
     with pytest.raises(DamagedError, match="the checkpoint of"):
+        fetched(checkpoints, one, tmp_path)
+
+
+@pytest.mark.pins("checkpoint")
+def test_chunks_are_counted_together(
+    checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = written(checkpoints, tmp_path, b"twelve bytes")
+    there, told = [b"twelve ", b"bytes"], list[int]()
+    monkeypatch.setattr(checkpoints.folder, "chunks", lambda name: iter(there))
+    checkpoints.fetch(one, tmp_path / "into", told.append)
+    assert ((tmp_path / "into").read_bytes(), told) == (b"twelve bytes", [7, 12])
+    there.append(b"and more")
+    with pytest.raises(DamagedError, match="has 20 of 12 bytes"):
         fetched(checkpoints, one, tmp_path)
 
 
@@ -135,7 +152,7 @@ def test_installed_copy_is_nobodys_shard(opening: Opening, path: Path, tmp_path:
     prepared = copy_of(opening, tmp_path / "prepared")
     shutil.rmtree(path)
     opening().store.close()
-    store = install_shard(path, prepared, IDENTITY, "")
+    store = install_shard(path, prepared, IDENTITY)
     assert (look_up(store, "a"), store.token(), store.positions().commands) == (saved(), "", 1)
     store.close()
     again = opening()
@@ -146,8 +163,9 @@ def test_installed_copy_is_nobodys_shard(opening: Opening, path: Path, tmp_path:
 @pytest.mark.pins("checkpoint")
 def test_copy_of_another_log_changes_nothing(opening: Opening, path: Path, tmp_path: Path) -> None:
     prepared = copy_of(opening, tmp_path / "prepared")
-    with pytest.raises(CorruptError, match="differs: revision was 1 and is 2"):
+    with pytest.raises(CorruptError, match="differs: revision was 1 and is 2") as raised:
         install_shard(path, prepared, replace(IDENTITY, revision=2), "")
+    assert raised.value.hint == REBUILD
     assert look_up(opening().store, "a") == saved()
 
 
@@ -155,7 +173,14 @@ def test_exchanged_shard_is_set_aside(opening: Opening, path: Path, tmp_path: Pa
     prepared = copy_of(opening, tmp_path / "prepared")
     notes: list[str] = []
     install_shard(path, prepared, IDENTITY, "rebuilt", notes.append).close()
-    assert len(list(path.parent.glob("0.aside-*-rebuilt"))) == len(notes) == 1
+    (aside,) = path.parent.glob("0.aside-*-rebuilt")
+    assert notes == [f"state in {path} set aside as {aside.name}, for a new one: rebuilt"]
+
+
+def test_install_names_unusable_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}/file/0 cannot be used"):
+        install_shard(tmp_path / "file/0", tmp_path / "prepared", IDENTITY)
 
 
 @pytest.mark.pins("checkpoint")

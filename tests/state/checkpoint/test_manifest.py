@@ -100,6 +100,6 @@ _RECORDS = st.builds(
 @pytest.mark.pins("checkpoint")
 @given(one=_RECORDS, other=_RECORDS)
 def test_evidence_holds_for_one_record(one: Record, other: Record) -> None:
-    assert evidence(one).holds(one)
+    assert evidence(one).holds(one) and evidence(one).offset == one.offset
     assert evidence(one).holds(other) == (one == other)
     assert not evidence(one).holds(None)
