@@ -85,16 +85,20 @@ class Plan:
 
     def identity(self, partition: Partition, aggregate: Aggregate) -> Identity:
         """The log and the code that a partition's shard is a cache of."""
-        found = self.topics[partition.aggregate]
-        return Identity(
-            cluster_id=found.cluster_id,
-            topics={str(kind): topic_id for kind, topic_id in found.ids.items()},
-            partition=partition.number,
-            partitions=found.partitions,
-            schema=aggregate.schema_digest,
-            revision=aggregate.decider.revision,
-            window_ms=self.window,
-        )
+        return shard_identity(self.topics[partition.aggregate], partition.number, aggregate, self.window)
+
+
+def shard_identity(found: AggregateTopics, partition: int, aggregate: Aggregate, window: int) -> Identity:
+    """The log and the code that the shard of a partition is a cache of; `window` in ms."""
+    return Identity(
+        cluster_id=found.cluster_id,
+        topics={str(kind): topic_id for kind, topic_id in found.ids.items()},
+        partition=partition,
+        partitions=found.partitions,
+        schema=aggregate.schema_digest,
+        revision=aggregate.decider.revision,
+        window_ms=window,
+    )
 
 
 def shard_folder(state_dir: Path, topics: Topics) -> Path:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
+from uuid import uuid4
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 
@@ -85,6 +86,22 @@ class StorageFolder:
         except UnavailableError:
             if any(file.name == name for file in self.files()):
                 raise
+
+    def try_out(self) -> bool:
+        """Write a small file and remove it. False for a folder of a disk that is not there yet, and could be made."""
+        here = Path(self._path)
+        if self._local and not here.is_dir():
+            parent = next(path for path in here.parents if path.exists())
+            with self._asking():
+                if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+                    raise PermissionError(
+                        f"it does not exist, and {parent} is not a folder that can be written"
+                    )
+            return False
+        name = f"try-{uuid4().hex}"
+        self.write(name, iter([b"x"]))
+        self.remove(name)
+        return True
 
     def _at(self, name: str) -> str:
         return f"{self._path}/{name}"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cqrs_cli.doctor.settings import SettingRow
     from cqrs_cli.kafka.topics.process_topics import ProcessUse
     from cqrs_cli.settings.settings import Settings
+    from cqrs_cli.state.checkpoint.manifest import Manifest
 
 
 #: The checks without which no events can be read.
@@ -42,7 +43,8 @@ def doctor(
     """Check Java, Python, Spark, limits, the broker, topics, transactions, ACLs and events. Starts and changes nothing.
 
     The code must be able to read the events: it looks at the oldest and the newest of each partition. Processes are
-    checked, too: their code, the topic of their positions, and what they need to be allowed.
+    checked, too: their code, the topic of their positions, and what they need to be allowed. Of checkpoints it names
+    the age and lag of each partition's newest one; a small file is written to their store and removed.
 
     Where the cluster has an authorizer, a missing permission is a failure, too: one that send or run needs, or with
     --for one that those commands need; read stands for show, tail, trace, replay, export, verify, status, top and
@@ -64,6 +66,8 @@ def doctor(
             failed = {check.name for check in checks if check.status == "fail"}
             if role != "send" and not failed & _NEEDED_FOR_EVENTS:
                 checks += _events(cli, settings)
+            if role in (None, "run") and settings.checkpoints is not None:
+                checks += _checkpoints(cli, settings, settings.checkpoints, not failed & _NEEDED_FOR_EVENTS)
     held = _settings(settings)
     cli.result(doctor_document(checks, held), partial(doctor_text, checks, held))
     return exit_code(checks)
@@ -163,12 +167,18 @@ def _cluster(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Che
     yield from examined("broker", look)
 
 
+def _has_broker(settings: "Settings") -> bool:
+    """True if there is a broker to ask: the embedded one is not started."""
+    from cqrs_cli.kafka.embedded.broker import broker_status
+
+    return settings.bootstrap_server is not None or broker_status(settings.root) is not None
+
+
 def _events(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     """Check that the code reads the events, where there is a broker to ask."""
     from cqrs_cli.doctor.check import examined
-    from cqrs_cli.kafka.embedded.broker import broker_status
 
-    if settings.bootstrap_server is None and broker_status(settings.root) is None:
+    if not _has_broker(settings):
         return
     for name in cli.aggregate_names():
         yield from examined("events", partial(_events_of, cli, name))
@@ -182,6 +192,47 @@ def _events_of(cli: Cli, name: str) -> "Iterator[Check]":
     aggregate = cli.aggregate(name)
     with suppress(ConfigurationError):
         yield from check_events(cli.connection(start=False), aggregate, cli.topics(name))
+
+
+def _checkpoints(cli: Cli, settings: "Settings", uri: str, is_reached: bool) -> "Iterator[Check]":
+    """Check the store of the checkpoints and, where it and the broker can be used, the newest of each aggregate."""
+    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.checkpoints import check_checkpoint_store
+
+    found = list(examined("checkpoints", lambda: check_checkpoint_store(uri)))
+    yield from found
+    if found[0].status == "ok" and is_reached and _has_broker(settings):
+        for name in cli.aggregate_names():
+            yield from examined("checkpoints", partial(_newest_of, cli, settings, uri, name))
+
+
+def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator[Check]":
+    """Check the newest checkpoints of one aggregate; of its topics another check has told."""
+    from cqrs_cli.doctor.checkpoints import check_newest
+    from cqrs_cli.errors import ConfigurationError
+    from cqrs_cli.kafka.admin.topics import Admin, check_topics
+    from cqrs_cli.kafka.offsets import committed_now
+    from cqrs_cli.kafka.partition_log import PartitionLog
+    from cqrs_cli.owner.plan import shard_folder, shard_identity
+    from cqrs_cli.settings.durations import milliseconds
+
+    connection, topics, aggregate = cli.connection(start=False), cli.topics(name), cli.aggregate(name)
+    with suppress(ConfigurationError):
+        with Admin(connection) as admin:
+            found = check_topics(admin, topics)
+        numbers, window = range(found.partitions), milliseconds(settings.dedup_window)
+        decided = {
+            number: one.offset or 0 for number, one in committed_now(connection, topics, numbers).items()
+        }
+        identities = [shard_identity(found, number, aggregate, window) for number in numbers]
+        folder = shard_folder(settings.state_dir, topics).name
+
+        def has_news(number: int, newest: "Manifest") -> bool:
+            log = PartitionLog(connection, topics, number)
+            start, end = log.bounds("outcomes")
+            return log.first_record("outcomes", max(start, newest.positions.outcomes), end) is not None
+
+        yield from check_newest(name, uri, folder, settings.checkpoint_every, identities, decided, has_news)
 
 
 def _settings(settings: "Settings | None") -> "list[SettingRow]":

@@ -1,0 +1,171 @@
+"""Checks of the checkpoints: whether their store can be used, and how far the newest ones go.
+
+Without them a machine that has no shards folds the whole log, and deciding goes on: a finding here is a warning.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from cqrs_cli.doctor.check import Check, ok, warn
+from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.payloads.crew import Crew
+from cqrs_cli.settings.durations import show_duration
+from cqrs_cli.state.checkpoint.folder import Checkpoints
+from cqrs_cli.state.checkpoint.manifest import Manifest
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.storage.folder import open_folder
+
+#: Seconds that the store has to answer.
+STORE_PATIENCE = 30.0
+
+#: Partitions that are asked for at the same time.
+_AT_ONCE = 8
+
+#: Partitions that a finding names; those that are furthest behind come first.
+_NAMED = 8
+
+_K = TypeVar("_K")
+_T = TypeVar("_T")
+
+
+class PartitionCheckpoint(NamedTuple):
+    """The newest checkpoint of a partition, and the offset up to which its commands are decided."""
+
+    identity: Identity  # that a shard would have today
+    decided: int
+    newest: Manifest | None
+
+    @property
+    def behind(self) -> int:
+        """The offsets that were decided since."""
+        return max(0, self.decided - (0 if self.newest is None else self.newest.positions.commands))
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was written; 0 where this machine's clock is behind."""
+        return 0.0 if self.newest is None else max(0.0, time.time() - self.newest.written / 1000)
+
+    @property
+    def is_missing(self) -> bool:
+        """True if there is none although there could be."""
+        return self.newest is None and self.decided > 0
+
+    @property
+    def is_of_another(self) -> bool:
+        """True if no owner of today would begin with it."""
+        return self.newest is not None and self.newest.identity != self.identity
+
+    def __str__(self) -> str:
+        name = f"partition {self.identity.partition}"
+        if self.newest is None:
+            return f"{name} has none"
+        other = ", of other topics, code or window" if self.is_of_another else ""
+        return f"{name} ({_age(self.age)} old, {self.behind:,} offset{'' if self.behind == 1 else 's'} behind{other})"
+
+
+def check_checkpoint_store(uri: str) -> Iterator[Check]:
+    """Check that the store answers and takes a small file, which is removed at once."""
+    try:
+        folder = open_folder(uri, Path("/"))
+        there = _within_time(uri, {"": folder.try_out})[""]
+    except CqrsError as error:
+        yield warn("checkpoints", error.message, f"{error.hint}; until then none is written, nor used")
+        return
+    if there:
+        yield ok("checkpoints", f"{folder.uri} answers and can be written")
+    else:
+        hint = "the first checkpoint makes it; all machines must see the same one"
+        yield warn("checkpoints", f"{folder.uri} does not exist yet", hint)
+
+
+def check_newest(
+    name: str,
+    uri: str,
+    folder: str,
+    every: timedelta,
+    identities: Sequence[Identity],
+    decided: Mapping[int, int],
+    has_news: Callable[[int, Manifest], bool],
+) -> Iterator[Check]:
+    """Check the newest checkpoint of each partition of the aggregate `name`: one that is missing, that nobody could
+    begin with, or that is older than twice `every` with commands decided since, is a warning.
+
+    `folder`: of the aggregate, in the store; `decided`: partition → offset; `has_news` tells whether a partition has
+    outcomes that a checkpoint does not know: transactions leave offsets that are no commands.
+    """
+    notes: list[str] = []
+    try:
+        newest = _newest(uri, folder, identities, notes.append)
+    except CqrsError as error:
+        yield warn("checkpoints", f"{name}: {error.message}", error.hint)
+        return
+    found = [
+        PartitionCheckpoint(one, decided.get(one.partition, 0), newest[one.partition]) for one in identities
+    ]
+    late = 2 * every.total_seconds()
+    wrong = [
+        one
+        for one in found
+        if one.is_missing
+        or one.is_of_another
+        or (one.newest and one.behind and one.age > late and has_news(one.identity.partition, one.newest))
+    ]
+    for note in notes:
+        yield warn(
+            "checkpoints", f"{name}: {note}", "owners pass it over; the next ones that are written replace it"
+        )
+    if wrong:
+        yield warn(
+            "checkpoints",
+            f"{name}: {_named(wrong)}",
+            f"cqrs run writes one every {show_duration(every)} while it decides; its notes say why it did not",
+        )
+    elif any(one.newest for one in found):
+        yield ok("checkpoints", f"{name}: {_named([one for one in found if one.newest])}")
+    else:
+        yield ok("checkpoints", f"{name}: none yet, nothing was decided")
+
+
+def _newest(
+    uri: str, folder: str, identities: Sequence[Identity], note: Callable[[str], None]
+) -> dict[int, Manifest | None]:
+    store = open_folder(uri, Path("/"))
+    looks = {
+        one.partition: partial(
+            Checkpoints(store.within(one.cluster_id, folder, str(one.partition))).manifests, note
+        )
+        for one in identities
+    }
+    return {number: next(iter(found), None) for number, found in _within_time(uri, looks).items()}
+
+
+def _named(found: list[PartitionCheckpoint]) -> str:
+    first = sorted(found, key=lambda one: -one.behind)[:_NAMED]
+    more = f", and {len(found) - len(first)} more" if len(found) > len(first) else ""
+    return ", ".join(map(str, first)) + more
+
+
+def _within_time(uri: str, calls: Mapping[_K, Callable[[], _T]]) -> dict[_K, _T]:
+    """The answers of all calls; raises the first error, and `UnavailableError` for a store that hangs."""
+    answers: dict[_K, _T] = {}
+    for name, result in Crew(_AT_ONCE).call(calls, STORE_PATIENCE).items():
+        if isinstance(result, Exception):
+            raise result
+        answers[name] = result
+    if len(answers) < len(calls):
+        where = uri.partition("?")[0]
+        raise UnavailableError(
+            f"{where} has not answered for {STORE_PATIENCE:.0f} s", "is the store up, and its address right?"
+        )
+    return answers
+
+
+def _age(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

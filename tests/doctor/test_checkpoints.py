@@ -1,0 +1,144 @@
+"""The doctor's word on checkpoints: their store, and the newest of each partition."""
+
+import json
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from threading import Event
+
+import pytest
+from msgspec.structs import replace
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.doctor import checkpoints
+from cqrs_cli.doctor.checkpoints import PartitionCheckpoint, check_checkpoint_store, check_newest
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.storage.folder import StorageFolder, open_folder
+from tests.owner.checkpoints.stage import store, write_all
+from tests.state.checkpoint.test_manifest import AT, MANIFEST
+from tests.state.shards import IDENTITY
+from tests.support import ROOT
+from tests.support.commands import increments
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
+
+Found = list[tuple[str, str]]
+
+
+def stored(uri: str) -> Found:
+    return [(check.status, check.detail) for check in check_checkpoint_store(uri)]
+
+
+def test_store_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "store"
+    assert stored(str(folder)) == [("warn", f"{folder} does not exist yet")]
+    folder.mkdir()
+    assert stored(str(folder)) == [("ok", f"{folder} answers and can be written")]
+    assert list(folder.iterdir()) == []
+
+    def full(*_: object) -> None:
+        raise UnavailableError("the store cannot be used: no space left", "make room")
+
+    monkeypatch.setattr(StorageFolder, "write", full)
+    (check,) = check_checkpoint_store(str(folder))
+    assert (check.status, check.detail) == ("warn", "the store cannot be used: no space left")
+    assert check.hint == "make room; until then none is written, nor used"
+
+
+def test_useless_places_are_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for uri, reason in (
+        (f"{tmp_path}/file/store", "is not a folder that can be written"),
+        ("carrier-pigeon://loft", "is not a folder"),
+        ("s3://b/x?scheme=http&region=here&endpoint_override=127.0.0.1:1", "cannot be used"),
+    ):
+        ((status, detail),) = stored(uri)
+        assert status == "warn" and reason in detail and uri.partition("?")[0] in detail
+
+
+def test_silent_store_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = Event()
+    monkeypatch.setattr(checkpoints, "STORE_PATIENCE", 0.1)
+    monkeypatch.setattr(StorageFolder, "try_out", lambda _: never.wait())
+    assert stored(str(tmp_path)) == [("warn", f"{tmp_path} has not answered for 0 s")]
+    never.set()
+
+
+def newest(folder: Path, decided: Mapping[int, int], has_news: bool = True) -> Found:
+    """Of three partitions."""
+    identities = [replace(IDENTITY, partition=number) for number in range(3)]
+    every = timedelta(hours=1)
+    checks = check_newest("a", str(folder), "x.a", every, identities, decided, lambda *_: has_news)
+    return [(check.status, check.detail) for check in checks]
+
+
+def keep(folder: Path, number: int, hours: float, revision: int = 1) -> Path:
+    """A manifest of 40 commands, written so long ago."""
+    identity = replace(IDENTITY, partition=number, revision=revision)
+    manifest = replace(MANIFEST, written=int((time.time() - hours * 3600) * 1000), identity=identity)
+    name, content = manifest.encoded()
+    open_folder(str(folder), folder).within("c1", "x.a", str(number)).write(name, iter([content]))
+    return folder / "c1" / "x.a" / str(number) / name
+
+
+def test_ages_and_lags_are_told(tmp_path: Path) -> None:
+    assert newest(tmp_path, {}) == [("ok", "a: none yet, nothing was decided")]
+    keep(tmp_path, 0, 1.5)
+    keep(tmp_path, 1, 50)
+    told = "a: partition 0 (90 min old, 1,460 offsets behind), partition 1 (2 days old, 0 offsets behind)"
+    assert newest(tmp_path, {0: 1500, 1: AT.commands}) == [("ok", told)]
+
+
+def test_what_helps_nobody_is_a_warning(tmp_path: Path) -> None:
+    keep(tmp_path, 0, 3)
+    keep(tmp_path, 1, 0.0, revision=2)
+    assert newest(tmp_path, {0: 41, 1: 40, 2: 7}) == [
+        (
+            "warn",
+            "a: partition 2 has none, partition 0 (3 h old, 1 offset behind), "
+            "partition 1 (0 s old, 0 offsets behind, of other topics, code or window)",
+        )
+    ]
+    keep(tmp_path, 1, 0.0)
+    told = "a: partition 0 (3 h old, 1 offset behind), partition 1 (0 s old, 0 offsets behind)"
+    assert newest(tmp_path, {0: 41, 1: 40}, has_news=False) == [("ok", told)]
+
+
+def test_damaged_manifest_is_named(tmp_path: Path) -> None:
+    keep(tmp_path, 0, 0).write_bytes(b"torn")
+    keep(tmp_path, 0, 1)
+    (damaged, rest) = newest(tmp_path, {0: 40})
+    assert damaged[0] == "warn" and damaged[1].endswith(": its manifest is damaged")
+    assert rest == ("ok", "a: partition 0 (60 min old, 0 offsets behind)")
+
+
+@pytest.mark.kafka
+def test_doctor_finds_them(
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    root = counters.folder / "project"
+    root.mkdir()
+    (root / "cqrs.toml").write_text(f'checkpoints = "{store(counters)}"\ncheckpoint_every = "1s"\n')
+    (root / "aggregates").mkdir()
+    (root / "aggregates" / "counter.py").write_text((ROOT / "aggregates" / "counter.py").read_text())
+    monkeypatch.chdir(root)
+    monkeypatch.setenv("CQRS_BOOTSTRAP_SERVER", counters.connection.bootstrap_server)
+    monkeypatch.setenv("CQRS_TOPIC_PREFIX", counters.topics.prefix)
+
+    def found(*arguments: str) -> list[tuple[str, str]]:
+        assert main(["doctor", *arguments, "-q", "-o", "json"]) == 0
+        checks = json.loads(capfd.readouterr().out)["checks"]
+        return [(one["status"], one["detail"]) for one in checks if one["name"] == "checkpoints"]
+
+    assert [status for status, _ in found()] == ["warn"]  # the folder is not there yet
+    counters.send(*increments(10))
+    quietly(counters.plan())
+    write_all(counters)
+    monkeypatch.setattr(PartitionCheckpoint, "age", property(lambda _: 7200.0))
+    (answers, level) = found()
+    assert (answers[0], level[0]) == ("ok", "ok") and "partition 0 (2 h old, " in level[1]
+    counters.send(*increments(10, first=10))
+    quietly(counters.plan())
+    assert found()[1][0] == "warn"
+    assert found("--for", "send") == []
