@@ -1,0 +1,77 @@
+"""The gateway with large data."""
+
+import json
+from contextlib import ExitStack
+from http.client import HTTPResponse
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.core.messages.payload_reference import find_reference
+from cqrs_cli.gateway.server import open_followers
+from tests.gateway.conftest import Reached, reached
+from tests.gateway.test_streams import stream
+from tests.payloads.bank import LARGE, Bank
+from tests.support.owners import running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def first_event(gateway: Reached) -> dict[str, object]:
+    with stream(gateway, "/bank_account/ada?from=beginning") as found:
+        return dict(json.loads(line_of(found, b"data: ")))
+
+
+def line_of(found: HTTPResponse, start: bytes) -> bytes:
+    while not (line := found.readline()).startswith(start):
+        assert line, "the stream has ended"
+    return line.removeprefix(start)
+
+
+@pytest.mark.pins("payloads")
+def test_gateway_takes_and_gives_large_data(bank: Bank, tmp_path: Path) -> None:
+    harness, folder = bank.harness, tmp_path / "gateway"
+    with running(harness.plan(once=False)), reached(harness.connection, harness.topics, folder) as gateway:
+        assert gateway.post("ada", "Open", {"owner": LARGE}).status == 200
+        assert gateway.get("/bank_account/ada?at_least=1&wait=20s").body["state"]["owner"] == LARGE
+        assert gateway.get("/bank_account/ada/history").body["history"][0]["data"] == {"owner": LARGE}
+        assert first_event(gateway)["data"] == {"owner": LARGE}
+    (command,), (event,) = harness.records("commands"), bank.events()
+    reference = find_reference(event.value)
+    assert reference is not None and find_reference(command.value) == reference
+    kept = bank.store.file(reference, bank.folder).read_bytes()
+    bank.store.lose(reference, bank.folder)
+    named = f"{harness.topics.events}:0@{event.offset} refers to payload {reference.sha256}: it is missing"
+    with reached(harness.connection, harness.topics, folder) as gateway:  # it has folded the event
+        assert gateway.get("/bank_account/ada").body["state"]["owner"] == LARGE
+        history = gateway.get("/bank_account/ada/history")
+        assert (history.status, history.body["detail"]) == (503, named)
+        with stream(gateway, "/bank_account/ada?from=beginning") as found:
+            assert line_of(found, f": {named}".encode()) == b"\n"
+        bank.store.put(kept, bank.folder)
+        assert first_event(gateway)["data"] == {"owner": LARGE}
+
+
+@pytest.mark.pins("payloads")
+def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
+    bank.send("ada", "Open", f"owner={LARGE}")
+    assert bank.decide() == ["accepted"]
+    reference = find_reference(bank.events()[0].value)
+    assert reference is not None
+    kept = bank.store.file(reference, bank.folder).read_bytes()
+    bank.store.lose(reference, bank.folder)
+    notes: list[str] = []
+    with ExitStack() as stack:
+        aggregates = {"bank_account": bank.harness.aggregate}
+        connection, prefix = bank.harness.connection, bank.harness.topics.prefix
+        opened = open_followers(connection, aggregates, prefix, "murmur2", tmp_path, notes.append, stack)
+        follower = opened["bank_account"]
+        follower.start()
+        (note,) = eventually(lambda: notes)
+        assert f"events:0@0 refers to payload {reference.sha256}: it is missing; still trying" in note
+        assert not follower.caught_up
+        bank.store.put(kept, bank.folder)
+        eventually(lambda: follower.caught_up)
+        saved = follower.saved("ada")
+    assert saved is not None and LARGE.encode() in saved.state and len(notes) == 1

@@ -1,0 +1,64 @@
+"""A projection of events with large data."""
+
+import threading
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.settings.settings import load_settings
+from tests.payloads.bank import LARGE
+from tests.payloads.orders import large_order
+from tests.payloads.stores import FolderStore
+from tests.processes.stage import placed
+from tests.projections.topics import make_orders, write_events
+from tests.support import ROOT
+from tests.support.waiting import eventually
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.skipif(find_spec("sqlalchemy") is None, reason="needs the extra `projections`"),
+]
+
+
+@pytest.mark.pins("payloads")
+def test_projection_waits_for_a_lost_event(
+    connection: Connection, prefix: str, store: FolderStore, tmp_path: Path
+) -> None:
+    """It has written what was before it, names it once, and goes on when it is back."""
+    from cqrs_cli.projections.database import parse_database
+    from cqrs_cli.projections.prepare import ends, prepare_projection
+    from cqrs_cli.projections.runner import project_partitions
+    from tests.projections.feeding import errors, recent_orders, told
+
+    events = make_orders(connection, prefix, 1).events
+    event, reference = large_order(store, prefix, 1)
+    write_events(connection, events, 0, [placed(0), event, placed(2)])
+    kept = store.file(reference, f"{prefix}order").read_bytes()
+    store.lose(reference, f"{prefix}order")
+    settings, place = (
+        load_settings({"topic_prefix": prefix}, ROOT),
+        parse_database("sqlite:///read.db", tmp_path),
+    )
+    with_store = replace(connection, payloads=store.place)
+    made = prepare_projection(settings, with_store, recent_orders(), place, print)
+    assert made.live is not None
+    plan = replace(made.live, targets=ends(made.live))
+    notes: list[str] = []
+    failures: list[str] = []
+
+    def project() -> None:
+        failures.extend(errors(project_partitions(plan, plan.sources, recent_orders(), notes.append)))
+
+    thread = threading.Thread(target=project)
+    thread.start()
+    (note,) = eventually(lambda: notes)
+    assert f"{events}:0@" in note and f"refers to payload {reference.sha256}: it is missing" in note
+    assert list(told(place)[0]) == ["o-0-0"]
+    store.put(kept, f"{prefix}order")
+    thread.join(60)
+    assert failures == [] and "goes on" in notes[1]
+    customers = {"o-0-0": "ann", "o-0-1": f"1{LARGE}", "o-0-2": "ann"}
+    assert {order: customer for order, (customer, _) in told(place)[0].items()} == customers
