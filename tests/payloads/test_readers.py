@@ -9,6 +9,7 @@ import pytest
 from cqrs_cli.client.queries.rehearsal import Rehearsal
 from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
 from cqrs_cli.errors import ContradictionError
+from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.replay.task import ReplayPlan, total_part
 from cqrs_cli.jobs.whatif.driver import plan_whatif
 from cqrs_cli.jobs.whatif.task import WhatifResult, decide_again
@@ -83,6 +84,21 @@ def test_replay_folds_payloads(opened: Bank, monkeypatch: pytest.MonkeyPatch) ->
     assert isinstance(total_part(plan, 0).error, PayloadUnavailableError)
     storeless = replace(plan, connection=plan.connection.without_payloads())
     assert isinstance(total_part(storeless, 0).error, ContradictionError)
+
+
+@pytest.mark.pins("payloads")
+def test_export_writes_payloads(opened: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cqrs_cli.jobs.export.driver.code_root", lambda package, root: root)
+    harness = opened.harness
+    plan = plan_export(harness.connection, harness.topics, "aggregates", harness.settings.root)
+    (lines,) = exported_rows(plan, 0, "jsonl")
+    first = json.loads(lines.column(0)[0].as_py())
+    assert first["data"] == {"owner": LARGE} and "datasha256" not in first
+    (columns,) = exported_rows(plan, 0, "parquet")
+    assert [row["Opened"] for row in columns.to_pylist()] == [{"owner": LARGE}, None]
+    opened.store.lose(reference(opened), opened.folder)
+    with pytest.raises(PayloadUnavailableError, match=r"events:0@0 refers to payload"):
+        list(exported_rows(plan, 0, "jsonl"))
 
 
 @pytest.mark.pins("payloads")

@@ -88,6 +88,8 @@ def _summary(record: Record) -> str:
             f"v{data.get('version')}",
             *(str(data[part]) for part in ("reason", "code", "message") if part in data),
         ]
+    elif data is None and "datasha256" in message:
+        parts.append(f"payload {message['datasha256']}")
     else:
         parts.append(msgspec.json.encode(data).decode())
     if "expectedversion" in message:

@@ -122,7 +122,7 @@ def _event(aggregate: str, partition: int, record: Record) -> LinkedMessage:
         read.subject,
         read.causationid,
         read.correlationid or read.causationid,
-        bytes(read.data),
+        bytes(read.data) if read.datasha256 is None else msgspec.json.encode(read.datasha256),
     )
 
 

@@ -80,7 +80,7 @@ def _rows(
         for partition in batch.column(0).to_pylist():
             events, error = 0, None
             try:
-                for made in _partition_rows(plan, partition, format):
+                for made in exported_rows(plan, partition, format):
                     events += made.num_rows
                     yield made
             except CqrsError as told:
@@ -90,7 +90,8 @@ def _rows(
             results.add({partition: Exported(events, error)})
 
 
-def _partition_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
+def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
+    """The events of one partition, in batches; raises `CqrsError` for one that cannot be read."""
     aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
     topic = plan.topics.events
     columns = EventBatches(aggregate, topic, partition) if format == "parquet" else None

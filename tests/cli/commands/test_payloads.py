@@ -1,13 +1,17 @@
 """`cqrs payloads gc`: records of all topics count."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from cqrs_cli.core.messages.payload_reference import refer
+from cqrs_cli.core.messages.payload_reference import find_reference, refer
+from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.payloads.sweep import SPARED
 from tests.cli.conftest import Cqrs
+from tests.payloads.bank import LARGE, Bank
 from tests.payloads.stores import FolderStore
+from tests.support.harness import TopicHarness
 
 pytestmark = pytest.mark.kafka
 
@@ -37,3 +41,40 @@ def test_gc_spares_what_records_name(
 def test_gc_needs_a_store(on_broker: Cqrs) -> None:
     ended = on_broker("payloads", "gc")
     assert ended.status == 3 and "payload_store" in ended.err
+
+
+@pytest.mark.pins("payloads")
+def test_lost_payloads_can_be_worked_with(
+    single_bank: TopicHarness, cqrs: Cqrs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that failed is sent again by reference; what must not miss an event ends, what looks shows the sum."""
+    bank = Bank(single_bank, FolderStore(tmp_path / "payloads"))
+    monkeypatch.setenv("CQRS_PAYLOAD_STORE", str(bank.store.path))
+    monkeypatch.setattr("cqrs_cli.settings.settings.PayloadPlace", partial(PayloadPlace, retry_for=0.05))
+    flags = (
+        "-q",
+        "-b",
+        bank.harness.connection.bootstrap_server,
+        "--topic-prefix",
+        bank.harness.topics.prefix,
+    )
+    bank.send("ada", "Open", f"owner={LARGE}")
+    reference = find_reference(bank.harness.records("commands")[0].value)
+    assert reference is not None
+    kept = bank.store.file(reference, bank.folder).read_bytes()
+    bank.store.lose(reference, bank.folder)
+    assert bank.decide() == ["PAYLOAD_UNAVAILABLE"]
+    (failed,) = cqrs("dead-letters", "list", "bank_account", "-o", "json", *flags).lines
+    assert failed["reason"] == "PAYLOAD_UNAVAILABLE" and reference.sha256 in failed["message"]
+    bank.store.put(kept, bank.folder)
+    assert cqrs("dead-letters", "retry", "bank_account", "--all", *flags).status == 0
+    assert find_reference(bank.harness.records("commands")[-1].value) == reference
+    assert bank.decide()[-1] == "accepted"
+    bank.store.lose(reference, bank.folder)
+    shown = cqrs("show", "bank_account", "ada", *flags)
+    assert (
+        shown.status == 4 and f"events:0@0 refers to payload {reference.sha256}: it is missing" in shown.err
+    )
+    followed = cqrs("trace", bank.harness.outcomes()[0].correlationid, "-o", "json", *flags).document
+    asked = followed["commands"][-1]
+    assert [asked["data"], asked["events"][0]["data"]] == [reference.sha256] * 2

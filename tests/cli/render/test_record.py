@@ -6,6 +6,7 @@ import pytest
 from cqrs_cli.cli.output import json_line
 from cqrs_cli.cli.render.record import record_document, record_line
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.payload_reference import refer, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
 
 EVENT = b'{"type":"a.Opened","aggregateversion":3,"data":{"owner":"Ada"}}'
@@ -59,6 +60,14 @@ def test_plain_content_types_are_not_shown() -> None:
 def test_text_sums_up_an_event() -> None:
     said = record_line(1, Record(7, 1000, b"acc", EVENT))
     assert said == '1970-01-01T00:00:01.000Z  1/7  acc  v3  a.Opened  {"owner":"Ada"}'
+
+
+def test_text_names_a_payload() -> None:
+    """Where its data cannot be had, or need not be."""
+    referring = with_reference(EVENT, "a", refer(b"{}"))
+    assert record_line(1, Record(7, 1000, b"acc", referring)).endswith(
+        f"a.Opened  payload {refer(b'{}').sha256}"
+    )
 
 
 def test_text_sums_up_an_outcome() -> None:
