@@ -87,7 +87,7 @@ class Settings(BaseModel):
     checkpoint_every: Duration = Field(
         timedelta(hours=1),
         ge=timedelta(seconds=1),
-        description="How often `cqrs run` writes a checkpoint of each shard it works on.",
+        description="How often `cqrs run` writes a checkpoint of each shard it works on; the last comes when it stops.",
     )
     checkpoints_kept: int = Field(2, ge=1, le=1000, description="Of each partition; older ones are removed.")
     dedup_window: Duration = Field(timedelta(hours=24), description="How long a command's id is remembered.")

@@ -69,14 +69,14 @@ def run_owners(
                 processes = processes and replace(processes, submission=progress.submission)
         except Exception as error:
             if not jvm.is_gone(context):
-                _stop(context, plan, processes)
+                _stop(context, plan, processes, progress, note)
                 raise
             _retire(plan, processes)
             raise CqrsError(
                 "Spark's JVM is gone, and the owners with it", "see the log, then start again"
             ) from error
         except BaseException:
-            _stop(context, plan, processes)
+            _stop(context, plan, processes, progress, note)
             with suppress(UnavailableError):
                 watch(progress.look())  # what was decided until the very end
             raise
@@ -180,16 +180,28 @@ def _retire(plan: Plan, processes: ProcessPlan | None) -> None:
         retire_processes(processes)
 
 
-def _stop(context: "SparkContext", plan: Plan, processes: ProcessPlan | None) -> None:
-    """Fence first, so that owners return by themselves and close their shards cleanly; then cancel the other tasks."""
+def _stop(
+    context: "SparkContext",
+    plan: Plan,
+    processes: ProcessPlan | None,
+    progress: Progress,
+    note: Callable[[str], None],
+) -> None:
+    """Fence first, so that owners return by themselves and close their shards cleanly; then cancel the other tasks.
+
+    Those that write their last checkpoints have time for it.
+    """
     _retire(plan, processes)
-    deadline = time.monotonic() + plan.timing.quiet_end
+    quiet = time.monotonic() + plan.timing.quiet_end
+    latest = quiet + plan.timing.retire_deadline
     tracker = context.statusTracker()
-    while tracker.getActiveJobsIds() and time.monotonic() < deadline:
+    while tracker.getActiveJobsIds() and time.monotonic() < (latest if progress.checkpointing() else quiet):
         time.sleep(0.05)
     if tracker.getActiveJobsIds():
         context.cancelJobGroup(GROUP)
         _retire(plan, processes)  # those that had not claimed yet at the first pass
+    for text in progress.reports.fresh_notes():
+        note(text)
 
 
 def _in_vain(error: Exception) -> CqrsError:

@@ -112,6 +112,10 @@ class Progress:
         """The partitions whose owners fold their shards, before they claim or after."""
         return [partition for partition, report in self._reports().items() if report.step in REBUILDING]
 
+    def checkpointing(self) -> bool:
+        """True if an owner has ended, and writes the last checkpoint of its shard."""
+        return any(report.step == "checkpoint" for report in self._reports().values())
+
     def _wait(self, partition: Partition, at: int | None, now: float) -> None:
         """Note where a partition stands; `at` is None if it has decided everything."""
         if at is None:

@@ -112,8 +112,10 @@ def _own(
         watchdog.renew()
         if gc.get_count()[0] > GARBAGE:
             gc.collect(1)
+    if not orphaned and not any(owner.failed for owner in owners):
+        _write_last(checkpointer, plan, reporters, watchdog, parent)
     checkpointer.close()
-    if orphaned:
+    if orphaned or os.getppid() != parent:
         os._exit(os.EX_SOFTWARE)
     watchdog.stop()
     for reporter in reporters:
@@ -122,6 +124,20 @@ def _own(
     first, *others = [owner.ending for owner in owners if owner.ending is not None]
     yield replace(first, cpu=time.process_time() - began)
     yield from others
+
+
+def _write_last(
+    checkpointer: Checkpointer, plan: Plan, reporters: "list[Reporter]", watchdog: Watchdog, parent: int
+) -> None:
+    """Write the last checkpoints; an orphan writes none."""
+
+    def meanwhile() -> bool:
+        for reporter in reporters:
+            reporter.report()
+        watchdog.renew()
+        return os.getppid() == parent
+
+    checkpointer.finish(plan.timing.retire_deadline, meanwhile)
 
 
 class Reporter:

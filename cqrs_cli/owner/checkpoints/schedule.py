@@ -2,7 +2,8 @@
 
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cqrs_cli.owner.checkpoints.child import Line, WriteRequest, leave_child, parse_lines, start_child
 from cqrs_cli.owner.checkpoints.source import checkpoint_source
@@ -13,6 +14,9 @@ RETRY = 60.0
 
 #: Seconds after which a process that writes them is given up.
 LONGEST = 3600.0
+
+#: Seconds between two looks at the last ones.
+_LOOK_EVERY = 0.1
 
 
 class Checkpointer:
@@ -33,21 +37,65 @@ class Checkpointer:
     def look(self) -> None:
         """Take the result of what has ended, or begin with what is due."""
         if self._child is not None:
-            if self._child.poll() is not None:
-                text, _ = self._child.communicate()
-                self._take(text, f"its process ended with code {self._child.returncode}")
-                self._child = None
-            elif time.monotonic() - self._began > LONGEST:
-                leave_child(self._child)
-                self._take(b"", f"{self._written[0].plan.checkpoints} has taken more than {LONGEST:.0f} s")
-                self._child = None
+            self._hear(LONGEST)
             return
-        self._began = now = time.monotonic()
+        now = time.monotonic()
         due = [one for one, at in self._due.items() if at <= now and one.measures.step == "decide"]
         if due:
-            sources = [checkpoint_source(one.plan, one.partition, one.aggregate) for one in due]
-            self._written = due
-            self._child = start_child(WriteRequest(sources, self._every))
+            self._begin(due, self._every)
+
+    def finish(self, seconds: float, meanwhile: Callable[[], bool]) -> None:
+        """Write the last checkpoint of each shard whose owner has ended without an error, after what is under way.
+
+        It takes `seconds` at most, and ends when `meanwhile`, which is called several times a second, returns false.
+        What could not be written is a note of the owner's ending.
+        """
+        last = [
+            one
+            for one in self._due
+            if one.ending.error is None and one.owner is not None and one.owner.recovered
+        ]
+        until = time.monotonic() + min(seconds, LONGEST)
+        for one in last:
+            one.measures.enter("checkpoint")
+        if last and self._is_free(until, meanwhile):
+            if time.monotonic() < until:
+                self._begin(last, 0.0)
+                self._is_free(until, meanwhile)
+            else:
+                for one in last:
+                    self._tell(one, "the one before it was not ready in time")
+        self.close()
+        for one in last:
+            one.measures.enter("ended")
+            one.ending = replace(one.ending, notes=tuple(one.notes))
+
+    def _begin(self, these: list[Supervisor], every: float) -> None:
+        sources = [checkpoint_source(one.plan, one.partition, one.aggregate) for one in these]
+        self._began, self._written = time.monotonic(), these
+        self._child = start_child(WriteRequest(sources, every))
+
+    def _is_free(self, until: float, meanwhile: Callable[[], bool]) -> bool:
+        """Wait for the process, until this time; false if `meanwhile` has ended that."""
+        while self._child is not None:
+            if not meanwhile():
+                return False
+            self._hear(max(0.0, until - self._began))
+            time.sleep(_LOOK_EVERY if self._child is not None else 0.0)
+        return True
+
+    def _hear(self, longest: float) -> None:
+        """Take the result of the process, if it has ended or has taken too long."""
+        assert self._child is not None
+        if self._child.poll() is not None:
+            text, _ = self._child.communicate()
+            self._take(text, f"its process ended with code {self._child.returncode}")
+        elif (took := time.monotonic() - self._began) > longest:
+            leave_child(self._child)
+            self._take(b"", f"{self._written[0].plan.checkpoints} has taken more than {took:.0f} s")
+        else:
+            return
+        self._child = None
 
     def _take(self, text: bytes, failure: str) -> None:
         now = time.monotonic()

@@ -7,8 +7,20 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.owner.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
 
 #: The steps of the owner protocol, and what is around them: `open` the shard, `restore` it from a checkpoint, `pause`
-#: after an error, `ended`.
-STEPS = ("open", "restore", "warm", "fence", "claim", "position", "recover", "decide", "pause", "ended")
+#: after an error, the last `checkpoint`, `ended`.
+STEPS = (
+    "open",
+    "restore",
+    "warm",
+    "fence",
+    "claim",
+    "position",
+    "recover",
+    "decide",
+    "pause",
+    "checkpoint",
+    "ended",
+)
 
 #: Steps in which a shard may be made for as long as its data or log takes.
 REBUILDING = ("restore", "warm", "recover")

@@ -2,10 +2,11 @@
 
 import threading
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from cqrs_cli.jobs.run import driver
 from cqrs_cli.jobs.run import retire as retiring
 from cqrs_cli.owner.plan import Plan
 from cqrs_cli.owner.timing import Timing
@@ -27,3 +28,36 @@ def test_retiring_outlasts_a_hanging_call(monkeypatch: pytest.MonkeyPatch) -> No
     retiring.retire(cast(Plan, plan))
     assert sorted(retired) == list(range(1, 20))
     never.set()
+
+
+class Stopping:
+    """A Spark job, and what the driver knows of it: it ends once it was asked three times for its checkpoints."""
+
+    def __init__(self, ends: bool) -> None:
+        self.asked, self.ends, self.cancelled = 0, ends, 0
+        self.reports = SimpleNamespace(fresh_notes=lambda: ["no checkpoint"])
+
+    def statusTracker(self) -> "Stopping":
+        return self
+
+    def getActiveJobsIds(self) -> list[int]:
+        return [] if self.ends and self.asked == 3 else [1]
+
+    def cancelJobGroup(self, _: str) -> None:
+        self.cancelled += 1
+
+    def checkpointing(self) -> bool:
+        self.asked += 1
+        return True
+
+
+@pytest.mark.pins("checkpoint")
+@pytest.mark.parametrize("ends", [True, False])
+def test_stop_leaves_time_for_checkpoints(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+    """Without bound only if they end: else the job is cancelled."""
+    monkeypatch.setattr(driver, "retire", lambda _: None)
+    notes: list[str] = []
+    job: Any = Stopping(ends)
+    plan = SimpleNamespace(timing=Timing(quiet_end=0.0, retire_deadline=60.0 if ends else 0.1))
+    driver._stop(job, cast(Plan, plan), None, job, notes.append)
+    assert (job.cancelled, notes) == (0 if ends else 1, ["no checkpoint"])
