@@ -30,6 +30,7 @@ from cqrs_cli.processes.loop import ReactLoop
 from cqrs_cli.processes.owner import ProcessOwner
 from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessResult
 from cqrs_cli.processes.positions import committed_of
+from cqrs_cli.processes.settle import settled_reaction
 
 #: Errors after which the supervisor decides whether to begin again.
 _JUDGED = (BatchTooLarge, ContradictionError, KafkaException, UnavailableError, MissingError, ClaimLost)
@@ -60,6 +61,7 @@ class ProcessSupervisor:
         self.pause = self.timing.first_pause
         self.events = self.commands = 0
         self.ending: ProcessResult | None = None
+        self.pending = False  # whether the group's offset may be pending behind the fence
         self._forget()
 
     @property
@@ -110,6 +112,11 @@ class ProcessSupervisor:
     def _is_done(self) -> bool:
         """Let one owner work: true if it ended by itself, false if another one is to begin."""
         loop = self.loop = None
+        try:
+            settled_reaction(self.plan, self.hearing, self.pending, self._note)
+        except (UnavailableError, KafkaException) as away:
+            self.report(away)
+            return False
         with ProcessOwner(self.plan, self.hearing, self.mine) as owner:
             self.owner = owner
             try:
@@ -128,6 +135,7 @@ class ProcessSupervisor:
                     self.batch_limit = loop.batch_limit
                     self.events += loop.events
                     self.commands += loop.commands
+            self.pending = loop is None and isinstance(error, KafkaException)
             self._handle(error, in_loop=loop is not None)
             del error  # through its traceback it holds this frame, and in it the owner with its clients
             if owner.useful:

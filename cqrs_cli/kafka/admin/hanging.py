@@ -47,14 +47,14 @@ def fence(client: Any, transactional_id: str, timeout_ms: int) -> FencedProducer
     return FencedProducer(transactional_id, found.producer_id, found.producer_epoch, node)
 
 
-def open_producers(client: Any, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], set[int]]:
-    """The ids of the producers that have a transaction open on each (topic, partition)."""
+def open_producers(client: Any, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
+    """The producers that have a transaction open on each (topic, partition): where it begins there, by their id."""
     from kafka import TopicPartition
 
     states = client.describe_producers([TopicPartition(*place) for place in places])
     return {
         (place.topic, place.partition): {
-            producer.producer_id
+            producer.producer_id: producer.current_transaction_start_offset
             for producer in state.active_producers
             if producer.current_transaction_start_offset >= 0
         }

@@ -104,8 +104,8 @@ class Admin:
         """Fence the producer of a transactional id, to end what it left hanging."""
         return self._ask(hanging.fence, self._client, transactional_id, timeout_ms)
 
-    def open_producers(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], set[int]]:
-        """The ids of the producers with an open transaction on each (topic, partition)."""
+    def open_producers(self, places: Iterable[tuple[str, int]]) -> dict[tuple[str, int], dict[int, int]]:
+        """The producers with an open transaction on each (topic, partition): where it begins, by their id."""
         return self._ask(hanging.open_producers, self._client, places)
 
     def end_hanging(

@@ -14,10 +14,12 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
+from tests.processes.stage import Stage, orders
+from tests.processes.test_verify import verified
 from tests.support import ROOT
 from tests.support.brokers import broker as broker_of_its_own
 from tests.support.commands import increments
-from tests.support.hanging import Part, decide_hanging
+from tests.support.hanging import Part, ReactionPart, decide_hanging, react_hanging
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly, running
 from tests.support.raw import Producer, Raw, raw
@@ -153,3 +155,46 @@ def test_half_a_transaction_is_settled(counters: TopicHarness, broker: Raw, half
     quietly(counters.plan())
     assert [outcome.data.version for outcome in counters.outcomes()] == list(range(1, 11))
     counters.check()
+
+
+#: The same of a process that has two commands for each event, in two topics.
+REACTIONS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
+    "nothing visible": ([], ["payment", "order", "positions", "group"]),
+    "one command left": ([], ["payment"]),
+    "commands left": ([], ["payment", "order"]),
+    "position left": ([], ["positions"]),
+    "offset left": ([], ["group"]),
+    "no offset": ([], ["payment", "order", "positions"]),
+    "one command missing": (["order", "positions", "group"], ["payment"]),
+    "commands missing": (["positions", "group"], ["payment", "order"]),
+    "position missing": (["payment", "order", "group"], ["positions"]),
+    "offset missing": (["payment", "order", "positions"], ["group"]),
+    "commands visible": (["payment", "order"], ["positions", "group"]),
+    "one command visible": (["order"], ["payment", "positions", "group"]),
+    "offset visible": (["group"], ["payment", "order", "positions"]),
+    "position visible": (["positions"], ["payment", "order", "group"]),
+}
+
+
+@pytest.mark.pins("reacted-once")
+@pytest.mark.parametrize(
+    "half",
+    sampled(REACTIONS, "nothing visible", "one command left", "one command visible"),
+)
+def test_half_a_reaction_is_settled(connection: Connection, prefix: str, broker: Raw, half: str) -> None:
+    """By the next owner of the process: no command twice, and none lost."""
+    visible, hidden = REACTIONS[half]
+    stage = Stage(connection, prefix)
+    stage.place(0, 3)
+    stage.react(beginning=True)
+    stage.place(3, 2)
+    react_hanging(stage, broker, visible, hidden)
+    with impatience():
+        results = stage.react()
+        notes = [note for result in results for note in result.notes]
+        stage.place(5, 2)
+        stage.react()
+        assert stage.asked() == orders(0, 7)
+        found = verified(stage)
+    assert (found.named, found.others) == ([], 0)
+    assert "KAFKA-20734" in notes[0] and ("it is committed" in notes[0]) is bool(visible)
