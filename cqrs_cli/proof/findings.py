@@ -97,5 +97,6 @@ class Losses:
         known one, to which the command `before` led.
         """
         loss = self._accepted
-        lost = bool(self._findings.accepted) and loss is not None and command >= loss
-        return lost and (before is None or before < (loss or 0))
+        if loss is None or command < loss or not self._findings.accepted:
+            return False
+        return before is None or before < loss

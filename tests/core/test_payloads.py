@@ -108,8 +108,9 @@ def test_dataref_beside_data_is_not_looked_at() -> None:
     assert Partition().verdict(record(0, command(dataref="s3://elsewhere/1")))["status"] == "accepted"
 
 
-def binary(data: bytes) -> Record:
+def binary(data: bytes, *left_out: str) -> Record:
     attributes = {**json.loads(command()), **refer(data).attributes("tally")}
+    attributes = {name: value for name, value in attributes.items() if name not in left_out}
     headers: Headers = [
         (f"ce_{name}", str(value).encode()) for name, value in attributes.items() if name != "data"
     ]
@@ -118,7 +119,10 @@ def binary(data: bytes) -> Record:
 
 def test_binary_mode_refers_in_headers() -> None:
     partition = Partition(payloads=stored(b'{"n":1}'))
-    assert partition.verdict(binary(b'{"n":1}'))["status"] == "accepted"
+    assert partition.verdict(binary(b'{"n":1}', "dataref"))["status"] == "accepted"
+    assert partition.verdict(binary(b'{"n":1}'))["status"] == "duplicate"
+    alone = partition.verdict(binary(b'{"n":1}', "datasha256"))
+    assert alone["reason"] == "INVALID_ENVELOPE" and "dataref has no datasha256" in alone["message"]
 
 
 @pytest.mark.parametrize(

@@ -145,6 +145,11 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "core.messages.nesting", "a match is a bracket or starts with a quote", ('b"XX[{XX"', 'b"XX]}XX"')
     ),
+    Explained(
+        "core.messages.payload_reference",
+        "the data that are put in have the name of those that stand there, so that they take their place",
+        ('(*ATTRIBUTES, "XXdataXX")', '(*ATTRIBUTES, "DATA")'),
+    ),
     Explained("core.messages.timestamps", "the moment is the same in any time zone", (".astimezone(None)",)),
     Explained("owner.claim", "neither text is a claim", ('(metadata or "XXXX")',)),
     Explained(
@@ -165,6 +170,11 @@ EXPLAINED: tuple[Explained, ...] = (
             "= -2, 0, hashlib",
             "if start <= was.end",  # the stretch in which the certificate ends was taken out
         ),
+    ),
+    Explained(
+        "proof.partition",
+        "of a window of 0 the outcomes of a millisecond more are kept",
+        ("scope.longest_window or 1",),
     ),
     Explained("proof.join", _SAME, ("if offset >= command)",)),  # asked once the command itself has none
     Explained("proof.process.reactions", _FALSE, ("begun = None",)),
@@ -201,6 +211,7 @@ EXPLAINED: tuple[Explained, ...] = (
             "while there or cursor",  # the index is the last in the database
         ),
     ),
+    Explained("proof.versions", "asked where the two are not equal", ("if begins <= version else",)),
     Explained("proof.scope", "an aggregate's name has no dot", ('event.type.partition(".")[2]',)),
     Explained(
         "state.errors",
@@ -210,6 +221,11 @@ EXPLAINED: tuple[Explained, ...] = (
             "path.resolve(), +1",
             'return "XXXX"',  # no network's file system either
         ),
+    ),
+    Explained(
+        "state.lmdb_store",
+        "a copy with its unused pages: it costs room only",
+        ("compact=None)", "copy(str(folder), )", "compact=False)"),
     ),
     Explained("state.lmdb_store", _MESSAGE, ("NotOwnerError(None)",)),
     Explained("state.memory", "what is taken back was there", ("entries.pop(key, )",)),
@@ -221,7 +237,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "state.shard",
         "the name under which a shard is set aside: it need only sort, and say why",
-        ("datetime.now(None)", "[:41].strip", '.strip("XX-XX")'),
+        ("datetime.now(None)", "[:41].strip", ".strip(None)", '.strip("XX-XX")'),
     ),
     Explained("state.trace_index", "below every command", ("else -2",)),
 )

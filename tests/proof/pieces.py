@@ -13,7 +13,7 @@ from cqrs_cli.jobs.verify.kept import begin_folder, leave, take_up
 from cqrs_cli.proof.carried import BehindError
 from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.partition import Proof, Scratch
-from cqrs_cli.proof.scope import Scope
+from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.trace_index import TraceIndex
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, History, home
@@ -33,6 +33,7 @@ class Look:
     after: int | None
     ends: Mapping[LogName, int]
     starts: Mapping[LogName, int] = field(default_factory=dict)
+    loss: Loss | None = None
 
 
 class Pieces:
@@ -51,6 +52,7 @@ class Pieces:
         history = self._history
         scope = Scope(
             *("tally", TOPIC, PARTITION, dict.fromkeys(LOGS, 0) | dict(look.starts), WINDOW, home),
+            loss=look.loss,
             command_at=history.command_at,
             decode_event=partial(decode_event, AGGREGATE),
         )

@@ -73,3 +73,16 @@ def test_many_violations_are_partly_named(history: History) -> None:
         appended(history.outcomes, history.outcomes[0])
     report = history.prove()
     assert (report.violation_count, len(report.violations)) == (300, findings.MAX_NAMED)
+
+
+def test_only_so_many_are_kept() -> None:
+    found = findings.Findings()
+    for offset in range(findings.MAX_NAMED + 9):
+        found.add("events", offset, "is wrong")
+    assert (len(found.named), found.count) == (findings.MAX_NAMED, findings.MAX_NAMED + 9)
+
+
+def test_command_at_the_offset_may_be_undecided(history: History) -> None:
+    del history.outcomes[6]
+    assert history.violations(seen=(8, history.committed)) == []
+    assert only(history, seen=(9, history.committed)) == "commands 8 has no outcome"

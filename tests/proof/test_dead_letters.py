@@ -2,9 +2,9 @@
 
 import pytest
 
-from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.record import Headers, Record
 from tests.proof.history import History, Wish, appended, wish, with_value
-from tests.proof.reading import only, remade
+from tests.proof.reading import described, only, remade
 
 
 def test_dead_letter_with_another_reason(history: History) -> None:
@@ -12,6 +12,27 @@ def test_dead_letter_with_another_reason(history: History) -> None:
     before = (history.letters[0].headers or [])[:-5]
     history.letters[0] = remade(history.letters[0], headers=[*before, *headers])
     assert only(history) == ("dead-letters 0 has another reason, key or timestamp than its command's outcome")
+
+
+@pytest.mark.parametrize(
+    ("headers", "what"),
+    [
+        (
+            [],
+            "its headers do not end with cqrs.reason, cqrs.message, cqrs.topic, cqrs.partition, cqrs.offset",
+        ),
+        ([("cqrs.topic", b"other")], "it is of other partition 1"),
+        ([("cqrs.partition", b"2")], "it is of tally.commands partition 2"),
+        ([("cqrs.offset", None)], "it is of offset ''"),
+        ([("cqrs.offset", b"-1")], "it is of offset '-1'"),
+        ([("cqrs.offset", "٣".encode())], "it is of offset '٣'"),
+        ([("cqrs.offset", str(2**63).encode())], f"it is of offset '{2**63}'"),
+    ],
+)
+def test_letter_of_no_command_is_named(history: History, headers: Headers, what: str) -> None:
+    found = dict(history.letters[0].headers or []) | dict(headers)
+    history.letters[0] = remade(history.letters[0], headers=list(found.items()) if headers else None)
+    assert f"dead-letters 0 is not a dead letter: {what}" in described(history)
 
 
 def test_missing_dead_letter_is_found(history: History) -> None:

@@ -67,6 +67,13 @@ def test_missing_version_is_found(history: History) -> None:
     assert only(history) == ("events 8 goes on from version 8 of 'b', which is at 1: versions are missing")
 
 
+def test_first_version_is_one(history: History) -> None:
+    history.events[2] = edited(history.events[2], aggregateversion=4)
+    history.outcomes[1] = edited(history.outcomes[1], {"version": 4})
+    found = described(history)
+    assert found[0] == "events 2 goes on from version 3 of 'b', which is at 0: versions are missing"
+
+
 def test_repeated_version_is_found(history: History) -> None:
     history.events[6] = edited(history.events[6], aggregateversion=1)
     history.outcomes[8] = edited(history.outcomes[8], {"version": 1}, **{})
@@ -140,6 +147,25 @@ def test_event_with_another_cause(history: History) -> None:
 def test_event_with_wrong_attribute(history: History, members: dict[str, Any]) -> None:
     history.events[5] = edited(history.events[5], **members)
     assert ("events", 6) in places(history, on_disk=True)
+
+
+@pytest.mark.parametrize(
+    ("members", "found"),
+    [
+        ({"id": "1/06/2"}, "its id is '1/06/2'"),
+        ({"eventcount": 2}, "its eventindex is 2, eventcount 2, aggregateversion 5"),
+        ({"eventcount": 2**31}, f"its eventindex is 2, eventcount {2**31}, aggregateversion 5"),
+        ({"eventcount": 2**31 - 1}, None),
+        ({"aggregateversion": 2}, "its eventindex is 2, eventcount 3, aggregateversion 2"),
+        ({"aggregateversion": 2**63}, f"its eventindex is 2, eventcount 3, aggregateversion {2**63}"),
+        ({"aggregateversion": 2**63 - 1}, None),
+    ],
+)
+def test_numbers_of_no_event(history: History, members: dict[str, Any], found: str | None) -> None:
+    history.events[5] = edited(history.events[5], **members)
+    differs = "events 6 differs from the first event of command 6"
+    wanted = differs if found is None else f"events 6 is not an event: {found}"
+    assert wanted in described(history)
 
 
 def test_events_with_another_timestamp(history: History) -> None:

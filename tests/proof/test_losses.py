@@ -5,14 +5,33 @@ import pytest
 from cqrs_cli.proof.scope import Loss
 from tests.proof.history import WINDOW, History, Wish, appended, moved, wish
 from tests.proof.reading import described, only, outcome_of
+from tests.support.rewriting import edited
 
 
 def test_accepted_loss_is_counted(history: History) -> None:
     del history.outcomes[1:4], history.events[2]
     report = history.prove(loss=Loss(5, 0, 0))
     assert (report.accepted, report.violations) == (4, ())
-    del history.outcomes[-3]
-    assert only(history, loss=Loss(5, 0, 0)) == "commands 8 has no outcome"
+    del history.outcomes[1]
+    assert only(history, loss=Loss(5, 0, 0)) == "commands 5 has no outcome"
+
+
+def test_versions_follow_unless_lost(history: History) -> None:
+    """Below the loss, after an aggregate's first command above it, and where nothing was lost."""
+    history.outcomes[2] = edited(history.outcomes[2], {"version": 7})
+    del history.outcomes[1], history.events[2]
+    assert only(history, loss=Loss(5, 0, 0)) == "outcomes 2 says that 'a' is at version 7, which is at 2"
+
+
+@pytest.mark.parametrize(("at", "lost"), [(1, True), (2, True), (2, False)])
+def test_version_after_loss_may_jump_once(history: History, at: int, lost: bool) -> None:
+    """The second command of `b` goes on from a version that the first one, at 1, has not led to."""
+    history.events[-1] = edited(history.events[-1], aggregateversion=9)
+    history.outcomes[-1] = edited(history.outcomes[-1], {"version": 9})
+    if lost:
+        del history.outcomes[0], history.events[:2]
+    wrong = ["events 8 goes on from version 8 of 'b', which is at 1: versions are missing"]
+    assert described(history, loss=Loss(at, 0, 0)) == ([] if lost and at > 1 else wrong)
 
 
 def test_events_begin_again_after_loss(history: History) -> None:

@@ -15,6 +15,17 @@ def test_missing_outcome_is_named(history: History) -> None:
     assert only(history) == "commands 4 has no outcome"
 
 
+def test_missing_first_outcome_is_named(history: History) -> None:
+    del history.outcomes[0]
+    assert "commands 0 has no outcome" in described(history)
+
+
+def test_missing_outcome_orphans_its_letter(history: History) -> None:
+    del history.outcomes[7]
+    letter = "is of command 9, which has no outcome"
+    assert history.violations() == [("commands", 9, "has no outcome"), ("dead-letters", 0, letter)]
+
+
 def test_missing_outcome_orphans_its_events(history: History) -> None:
     del history.outcomes[1]
     assert history.violations() == [

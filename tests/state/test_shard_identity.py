@@ -72,6 +72,12 @@ def test_all_differences_are_named() -> None:
     assert IDENTITY.differences(msgspec.json.encode(IDENTITY)) == ""
 
 
+def test_another_cluster_says_enough() -> None:
+    noted = msgspec.to_builtins(IDENTITY) | {"cluster_id": "c2", "partition": 1}
+    said = IDENTITY.differences(msgspec.json.encode(noted))
+    assert said == "cluster_id was c2 and is c1: give each cluster a state_dir of its own"
+
+
 @pytest.mark.parametrize("noted", [b"", b"[]", b"null", b"\xff"])
 def test_other_bytes_are_no_identity(noted: bytes) -> None:
     assert IDENTITY.differences(noted) == "it has no identity"

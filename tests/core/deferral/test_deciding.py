@@ -72,7 +72,13 @@ def test_notbefore_is_judged_at_once(notbefore: str, found: str, due: str | None
     assert result(done) == [found]
     assert verdicts(done)[0].get("due") == due
     assert bool(done.deferred) == (found == "NOT_YET")
+    assert found != "NOT_YET" or not verdicts(done)[0].get("message")
     assert not (done.remembered and done.deferred)
+
+
+def test_id_waits_from_this_batch_on() -> None:
+    done = decided(*(record(offset, notbefore="2999-01-01T00:00:00Z") for offset in range(2)))
+    assert result(done) == ["NOT_YET", "duplicate"]
 
 
 def test_form_is_judged_before_waiting() -> None:

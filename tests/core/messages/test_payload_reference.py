@@ -76,3 +76,10 @@ def test_malformed_references_are_refused(sum: str | None, size: int | str | Non
     with pytest.raises(ValueError, match="data"):
         parse_reference(sum, size)
     assert parse_reference("a" * 64, "7") == parse_reference("a" * 64, 7)
+    for most in (0, MAX_PAYLOAD):
+        assert parse_reference("a" * 64, most).size == most
+
+
+@pytest.mark.parametrize("document", [None, b"no JSON", b'{"data":{"datasha256":"x"}}'])
+def test_other_documents_have_no_reference(document: bytes | None) -> None:
+    assert find_reference(document) is None

@@ -220,6 +220,15 @@ def test_raising_before_the_beginning_is_fine() -> None:
     assert history.judge(sent, 3).named == ["t:0@2: react raises on it, and it is below the position"]
 
 
+def test_commands_at_the_position_may_come() -> None:
+    """It was read before they were."""
+    history = History([1, 1, 1], 0, 3)
+    sent = history.sent()
+    del sent["p/t/2@2"]
+    assert history.judge(sent, 2).named == []
+    assert history.judge(sent, 3).named == ["t:0@2: command 0, for payment.commands, is missing"]
+
+
 def test_other_commands_add_up() -> None:
     sent = WHOLE.sent()
     other_bytes(sent)

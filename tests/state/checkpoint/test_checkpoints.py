@@ -147,6 +147,11 @@ def copy_of(opening: Opening, into: Path) -> Path:
     return into
 
 
+def test_copy_names_the_shard(opening: Opening, path: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=f"the state folder {path} cannot be used"):
+        opening().store.copy(tmp_path / "missing")
+
+
 @pytest.mark.pins("checkpoint")
 def test_installed_copy_is_nobodys_shard(opening: Opening, path: Path, tmp_path: Path) -> None:
     prepared = copy_of(opening, tmp_path / "prepared")

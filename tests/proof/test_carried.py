@@ -1,0 +1,144 @@
+"""A proof that goes on looks up what was kept, and says where it would need what was not."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from cqrs_cli.jobs.verify.kept import take_up
+from cqrs_cli.proof.carried import BehindError, BoundedIndex, Carried, check_beginning
+from cqrs_cli.proof.findings import LogName, Report
+from cqrs_cli.proof.scope import Loss
+from cqrs_cli.state.trace_index import TraceIndex
+from tests.proof.history import History, appended
+from tests.proof.pieces import LOGS, Look, Pieces, looks, whole
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[TraceIndex]:
+    """Traces of the commands 4, 5 and 7."""
+    with closing(TraceIndex(tmp_path)) as opened:
+        for command in (4, 5, 7):
+            opened.add(command, b"%d" % command)
+        yield opened
+
+
+def test_kept_traces_are_looked_up(index: TraceIndex) -> None:
+    bounded = BoundedIndex(index, 5)
+    assert [bounded.get(command) for command in (4, 5, 6, 7)] == [b"4", b"5", None, b"7"]
+    assert (bounded.first(), bounded.last()) == (5, 7)
+    assert list(bounded.items()) == [(5, b"5"), (7, b"7")]
+    assert (bounded.add(5, b""), bounded.add(8, b"8"), bounded.cut(5)) == (b"5", None, 3)
+    assert BoundedIndex(index, 5).first() is None
+
+
+def test_proved_commands_stay_as_they_are(index: TraceIndex) -> None:
+    bounded = BoundedIndex(index, 5)
+    with pytest.raises(BehindError, match=r"^command 4 has a record that comes after its proof$"):
+        bounded.add(4, b"")
+    with pytest.raises(BehindError, match=r"^command 4 is where the commands began again$"):
+        bounded.cut(4)
+    assert list(index.items()) == [(4, b"4"), (5, b"5"), (7, b"7")]
+
+
+def test_missing_trace_may_be_dropped(index: TraceIndex) -> None:
+    """Or there was none: below the first command that has records."""
+    bounded = BoundedIndex(index, 5)
+    for command in (0, 3):
+        with pytest.raises(BehindError, match=rf"^command {command} is pointed to, and its outcome was not"):
+            bounded.get(command)
+    bounded.known_from = 3
+    assert bounded.get(2) is None
+    with pytest.raises(BehindError, match=r"^command 3 is pointed to"):
+        bounded.get(3)
+
+
+CARRIED = Carried(
+    commands=5,
+    read={"events": 8},
+    report=Report(),
+    last={},
+    began_again={},
+    open_events=None,
+    deferred={},
+    known_from={},
+    has_begin=True,
+    loss=None,
+    oldest=0,
+)
+
+
+def test_log_may_start_where_reading_ended() -> None:
+    check_beginning(CARRIED, {"events": 8}, None)
+    with pytest.raises(BehindError, match="events were deleted that no verify has read"):
+        check_beginning(CARRIED, {"events": 9}, None)
+
+
+def test_another_loss_begins_again() -> None:
+    loss = Loss(3, 4, 5)
+    check_beginning(replace(CARRIED, loss=loss), {"events": 0}, loss)
+    for before, now in ((None, loss), (loss, None), (loss, loss._replace(at=4))):
+        with pytest.raises(BehindError, match="an operator has accepted a loss since"):
+            check_beginning(replace(CARRIED, loss=before), {"events": 0}, now)
+
+
+def read_up_to(history: History, committed: int, events: int) -> Look:
+    """A look while an owner writes the events of a command: those before the offset `events` are there."""
+    (first, _) = looks(history, [[one.offset for one in history.commands].index(committed)])
+    return Look(first.before, history.committed, {**first.ends, "events": events})
+
+
+@pytest.mark.parametrize("committed", [5, 6])
+def test_events_go_on_where_they_were_open(history: History, tmp_path: Path, committed: int) -> None:
+    """Two of the three events of command 6 were there."""
+    pieces = Pieces(history, tmp_path)
+    assert pieces.verify(read_up_to(history, committed, 6)).violations == ()
+    carried = take_up(tmp_path / "1")
+    assert carried.open_events is not None
+    command, events = carried.open_events
+    assert (command, events.at, events.count, events.reach) == (6, 4, 3, 2)
+    assert (carried.commands, carried.last["events"]) == (committed, 1)
+    assert pieces.verify(whole(history)) == history.prove()
+    assert pieces.again == []
+
+
+def test_proved_events_are_not_open(history: History, tmp_path: Path) -> None:
+    Pieces(history, tmp_path).verify(read_up_to(history, 8, 7))
+    carried = take_up(tmp_path / "1")
+    assert (carried.open_events, carried.last["events"]) == (None, 6)
+
+
+@pytest.mark.pins("verifiable")
+@pytest.mark.parametrize("kind", LOGS)
+def test_record_after_its_proof_begins_again(history: History, tmp_path: Path, kind: LogName) -> None:
+    pieces = Pieces(history, tmp_path)
+    pieces.verify(looks(history, [8])[0])
+    log = {"outcomes": history.outcomes, "events": history.events, "dead-letters": history.letters}[kind]
+    appended(log, log[0])
+    assert pieces.verify(whole(history)) == history.prove()
+    assert pieces.again == [
+        f"command {9 if kind == 'dead-letters' else 0} has a record that comes after its proof"
+    ]
+
+
+def test_beginning_stays_known(history: History, tmp_path: Path) -> None:
+    """Though the events that were read are deleted since."""
+    pieces = Pieces(history, tmp_path)
+    first, last = looks(history, [5])
+    pieces.verify(first)
+    last.starts = {"events": first.ends["events"]}
+    pieces.verify(last)
+    assert (pieces.again, [take_up(tmp_path / name).has_begin for name in "12"]) == ([], [True, True])
+    Pieces(history, tmp_path / "other").verify(last)
+    assert not take_up(tmp_path / "other" / "1").has_begin
+
+
+def test_loss_is_carried(history: History, tmp_path: Path) -> None:
+    del history.outcomes[1:4], history.events[2]
+    loss, pieces = Loss(5, 0, 0), Pieces(history, tmp_path)
+    for look in looks(history, [6]):
+        look.loss = loss
+        assert pieces.verify(look).violations == ()
+    assert (pieces.again, take_up(tmp_path / "2").loss) == ([], loss)

@@ -1,0 +1,36 @@
+"""What a proof of a partition reads, and what it leaves out."""
+
+import pytest
+
+from cqrs_cli.proof.findings import DecidedRange, LogName
+from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.scope import Scope
+from cqrs_cli.proof.traces import LIMIT
+from cqrs_cli.state.memory import MemoryStore
+from tests.proof.deferred.test_rules import Outcomes
+
+
+class Last(Outcomes):
+    """An index whose highest command is known."""
+
+    def last(self) -> int | None:
+        return max(self, default=None)
+
+
+@pytest.mark.parametrize(
+    ("decided", "last", "end"),
+    [
+        (DecidedRange(5, 7), 9, 7),
+        (DecidedRange(5, LIMIT), None, 5),
+        (DecidedRange(5, LIMIT), 3, 5),
+        (DecidedRange(5, LIMIT), 9, 10),
+        (DecidedRange(0, LIMIT), None, 0),
+        (DecidedRange(0, LIMIT), 0, 1),
+    ],
+)
+def test_commands_are_read_to_the_end(decided: DecidedRange, last: int | None, end: int) -> None:
+    """Of what is decided; where no offset was committed, the last outcome is all that is known."""
+    index = Last() if last is None else Last({last: None})  # type: ignore[dict-item]
+    starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
+    scratch = Scratch(index, index, index, MemoryStore(1))  # type: ignore[arg-type]
+    assert Proof(Scope("way", "", 0, starts, 1), scratch).until(decided) == end
