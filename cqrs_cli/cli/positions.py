@@ -1,6 +1,7 @@
 """Offsets of partitions from a file, as a place in time: `--until @positions.json`, `--at @positions.json`."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,26 +10,58 @@ from cqrs_cli.errors import UsageError
 _SHAPE = 'an offset for each partition, {"0": 1200, "1": 0}, or a file of cqrs verify --certificate'
 
 
+class PositionsFile:
+    """A file of offsets, a JSON object or a certificate: then it is where each topic ended."""
+
+    def __init__(self, flag: str, file: Path) -> None:
+        """Raises `UsageError` for a file that cannot be read."""
+        self._flag, self._file = flag, file
+        self._topic = ""  # that offsets without a topic were taken for
+        try:
+            self._found = json.loads(file.read_bytes())
+        except OSError as error:
+            raise UsageError(
+                f"{flag}: cannot read {file}: {error.strerror}", f"name a file with {_SHAPE}"
+            ) from None
+        except (ValueError, RecursionError):
+            self._found = None
+
+    def check(self, topics: Iterable[str]) -> None:
+        """Raise `UsageError` if the file has offsets of none of these topics."""
+        if all(_offsets(self._found, topic) is None for topic in topics):
+            raise UsageError(f"{self._flag}: {self._file} has no offsets of events here", f"write {_SHAPE}")
+
+    def of(self, topic: str) -> dict[int, int]:
+        """The offset of each partition of a topic; raises `UsageError` if the file has none, or had them for another
+        one and does not say for which they are.
+        """
+        offsets = _offsets(self._found, topic)
+        if offsets is None:
+            raise UsageError(f"{self._flag}: {self._file} has no offsets of {topic}", f"write {_SHAPE}")
+        if "topics" not in self._found:
+            if self._topic not in ("", topic):
+                raise UsageError(
+                    f"{self._flag}: {self._file} names no topic, and its offsets were taken for {self._topic}",
+                    "ask for the states of one aggregate",
+                )
+            self._topic = topic
+        return offsets
+
+
+def positions_file(flag: str, text: str | None) -> PositionsFile | None:
+    """The file that a text names, None for one that does not begin with `@`."""
+    if text is None or not text.startswith("@"):
+        return None
+    return PositionsFile(flag, Path(text[1:]).expanduser())
+
+
 def positions_of(flag: str, text: str | None, topic: str) -> dict[int, int] | None:
     """The offset of each partition at which a topic is cut, None for a text that does not begin with `@`.
 
-    The file is a JSON object, or a certificate: then it is where the topic ended. Raises `UsageError` for any other.
+    Raises `UsageError` as a `PositionsFile` does.
     """
-    if text is None or not text.startswith("@"):
-        return None
-    file = Path(text[1:]).expanduser()
-    try:
-        found = json.loads(file.read_bytes())
-    except OSError as error:
-        raise UsageError(
-            f"{flag}: cannot read {file}: {error.strerror}", f"name a file with {_SHAPE}"
-        ) from None
-    except (ValueError, RecursionError):
-        found = None
-    offsets = _offsets(found, topic)
-    if offsets is None:
-        raise UsageError(f"{flag}: {file} has no offsets of {topic}", f"write {_SHAPE}")
-    return offsets
+    file = positions_file(flag, text)
+    return None if file is None else file.of(topic)
 
 
 def _offsets(found: Any, topic: str) -> dict[int, int] | None:

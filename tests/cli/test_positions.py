@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.positions import positions_of
+from cqrs_cli.cli.positions import positions_file, positions_of
 from cqrs_cli.errors import UsageError
 from cqrs_cli.proof.hashes.certificate import Certificate, LogCertificate, TopicCertificate, write_certificate
 from tests.cli.conftest import Cqrs
@@ -23,6 +23,16 @@ def test_positions_come_from_files(tmp_path: Path) -> None:
     assert [positions_of("--at", text, "a.events") for text in (None, "7", "2h")] == [None] * 3
 
 
+def test_offsets_are_of_one_aggregate(tmp_path: Path) -> None:
+    """A file that names no topic must not cut two of them."""
+    (tmp_path / "file").write_text('{"0": 12}')
+    file = positions_file("--at", f"@{tmp_path / 'file'}")
+    assert file is not None
+    assert file.of("a.events") == file.of("a.events") == {0: 12}
+    with pytest.raises(UsageError, match=r"names no topic, and its offsets were taken for a\.events"):
+        file.of("b.events")
+
+
 @pytest.mark.parametrize(
     "found", ["", "[1]", "{}", '{"0": -1}', '{"0": true}', '{"a": 1}', '{"topics": 1}', "[" * 9999]
 )
@@ -33,7 +43,12 @@ def test_other_files_are_refused(tmp_path: Path, found: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("replay", "bank_account", "--until"), ("show", "bank_account", "a", "--at")]
+    "arguments",
+    [
+        ("replay", "bank_account", "--until"),
+        ("show", "bank_account", "a", "--at"),
+        ("sql", "SELECT 1", "--at"),
+    ],
 )
 def test_a_missing_file_ends_with_2(cqrs: Cqrs, arguments: tuple[str, ...]) -> None:
     said = cqrs(*arguments, "@nowhere")

@@ -12,6 +12,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import Conf, Master, moment, spark_properties
+from cqrs_cli.cli.positions import positions_file
 from cqrs_cli.cli.render.queries.sql import print_rows
 from cqrs_cli.cli.target import target_folder
 from cqrs_cli.errors import CqrsError, UsageError
@@ -28,6 +29,7 @@ Format = Literal["table", "csv", "json", "parquet"]
     examples=[
         'cqrs sql "SELECT status, reason, count(*) FROM bank_account_outcomes GROUP BY ALL"',
         'cqrs sql "SELECT sum(balance) FROM bank_account_state" --at 2026-11-01',
+        'cqrs sql "SELECT sum(balance) FROM bank_account_state" --at @november.json',
         "cqrs sql --file report.sql --format csv",
         'cqrs sql "SELECT * FROM bank_account_Deposited" --format parquet --out deposits',
         "cqrs sql",
@@ -44,7 +46,9 @@ def sql(
     at: Annotated[
         str | None,
         typer.Option(
-            "--at", metavar="TIME", help="States as they were then: 2h ago, 2026-11-21, or RFC 3339."
+            "--at",
+            metavar="TIME|@FILE",
+            help="States as they were then: 2h ago, 2026-11-21, RFC 3339, or at the offsets in a file.",
         ),
     ] = None,
     format: Annotated[
@@ -65,6 +69,9 @@ def sql(
     and a column for each field of the state) and one for each type of event with its fields as columns, order_Placed.
     SHOW VIEWS lists them, DESCRIBE order_state their columns. A query reads what is committed when it is planned.
 
+    A file of --at holds an offset of the events for each partition, {"0": 1200, "1": 0}, below which they count, for
+    the aggregate whose states are asked for, or is a certificate (cqrs verify --certificate).
+
     Several queries are parted by semicolons. At a prompt, Tab completes the names of views; a query ends with a
     semicolon. A table shows the first 1,000 rows; json is a line for each row. Times are in UTC.
     """
@@ -78,7 +85,10 @@ def sql(
         raise UsageError("sql takes no -X", "put the property into the file of --command-config")
     cli.flags.update(master=master)
     settings, shape = cli.settings, _shape(cli, format, out)
-    then = None if at is None else rfc3339(moment("--at", at))
+    cut = positions_file("--at", at)
+    if cut is not None:
+        cut.check(cli.topics(name).events for name in cli.aggregate_names())
+    then = None if at is None else rfc3339(moment("--at", at)) if cut is None else cut.of
     text = _text(query, file)
     queries = [] if text is None else split_queries(text)
     if text is not None and not queries:

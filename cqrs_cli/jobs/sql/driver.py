@@ -5,7 +5,7 @@ A view is made when a query names it: each takes Spark a moment.
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -57,17 +57,19 @@ def _is_comment(query: str) -> bool:
 
 
 class SqlSession:
-    """Queries of a project. `at`: states are as they were then (RFC 3339), else as they are now."""
+    """Queries of a project. `at`: states are as they were then, else as they are now."""
 
     def __init__(
         self,
         context: "SparkContext",
         connection: Connection,
         settings: "Settings",
-        at: str | None = None,
+        at: str | Callable[[str], Mapping[int, int]] | None = None,
         flags: Mapping[str, str] | None = None,
     ) -> None:
-        """`flags`: the options of the data source that choose the cluster and its topics."""
+        """`at`: a time (RFC 3339), or the offset of each partition of a topic, `UsageError` for one that has none.
+        `flags`: the options of the data source that choose the cluster and its topics.
+        """
         self._context, self._connection, self._settings, self._at = context, connection, settings, at
         self._flags = dict(flags or {})
         self._made: set[str] = set()
@@ -121,10 +123,13 @@ class SqlSession:
             raise_gravest(results.value.values())
 
     def _make_named(self, text: str) -> None:
-        """Make the views that a query names; for SHOW all of them, but for states without topics."""
+        """Make the views that a query names; for SHOW all of them, but for states without topics, or at offsets: those
+        are of the aggregates that are named.
+        """
         words = {word.lower() for word in _WORD.findall(text)}
         for name in self.names:
-            if name not in self._made and ("show" in words or name.lower() in words):
+            is_shown = "show" in words and not (callable(self._at) and name in self._states)
+            if name not in self._made and (is_shown or name.lower() in words):
                 try:
                     self._make(name)
                 except ConfigurationError:
@@ -141,7 +146,9 @@ class SqlSession:
     def _make_state(self, name: str) -> None:
         aggregate, settings = self._states[name], self._settings
         topics = Topics(aggregate.name, settings.topic_prefix)
-        plan = plan_replay(self._connection, topics, settings.aggregates, settings.root, self._at)
+        positions = self._at(topics.events) if callable(self._at) else None
+        time = None if callable(self._at) else self._at
+        plan = plan_replay(self._connection, topics, settings.aggregates, settings.root, time, positions)
         results = collector(self._context, ReplayResult)
         self._results.append(results)
         count = len(plan.bounds)

@@ -12,6 +12,7 @@ from tests.cli.conftest import Cqrs
         (["SELECT 1", "--file", "x.sql"], "a query and --file; give one of them"),
         (["--file", "x.sql"], "cannot read x.sql"),
         (["SELECT 1", "--at", "soon"], "--at: not a time: 'soon'"),
+        (["SELECT 1", "--at", "@full/file"], "--at: full/file has no offsets of events here"),
         (["SELECT 1", "--format", "parquet"], "parquet needs a folder; name one: --out DIR"),
         (["SELECT 1", "--format", "table", "--out", "new"], "a table is for the screen"),
         (["SELECT 1", "--out", "full"], "full exists and is not empty"),

@@ -53,6 +53,18 @@ def test_views_and_errors(
         with pytest.raises(UsageError, match=complaint):
             session.query(text)
     assert "SQLQueryContextLogger" not in caplog.text  # whose stacks would stand before the line
+    cut = {0: bank.end("events"), 1: 0}
+    then = SqlSession(spark, bank.connection, bank.settings, lambda _: cut, flags)
+    (row,) = then.query("SELECT count(*) FROM bank_account_state").collect()
+    assert row[0] == len(bank.shard()) < len(states)
+    made: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(then, "_make", made.append)
+        then._make_named("SHOW VIEWS")
+    assert "counter_events" in made and "order_state" not in made
+    beyond = SqlSession(spark, bank.connection, bank.settings, lambda _: {0: 10**6, 1: 0}, flags)
+    with pytest.raises(UsageError, match=r"bank_account\.events partition 0 has no offset 1000000"):
+        beyond.query("SELECT * FROM bank_account_state")
     append(bank.connection, bank.topics.events, 0, [b"{}"])
     fresh = SqlSession(spark, bank.connection, bank.settings, flags=flags)
     with pytest.raises(ContradictionError, match="events partition 0 offset"), fresh.told():
