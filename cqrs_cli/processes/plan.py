@@ -11,8 +11,12 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.owner.claim import Claim
+from cqrs_cli.owner.telemetry.datagrams import Address
 from cqrs_cli.owner.timing import Timing
 from cqrs_cli.system.limits import BASE_BYTES, Needs, owner_needs
+
+#: The notes of all processes are about this.
+ABOUT_PROCESSES = "processes"
 
 
 class Hearing(NamedTuple):
@@ -67,6 +71,7 @@ class ProcessPlan:
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
     aggregates_root: Path | None = None  # on a worker: where the aggregates lie
+    notes: Address | None = None  # the driver's, which says what its owners note while they work
 
     def needs(self, hearings: int) -> Needs:
         """The needs of a task with this number of partitions."""
@@ -105,8 +110,8 @@ class ProcessResult:
 
     @property
     def about(self) -> str:
-        """The name that its notes are told once for."""
-        return f"process {self.hearing.process}"
+        """The name that its notes are told once for: each of them names the process."""
+        return ABOUT_PROCESSES
 
 
 @dataclass(frozen=True, slots=True)

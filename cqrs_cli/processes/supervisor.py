@@ -22,6 +22,7 @@ from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.topics.process_topics import process_needs, process_refusal
 from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
+from cqrs_cli.owner.telemetry.datagrams import tell_driver
 from cqrs_cli.owner.timing import Lasting
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.processes.compose import Composer
@@ -235,6 +236,7 @@ class ProcessSupervisor:
         if text not in self.notes:
             self.report(text, "")
             self.notes.append(text)
+            tell_driver(self.plan.notes, text)
 
 
 def topic_made_again(hearing: Hearing) -> CqrsError:

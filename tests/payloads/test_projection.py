@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.jobs.engine.notes import TaskNotes
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from tests.payloads.bank import LARGE
@@ -28,9 +29,10 @@ def test_projection_waits_for_a_lost_event(
     connection: Connection, prefix: str, store: FolderStore, tmp_path: Path
 ) -> None:
     """It has written what was before it, names it once, and goes on when it is back."""
+    from cqrs_cli.jobs.project.task import project_share
     from cqrs_cli.projections.database import parse_database
+    from cqrs_cli.projections.plan import ProjectorResult
     from cqrs_cli.projections.prepare import ends, prepare_projection
-    from cqrs_cli.projections.runner import project_partitions
     from tests.projections.feeding import errors, recent_orders, told
 
     events = make_orders(connection, prefix, 1).events
@@ -46,19 +48,18 @@ def test_projection_waits_for_a_lost_event(
     made = prepare_projection(settings, with_store, recent_orders(), place, print)
     assert made.live is not None
     plan = replace(made.live, targets=ends(made.live))
-    notes: list[str] = []
-    failures: list[str] = []
-
-    def project() -> None:
-        failures.extend(errors(project_partitions(plan, plan.sources, recent_orders(), notes.append)))
-
-    thread = threading.Thread(target=project)
-    thread.start()
-    (note,) = eventually(lambda: notes)
+    said: list[str] = []
+    results: list[ProjectorResult] = []
+    with TaskNotes("127.0.0.1") as heard:
+        share = project_share(plan, 0, 1, ROOT, ROOT, heard.address)
+        thread = threading.Thread(target=lambda: results.extend(share))
+        thread.start()
+        eventually(lambda: heard.say(said.append))
+        (note,) = said
     assert f"{events}:0@" in note and f"refers to payload {reference.sha256}: it is missing" in note
     assert list(told(place)[0]) == ["o-0-0"]
     store.put(kept, f"{prefix}order")
     thread.join(60)
-    assert failures == [] and "goes on" in notes[1]
+    assert errors(results) == [] and "goes on" in results[0].notes[1]
     customers = {"o-0-0": "ann", "o-0-1": f"1{LARGE}", "o-0-2": "ann"}
     assert {order: customer for order, (customer, _) in told(place)[0].items()} == customers

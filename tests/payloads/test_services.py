@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli.jobs.engine.notes import TaskNotes
 from cqrs_cli.jobs.process.task import process_supervisors
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.processes.plan import ProcessPlan
@@ -76,8 +77,11 @@ def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> Non
         for one in records(stage.connection.without_payloads(), stage.events, 0)
         if one.key == event.key
     )
-    with reacting(stage.plan(once=False, beginning=True)) as process:
-        (note,) = eventually(lambda: process.notes)
+    said: list[str] = []
+    plan = stage.plan(once=False, beginning=True)
+    with TaskNotes("127.0.0.1") as heard, reacting(replace(plan, notes=heard.address)) as process:
+        eventually(lambda: heard.say(said.append))
+        (note,) = said
         assert f"{stage.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
         assert stage.asked() == orders(0, 1)
         (store.path / f"{stage.prefix}payment").write_text("a file where the folder should be")

@@ -6,7 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cqrs_cli.jobs.engine import jvm
+from cqrs_cli.jobs.engine.ear import driver_host
 from cqrs_cli.jobs.engine.long_job import LongJob, Task, run_long_job
+from cqrs_cli.jobs.engine.notes import TaskNotes
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.process.watcher import ProcessWatcher
 from cqrs_cli.processes.load import PROCESSES
@@ -31,6 +33,18 @@ def run_processes(
 
     Raises the error that ended the run. After any ending the partitions that are still this run's have been fenced.
     """
+    with TaskNotes(driver_host(context)) as notes:
+        return _run(context, replace(plan, notes=notes.address), tasks, watch, note, notes)
+
+
+def _run(
+    context: "SparkContext",
+    plan: ProcessPlan,
+    tasks: int,
+    watch: Callable[[ProcessProgress], None],
+    note: Callable[[str], None],
+    notes: TaskNotes,
+) -> ProcessProgress:
     watcher = ProcessWatcher(plan, note)
     names = ", ".join(plan.processes())
 
@@ -55,7 +69,13 @@ def run_processes(
 
     try:
         done, results = run_long_job(
-            context, submit, watcher, watch, note, endless=plan.targets is None, end=end
+            context,
+            submit,
+            watcher,
+            notes.saying(watch, note),
+            partial(notes.say_once, note),
+            endless=plan.targets is None,
+            end=end,
         )
     except BaseException:
         retire_processes(

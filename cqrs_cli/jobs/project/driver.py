@@ -14,8 +14,11 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.jobs.engine.ear import driver_host
 from cqrs_cli.jobs.engine.long_job import LongJob, Task, run_long_job
+from cqrs_cli.jobs.engine.notes import TaskNotes
 from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.owner.telemetry.datagrams import Address
 from cqrs_cli.projections.database import open_database, reading
 from cqrs_cli.projections.load import PACKAGE
 from cqrs_cli.projections.plan import ProjectionPlan, ProjectionProgress, ProjectorResult
@@ -48,27 +51,32 @@ def run_projection(
     watcher = _Watcher(plan)
     title = f"cqrs project {plan.name}"
     try:
-        done, results = run_long_job(
-            context,
-            lambda _: LongJob(context, _GROUP, title, tasks, ProjectorResult, partial(_work, plan, tasks)),
-            watcher,
-            watch,
-            note,
-            endless=plan.targets is None,
-        )
+        with TaskNotes(driver_host(context)) as notes:
+            work = partial(_work, plan, tasks, notes.address)
+            done, results = run_long_job(
+                context,
+                lambda _: LongJob(context, _GROUP, title, tasks, ProjectorResult, work),
+                watcher,
+                notes.saying(watch, note),
+                partial(notes.say_once, note),
+                endless=plan.targets is None,
+            )
     finally:
         watcher.close()
     seconds = max(result.ended for result in results) - min(result.began for result in results)
     return replace(done, events=sum(result.events for result in results), seconds=seconds)
 
 
-def _work(plan: ProjectionPlan, tasks: int, results: "Accumulator[dict[int, ProjectorResult]]") -> Task:
-    return partial(_task, plan, tasks, results)
+def _work(
+    plan: ProjectionPlan, tasks: int, notes: Address, results: "Accumulator[dict[int, ProjectorResult]]"
+) -> Task:
+    return partial(_task, plan, tasks, notes, results)
 
 
 def _task(
     plan: ProjectionPlan,
     tasks: int,
+    notes: Address,
     results: "Accumulator[dict[int, ProjectorResult]]",
     number: int,
     _: Iterable[int],
@@ -77,7 +85,7 @@ def _task(
     from cqrs_cli.jobs.project.task import project_share
 
     root, aggregates = code_root(PACKAGE, plan.root), code_root(plan.aggregates, plan.root)
-    for result in project_share(plan, number, tasks, root, aggregates):
+    for result in project_share(plan, number, tasks, root, aggregates, notes):
         results.add({plan.sources.index(result.source): result})
     yield number
 

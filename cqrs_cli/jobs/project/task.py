@@ -8,13 +8,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from cqrs_cli.owner.telemetry.datagrams import Address, tell_driver
 from cqrs_cli.projections.load import load_projection
 from cqrs_cli.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.projections.runner import project_partitions
 
 
 def project_share(
-    plan: ProjectionPlan, task: int, tasks: int, root: Path, aggregates_root: Path
+    plan: ProjectionPlan,
+    task: int,
+    tasks: int,
+    root: Path,
+    aggregates_root: Path,
+    driver: Address | None = None,
 ) -> Iterator[ProjectorResult]:
     """Project until all partitions of the share have ended; yields how each did.
 
@@ -26,6 +32,7 @@ def project_share(
     def note(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
         notes.append(text)
+        tell_driver(driver, text)
 
     def idle(stopping: threading.Event) -> None:
         if os.getppid() != parent:

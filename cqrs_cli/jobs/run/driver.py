@@ -20,6 +20,7 @@ from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.jobs.run.submission import GROUP, Submission
 from cqrs_cli.jobs.run.taken import explain_taken
 from cqrs_cli.owner.plan import OwnerResult, Plan
+from cqrs_cli.owner.telemetry.datagrams import Address
 from cqrs_cli.processes.plan import ProcessPlan, ProcessResult
 from cqrs_cli.processes.retire import retire_processes
 
@@ -45,7 +46,7 @@ def run_owners(
     """
     timing, backoff, futile = plan.timing, plan.timing.first_backoff, 0
     with Reports(driver_host(context)) as reports, Progress(plan, reports, processes, note) as progress:
-        plan = replace(plan, reports=reports.address)
+        plan, processes = _reporting(plan, processes, reports.address)
         try:
             while True:
                 job = Submission(context, plan, processes, tasks)
@@ -80,6 +81,11 @@ def run_owners(
             with suppress(UnavailableError):
                 watch(progress.look())  # what was decided until the very end
             raise
+
+
+def _reporting(plan: Plan, processes: ProcessPlan | None, to: Address) -> tuple[Plan, ProcessPlan | None]:
+    """The plans, with the address that takes what their owners say."""
+    return replace(plan, reports=to), processes and replace(processes, notes=to)
 
 
 def _watch(

@@ -2,7 +2,9 @@
 
 from cqrs_cli.jobs.engine.ear import Ear
 from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.telemetry.datagrams import noted_text
 from cqrs_cli.owner.telemetry.report import OwnerReport, decode_report
+from cqrs_cli.processes.plan import ABOUT_PROCESSES
 
 
 class Reports(Ear):
@@ -11,6 +13,7 @@ class Reports(Ear):
     def __init__(self, host: str) -> None:
         self._latest: dict[Partition, OwnerReport] = {}
         self._told: set[tuple[str, str]] = set()
+        self._noted: list[str] = []
         super().__init__(host)
 
     def __enter__(self) -> "Reports":
@@ -21,13 +24,11 @@ class Reports(Ear):
         return dict(self._latest)
 
     def fresh_notes(self) -> list[str]:
-        """The owners' notes that nobody has asked for yet."""
-        return [
-            text
-            for partition, report in sorted(self.latest().items())
-            for text in report.notes
-            if self.is_news(partition.aggregate, text)
-        ]
+        """The notes of owners and processes that nobody has asked for yet."""
+        noted = [(ABOUT_PROCESSES, text) for text in list(self._noted)]
+        for partition, report in sorted(self.latest().items()):
+            noted += ((partition.aggregate, text) for text in report.notes)
+        return [text for about, text in noted if self.is_news(about, text)]
 
     def is_news(self, about: str, text: str) -> bool:
         """True the first time that a partition of this aggregate or process says this."""
@@ -36,6 +37,10 @@ class Reports(Ear):
         return not known
 
     def _take(self, body: bytes) -> None:
+        text = noted_text(body)
+        if text is not None:  # of a process
+            self._noted.append(text)
+            return
         report = decode_report(body)
         if report is None:
             return

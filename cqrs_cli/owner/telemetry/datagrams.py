@@ -2,11 +2,17 @@
 
 import hmac
 import socket
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 
 #: Bytes of a signature, which stands before the body.
 _SIGNATURE = 32
+
+#: The beginning of a note's body.
+_NOTE = b"note:"
+
+#: Bytes of a note: a datagram of this size passes everywhere.
+_LONGEST = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,18 @@ def signed_body(datagram: bytes, key: bytes) -> bytes | None:
     """The body of a datagram; None if somebody else has signed it."""
     signature, body = datagram[:_SIGNATURE], datagram[_SIGNATURE:]
     return body if hmac.compare_digest(hmac.digest(key, body, "sha256"), signature) else None
+
+
+def tell_driver(to: Address | None, text: str) -> None:
+    """Send one note to the driver. Without an address nothing happens."""
+    if to is not None:
+        with closing(DatagramSender(to)) as sender:
+            sender.send_body(_NOTE + text.encode()[:_LONGEST])
+
+
+def noted_text(body: bytes) -> str | None:
+    """The note in a datagram's body; None for any other body."""
+    return body.removeprefix(_NOTE).decode(errors="replace") if body.startswith(_NOTE) else None
 
 
 class DatagramSender:

@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.jobs.run.reports import Reports
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.owner.plan import Partition
+from cqrs_cli.owner.telemetry.datagrams import tell_driver
 from cqrs_cli.owner.telemetry.report import OwnerReport, ReportSender
+from cqrs_cli.processes.plan import Hearing, ProcessResult
 from tests.support.waiting import eventually
 
 HERE = Partition("counter", 0)
@@ -69,3 +72,15 @@ def test_reports_of_local_runs_stay_here(reports: Reports) -> None:
     places = [line.split()[1].split(":") for line in table]
     hosts = {host for host, port in places if int(port, 16) == reports.address.port}
     assert {socket.inet_ntoa(bytes.fromhex(host)[::-1]) for host in hosts} == {"127.0.0.1"}
+
+
+def test_notes_of_processes_are_said_once(reports: Reports) -> None:
+    """While they work, and not again at their end."""
+    for _ in range(2):
+        tell_driver(reports.address, "process checkout waits")
+    tell_driver(None, "nobody hears")
+    send(reports, OwnerReport("counter", 0, 1, 0, 1, "decide", notes=["a slow one"]))
+    assert reports.fresh_notes() == ["process checkout waits", "a slow one"]
+    assert reports.fresh_notes() == []
+    ended = ProcessResult(Hearing("checkout", EventPartition("order", "order.events", 0)))
+    assert not reports.is_news(ended.about, "process checkout waits")
