@@ -28,7 +28,7 @@ class TaskWord(Struct, frozen=True, array_like=True):
 
 
 class ReplayProgress(NamedTuple):
-    """How far a replay is: offsets that are done, of how many, the events of its tasks, and the seconds it took."""
+    """How far a replay is: offsets that are done, of how many, the events of its tasks, and the seconds they took."""
 
     done: int
     offsets: int
@@ -40,7 +40,7 @@ _decoder = msgspec.msgpack.Decoder(TaskWord)
 
 
 class TaskTeller:
-    """Tells the driver how far a task is. Without an address it tells nobody."""
+    """Tells the driver that a task begins, and how far it is. Without an address it tells nobody."""
 
     def __init__(self, to: Address | None, task: int, parts: int, start: int) -> None:
         """`parts`: the number of tasks that read the partition, each from the offset `start` on."""
@@ -48,7 +48,7 @@ class TaskTeller:
         self._task, self._parts, self._start = task, parts, start
         self._offsets = self._events = 0  # that were read
         self._waiting = 0
-        self._told = time.monotonic()
+        self._tell()
 
     def read(self, events: int, at: int, waiting: int) -> None:
         """Say that some more events were read, the last one at the offset `at`, and how many are on disk now."""
@@ -63,9 +63,9 @@ class TaskTeller:
             self._tell()
 
     def _tell(self) -> None:
+        self._told = time.monotonic()
         if self._sender is None:
             return
-        self._told = time.monotonic()
         done = max(0.0, 1 - self._waiting * self._parts / max(1, self._events))  # of what was read
         word = TaskWord(self._task, int(self._offsets * done), int(self._events * done / self._parts))
         self._sender.send_body(msgspec.msgpack.encode(word))
@@ -84,7 +84,8 @@ class ReplayWords(Ear):
         """`spans`: the offsets that each task reads."""
         self._spans = spans
         self._words: dict[int, TaskWord] = {}
-        self._began = time.monotonic()
+        self._made = time.monotonic()
+        self._began: float | None = None  # when the first task began: until then Spark starts workers
         super().__init__(host)
 
     def __enter__(self) -> "ReplayWords":
@@ -98,14 +99,17 @@ class ReplayWords(Ear):
         # of a replay to a time, the total has fewer than were folded
         events = {task: word.events for task, word in words.items()}
         events |= {task: max(total, events.get(task, 0)) for task, total in ended.items()}
-        seconds = time.monotonic() - self._began
-        return ReplayProgress(done, sum(self._spans.values()), sum(events.values()), seconds)
+        now = time.monotonic()
+        began = self._began or (self._made if ended else now)  # a network may drop the words
+        return ReplayProgress(done, sum(self._spans.values()), sum(events.values()), now - began)
 
     def _take(self, body: bytes) -> None:
         try:
             word = _decoder.decode(body)
         except ValueError:  # msgspec's errors are: another version of this code
             return
+        if self._began is None:
+            self._began = time.monotonic()
         before = self._words.get(word.task)
         if word.task in self._spans and (before is None or word.offsets >= before.offsets):
             self._words[word.task] = word
