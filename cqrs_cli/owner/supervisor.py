@@ -191,8 +191,8 @@ class Supervisor:
             case MissingError():
                 if self.missing.lasts(self.timing.missing):
                     raise error
-            case PayloadUnavailableError() if str(error) not in self.notes:
-                self.notes.append(str(error))
+            case PayloadUnavailableError():
+                self.measures.block(str(error), self.notes)
             case OffsetPending():
                 self._settle(pending=True)
             case StalledError():

@@ -7,7 +7,10 @@ from contextlib import contextmanager
 import pytest
 
 from cqrs_cli.core.messages.payload_reference import find_reference
+from cqrs_cli.jobs.run.status import PartitionStatus, partition_statuses
+from cqrs_cli.jobs.run.task import Reporter
 from cqrs_cli.owner.supervisor import Supervisor
+from cqrs_cli.owner.telemetry.blocked import blocked_by
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from tests.payloads.bank import LARGE, Bank, opened, state
 from tests.support.waiting import eventually
@@ -90,15 +93,31 @@ def test_lost_event_stops_every_reader(bank: Bank) -> None:
         state(bank, "ada")
 
 
+def lagging(bank: Bank) -> PartitionStatus:
+    """The partition as `cqrs status` sees it, but for its shard, which is open in this process."""
+    harness = bank.harness
+    (part,) = partition_statuses(harness.connection, harness.topics, harness.folder / "state", shards=False)
+    return part
+
+
 @pytest.mark.pins("payloads")
 def test_event_waits_for_its_payload(bank: Bank) -> None:
-    """While the store takes nothing, nothing is committed; then the command is decided, once."""
+    """While the store takes nothing, nothing is committed, and status says why; then the command is decided, once."""
     bank.send_inline("ada", "Open", f"owner=ada{LARGE}")
     bank.store.path.write_text("a file where the folder should be")
     with supervised(bank, "state") as supervisor:
-        eventually(lambda: any("could not be stored" in note for note in supervisor.notes))
+        reporter = Reporter(supervisor)
+
+        def blocked() -> str:
+            reporter.report()
+            return blocked_by(bank.harness.shard_path())
+
+        assert "could not be stored" in eventually(blocked)
+        assert lagging(bank).blocked == blocked()
         assert bank.events() == [] and bank.harness.outcomes() == []
         bank.store.path.unlink()
         eventually(lambda: bank.harness.outcomes())
+        eventually(lambda: not blocked())
+        reporter.close()
     assert bank.decide() == ["accepted"]
     assert bank.harness.violations("state") == []

@@ -24,6 +24,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.owner.explain import hidden_commands
 from cqrs_cli.owner.plan import shard_folder
+from cqrs_cli.owner.telemetry.blocked import blocked_by
 from cqrs_cli.owner.trials.slow import slow_command
 
 #: Outcomes of a partition that are read in one look, the last ones: reasons and latency are of these.
@@ -182,6 +183,8 @@ class Looker:
         slow = slow_command(shard_folder(self._state_dir, topics) / str(number))
         if slow is not None:
             notes.append(str(slow))
+        if position < end and (why := blocked_by(shard_folder(self._state_dir, topics) / str(number))):
+            notes.append(f"it waits: {why}")
         hides = position < end and readers.watermarks(of_one.reader, topics.commands, number)[1] < end
         if hides and where in self._hidden:  # at two looks: most transactions are short
             for found in hidden_commands(self._connection, [(topics.commands, number)]):

@@ -78,6 +78,7 @@ def _partition(part: "PartitionStatus", speed: float) -> dict[str, Any]:
         "deciding": None
         if part.slow is None
         else {"offset": part.slow.offset, "since": _time(part.slow.since)},
+        "waits_for": part.blocked or None,
         "state": None if shard is None else {"aggregates": shard.aggregates, "bytes": shard.bytes},
         "hidden_by": None if part.hidden_by is None else _transaction(part.hidden_by, part.way_out),
     }
@@ -163,7 +164,7 @@ def _without_digest(name: str, store: str) -> str:
 
 
 def _remarks(seen: Mapping[str, Sequence["PartitionStatus"]]) -> Iterator["RenderableType"]:
-    """Everything that keeps partitions from deciding: hidden commands, commands on trial, and slow ones."""
+    """Everything that keeps partitions from deciding: hidden commands, commands on trial, slow ones, and payloads."""
     from rich.text import Text
 
     places = [(f"{name} {part.partition}", part) for name, parts in seen.items() for part in parts]
@@ -172,6 +173,7 @@ def _remarks(seen: Mapping[str, Sequence["PartitionStatus"]]) -> Iterator["Rende
         if part.lag and part.claim is not None and part.claim.trial is not None:
             yield f"{place}: {part.claim.trial}"
     yield from (f"{place}: {part.slow}" for place, part in places if part.slow is not None)
+    yield from (Text(f"{place} waits: {part.blocked}") for place, part in places if part.blocked)
 
 
 def _totals(every: Sequence["PartitionStatus"], speed: float, nowhere: str) -> tuple[str, ...]:

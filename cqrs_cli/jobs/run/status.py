@@ -21,6 +21,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.owner.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.owner.explain import hidden_commands
 from cqrs_cli.owner.plan import Partition, shard_folder
+from cqrs_cli.owner.telemetry.blocked import blocked_by
 from cqrs_cli.owner.trials.slow import SlowCommand, slow_command
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import open_readonly
@@ -55,6 +56,7 @@ class PartitionStatus(NamedTuple):
     hidden_by: OpenTransaction | None = None
     way_out: str = ""
     slow: SlowCommand | None = None  # if its owner is on this machine
+    blocked: str = ""  # what its owner waits for, if that is on this machine, and there are commands
 
     @property
     def lag(self) -> int:
@@ -138,7 +140,8 @@ def partition_statuses(
         position, found = positions[number].offset, hidden.get(number)
         way_out = "" if found is None else found.way_out(connection.bootstrap_server)
         slow = slow_command(path)
-        seen.append(PartitionStatus(number, *bounds[number], position, claim, shard, found, way_out, slow))
+        one = PartitionStatus(number, *bounds[number], position, claim, shard, found, way_out, slow)
+        seen.append(one._replace(blocked=blocked_by(path) if one.lag else ""))
     return seen
 
 
