@@ -2,16 +2,24 @@
 
 import json
 from contextlib import ExitStack
+from dataclasses import replace
 from http.client import HTTPResponse
 from pathlib import Path
 
 import pytest
 
+from cqrs_cli import registry
 from cqrs_cli.core.messages.payload_reference import find_reference
 from cqrs_cli.gateway.server import open_followers
+from cqrs_cli.kafka.connection.connection import Connection
 from tests.gateway.conftest import Reached, reached
 from tests.gateway.test_streams import stream
 from tests.payloads.bank import LARGE, Bank
+from tests.payloads.orders import large_order
+from tests.payloads.stores import FolderStore
+from tests.processes.stage import placed
+from tests.projections.topics import make_orders, write_events
+from tests.support import ROOT
 from tests.support.owners import running
 from tests.support.waiting import eventually
 
@@ -75,3 +83,22 @@ def test_gateway_waits_for_a_lost_event(bank: Bank, tmp_path: Path) -> None:
         eventually(lambda: follower.caught_up)
         saved = follower.saved("ada")
     assert saved is not None and LARGE.encode() in saved.state and len(notes) == 1
+
+
+def test_lost_event_holds_up_its_partition(
+    connection: Connection, prefix: str, store: FolderStore, tmp_path: Path
+) -> None:
+    """The gateway follows the others."""
+    events = make_orders(connection, prefix, 2).events
+    event, reference = large_order(store, prefix, 1)
+    store.lose(reference, f"{prefix}order")
+    write_events(connection, events, 0, [event])
+    write_events(connection, events, 1, [placed(0, 1)])
+    aggregates = {"order": registry.load("order", "aggregates", ROOT)}
+    with ExitStack() as stack:
+        with_store = replace(connection, payloads=store.place)
+        opened = open_followers(with_store, aggregates, prefix, "murmur2", tmp_path, print, stack)
+        follower = opened["order"]
+        follower.start()
+        eventually(lambda: follower.replicas[1].saved("o-1-0"))
+        assert follower.replicas[0].count() == 0 and not follower.caught_up
