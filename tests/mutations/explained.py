@@ -132,6 +132,12 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("core.aggregate.values", "asked of tagged objects only, which have it", ('"tag_field", )',)),
     Explained("core.deferral.later", "the hour is the limit long before", ("min(attempt - 1, 41)",)),
     Explained("core.deferral.later", "big is the default from Python 3.11 on", ("int.from_bytes(digest, )",)),
+    Explained(
+        "core.deferral.document",
+        "reading a command looks at its value and its headers only",
+        ("Record(None, record", "record.offset, None, record", "record.timestamp, None, written"),
+    ),
+    Explained("core.deferral.entry", _SAME, ('(key or b"XXXX")',)),  # neither has a slash
     Explained("core.digest", "big is the default from Python 3.11 on", ("state).digest(), )",)),
     Explained(
         "core.messages.command", _GUARD, (">= MAX_ATTRIBUTE", "MAX_ATTRIBUTE / 4", "MAX_ATTRIBUTE // 5")
@@ -220,6 +226,8 @@ EXPLAINED: tuple[Explained, ...] = (
             "path.resolve(), -2",  # below the depth of every mount point, which has a part at least
             "path.resolve(), +1",
             'return "XXXX"',  # no network's file system either
+            '-1, "XXXX"',
+            "line.split(None)",  # fields are separated by one space, and other white space within is escaped
         ),
     ),
     Explained(
@@ -239,5 +247,6 @@ EXPLAINED: tuple[Explained, ...] = (
         "the name under which a shard is set aside: it need only sort, and say why",
         ("datetime.now(None)", "[:41].strip", ".strip(None)", '.strip("XX-XX")'),
     ),
+    Explained("state.shard", "the path is that of a folder", ("os.O_RDONLY & os.O_DIRECTORY",)),
     Explained("state.trace_index", "below every command", ("else -2",)),
 )

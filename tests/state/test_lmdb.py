@@ -34,6 +34,13 @@ def test_everything_is_there_after_opening_again(open_store: OpenStore) -> None:
     assert (look_up(again, "a"), recall(again, "a", "1")) == (saved(), decision(5))
 
 
+def test_closed_store_names_its_folder(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    store.close()
+    with pytest.raises(ConfigurationError, match=f"the state folder {tmp_path}/0 cannot be used"):
+        list(store.items())
+
+
 def test_change_survives_growing_map(open_store: OpenStore) -> None:
     store = open_store(map_size=256 << 10)
     states = {f"{n:06}": saved(1, b"x" * 1000) for n in range(5_000)}

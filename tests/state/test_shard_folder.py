@@ -1,6 +1,7 @@
 """The folder of a shard must be writable and local."""
 
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,16 @@ def test_mount_table_may_be_any_bytes(tmp_path: Path) -> None:
     mounts.write_bytes(b"/dev/vda / ext4 rw 0 0\n/dev/vdb /mnt/\xff ext4 rw 0 0\nserver:/ /mnt nfs rw 0 0\n")
     with pytest.raises(ConfigurationError):
         refuse_network(Path("/mnt/0"), mounts)
+
+
+@pytest.mark.parametrize(("first", "later", "refused"), [("nfs", "ext4", False), ("ext4", "nfs", True)])
+def test_later_mount_hides_the_earlier(tmp_path: Path, first: str, later: str, refused: bool) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"a /mnt/back\\134slash {first} rw 0 0\nb /mnt/back\\134slash {later} rw 0 0\n")
+    refuse_network(Path("/mnt/other/0"), mounts)
+    with pytest.raises(ConfigurationError) if refused else nullcontext() as raised:
+        refuse_network(Path("/mnt/back\\slash/0"), mounts)
+    assert not refused or (raised and "--state-dir" in raised.value.hint)
 
 
 def test_missing_mount_table_refuses_nothing(tmp_path: Path) -> None:

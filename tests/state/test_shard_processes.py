@@ -1,5 +1,7 @@
 """Several processes may have one shard open: an owner, its successor, a reader."""
 
+import errno
+import os
 from pathlib import Path
 
 import msgspec
@@ -8,6 +10,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.state import shard
 from cqrs_cli.state.shard import Limits, open_readonly
+from cqrs_cli.system.lock import try_lock
 from tests.state.shards import IDENTITY, Opening, Python, change_marker, fill_and_close, read_marker
 from tests.state.values import saved
 
@@ -90,3 +93,27 @@ def test_untrusted_shard_shows_nothing(opening: Opening, path: Path) -> None:
     change_marker(path, inode=1)
     assert open_readonly(path) is None
     assert path.exists()
+
+
+def test_held_shard_is_waited_for(opening: Opening, path: Path) -> None:
+    """By its own lock, which nobody has exclusively for long."""
+    opening().store.close()
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        assert try_lock(folder)
+        with pytest.raises(UnavailableError) as raised:
+            opening(limits=Limits(lock=0))
+    finally:
+        os.close(folder)
+    assert f"opening or closing the state in {path} for 0 s" in raised.value.message
+    assert raised.value.hint == "see whether a stopped `cqrs run` is left over, then try again"
+
+
+def test_shard_half_made_is_let_go(opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(folder: int, state: str) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patched, pytest.raises(ConfigurationError, match="no space left"):
+        patched.setattr("cqrs_cli.state.shard.write_marker", full)
+        opening()
+    assert opening().fresh

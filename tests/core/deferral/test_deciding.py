@@ -76,11 +76,6 @@ def test_notbefore_is_judged_at_once(notbefore: str, found: str, due: str | None
     assert not (done.remembered and done.deferred)
 
 
-def test_id_waits_from_this_batch_on() -> None:
-    done = decided(*(record(offset, notbefore="2999-01-01T00:00:00Z") for offset in range(2)))
-    assert result(done) == ["NOT_YET", "duplicate"]
-
-
 def test_form_is_judged_before_waiting() -> None:
     done = decided(
         record(notbefore="2999-01-01T00:00:00Z", data={"nope": 1}),
@@ -159,6 +154,7 @@ def test_binary_command_is_said_in_json() -> None:
         *(("ce_specversion", b"1.0"), ("ce_id", b"x"), ("ce_source", b"/t"), ("ce_type", b"way.Go")),
         *(("ce_subject", b"a"), ("ce_expectedversion", b"7"), ("ce_notbefore", b"2999-01-01T00:00:00Z")),
         *(("ce_color", "grün".encode()), ("content-type", b"application/json")),
+        ("ce_datacontenttype", b"application/json"),
     ]
     binary = Record(0, AT, b"a", b'{"after": 1}', [(name, value) for name, value in headers])
     before = read_command(binary)
@@ -167,7 +163,8 @@ def test_binary_command_is_said_in_json() -> None:
     assert bytes(after.data) == bytes(before.data)
     assert after.expected_text() == before.expected_text() == "7"
     assert fingerprint(after.type, after.data, "7") == fingerprint(before.type, before.data, "7")
-    assert json.loads(written)["color"] == "grün"
+    assert json.loads(written)["color"] == "grün" and b"datacontenttype" not in written
+    assert parked(decided(binary)).command == written
 
 
 def test_entries_survive_their_topic() -> None:
