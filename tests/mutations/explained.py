@@ -1,32 +1,9 @@
 """The changes that no test has to notice: in a class, by what was changed, or one by one."""
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple
 
-
-class Change(NamedTuple):
-    """The lines as they were and as they became, and the least part that differs."""
-
-    line: str
-    became: str
-    old: str
-    new: str
-
-
-class Class(NamedTuple):
-    """Changes that are alike in every module."""
-
-    why: str
-    holds: Callable[[Change], bool]
-
-
-class Explained(NamedTuple):
-    """Changes in a module after which a line has one of these texts."""
-
-    module: str
-    why: str
-    texts: tuple[str, ...]
+from tests.mutations.change import SAME, Change, Class, Explained
+from tests.mutations.explained_state import OF_STATE
 
 
 def _is_wording(change: Change) -> bool:
@@ -69,11 +46,8 @@ CLASSES = (
 
 #: Reasons that come more than once.
 _FALSE = "the default is only ever tested for being false, and the other one is, too"
-_SAME = "the same for every value that gets there"
 _GUARD = "a cheap test before the exact one: it costs time only"
 _DIGEST = "any other separator does as well: digests are compared with those of the same code only"
-_UNSEEN = "the value is stored under its key, and only the key is read"
-_MESSAGE = "a message that callers do not show: they go by the class of the error"
 
 EXPLAINED: tuple[Explained, ...] = (
     Explained("core.aggregate.aggregate", "the separator in a message", ('"XX, XX".join(cls',)),
@@ -81,7 +55,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("core.aggregate.code_digest", _DIGEST, ('"XX\\0XX".join(',)),
     Explained(
         "core.aggregate.code_digest",
-        _SAME,
+        SAME,
         (
             'ast.parse(source or "XXXX")',  # without a source no name is found, in either tree
             "ast.Module(list(found.values()), None)",  # the type comments, which nobody reads
@@ -121,7 +95,7 @@ EXPLAINED: tuple[Explained, ...] = (
         _FALSE,
         ('old.get("$ref", None)', 'old.get("$ref", )', 'new.get("$ref", None)', 'new.get("$ref", )'),
     ),
-    Explained("core.aggregate.shapes", _SAME, ("today.items() < before.items()", '"XXenumXX"', '"ENUM"')),
+    Explained("core.aggregate.shapes", SAME, ("today.items() < before.items()", '"XXenumXX"', '"ENUM"')),
     Explained("core.aggregate.upcasting", "only the number of parameters is asked", (".bind(None)",)),
     Explained("core.aggregate.values", _FALSE, ('"array_like", None)',)),
     Explained(
@@ -137,14 +111,14 @@ EXPLAINED: tuple[Explained, ...] = (
         "reading a command looks at its value and its headers only",
         ("Record(None, record", "record.offset, None, record", "record.timestamp, None, written"),
     ),
-    Explained("core.deferral.entry", _SAME, ('(key or b"XXXX")',)),  # neither has a slash
+    Explained("core.deferral.entry", SAME, ('(key or b"XXXX")',)),  # neither has a slash
     Explained("core.digest", "big is the default from Python 3.11 on", ("state).digest(), )",)),
     Explained(
         "core.messages.command", _GUARD, (">= MAX_ATTRIBUTE", "MAX_ATTRIBUTE / 4", "MAX_ATTRIBUTE // 5")
     ),
     Explained(
         "core.messages.command",
-        _SAME,
+        SAME,
         ('.decode("LATIN-1")', "msgspec.json.decode(raw, ) if"),  # what starts with a quote is text
     ),
     Explained("core.messages.nesting", _GUARD, ('data.count(b"{") < most',)),
@@ -160,7 +134,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("owner.claim", "neither text is a claim", ('(metadata or "XXXX")',)),
     Explained(
         "owner.position",
-        _SAME,
+        SAME,
         (
             "log.committed >= at else",  # where they are equal, so are the two answers
             "at < log.committed",  # asked where `at` is below the start, and the committed offset is not
@@ -170,7 +144,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("proof.deferrals", _GUARD, ("if (said) or True else ()", "(offset is None) and False")),
     Explained(
         "proof.hashes.certificate",
-        _SAME,
+        SAME,
         (
             "= +1, 0, hashlib",  # before the first record nothing is counted, so that any number does
             "= -2, 0, hashlib",
@@ -182,71 +156,9 @@ EXPLAINED: tuple[Explained, ...] = (
         "of a window of 0 the outcomes of a millisecond more are kept",
         ("scope.longest_window or 1",),
     ),
-    Explained("proof.join", _SAME, ("if offset >= command)",)),  # asked once the command itself has none
+    Explained("proof.join", SAME, ("if offset >= command)",)),  # asked once the command itself has none
     Explained("proof.process.reactions", _FALSE, ("begun = None",)),
-    Explained(
-        "state.checkpoint.folder",
-        _SAME,
-        (
-            "file.name.removeprefix(DATA_SUFFIX) < oldest",  # the ends of names of one length decide nothing
-            'return name.partition("-")[0]',  # each upload has a millisecond of its own
-        ),
-    ),
-    Explained("state.checkpoint.folder", "the file at once: it costs memory only", ("file.read(None)",)),
-    Explained(
-        "state.checkpoint.workplace",
-        _SAME,
-        ("os.O_RDONLY & os.O_DIRECTORY",),  # only folders have such names
-    ),
-    Explained(
-        "state.checkpoint.workplace",
-        "only a second process that removes the folder at the same moment shows it",
-        ("rmtree(place, ignore_errors=None)", "rmtree(place, )", "rmtree(place, ignore_errors=False)"),
-    ),
-    Explained(
-        "state.decoded_states", "a byte more or less of an estimate", ("get(aggregate_id, 1)", "_total < 0.9")
-    ),
-    Explained(
-        "state.deferred_table", _UNSEEN, ("+ key, None, db=", "+ key, db=self._db)", '+ key, b"XXXX", db=')
-    ),
-    Explained(
-        "state.deferred_table",
-        _SAME,
-        (
-            "== (subject, command_id)) or True",  # two ids would need one digest of 32 bytes
-            "while there or cursor",  # the index is the last in the database
-        ),
-    ),
     Explained("proof.versions", "asked where the two are not equal", ("if begins <= version else",)),
     Explained("proof.scope", "an aggregate's name has no dot", ('event.type.partition(".")[2]',)),
-    Explained(
-        "state.errors",
-        _SAME,
-        (
-            "path.resolve(), -2",  # below the depth of every mount point, which has a part at least
-            "path.resolve(), +1",
-            'return "XXXX"',  # no network's file system either
-            '-1, "XXXX"',
-            "line.split(None)",  # fields are separated by one space, and other white space within is escaped
-        ),
-    ),
-    Explained(
-        "state.lmdb_store",
-        "a copy with its unused pages: it costs room only",
-        ("compact=None)", "copy(str(folder), )", "compact=False)"),
-    ),
-    Explained("state.lmdb_store", _MESSAGE, ("NotOwnerError(None)",)),
-    Explained("state.memory", "what is taken back was there", ("entries.pop(key, )",)),
-    Explained(
-        "state.shard",
-        "where no change is applied no id is forgotten, so that a window has no use",
-        ("window_ms=None, readonly", "window_ms=1, readonly", "LmdbStore(prepared, None)"),
-    ),
-    Explained(
-        "state.shard",
-        "the name under which a shard is set aside: it need only sort, and say why",
-        ("datetime.now(None)", "[:41].strip", ".strip(None)", '.strip("XX-XX")'),
-    ),
-    Explained("state.shard", "the path is that of a folder", ("os.O_RDONLY & os.O_DIRECTORY",)),
-    Explained("state.trace_index", "below every command", ("else -2",)),
+    *OF_STATE,
 )

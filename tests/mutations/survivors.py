@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.mutations.explained import CLASSES, EXPLAINED, Change
+from tests.mutations.change import Change
+from tests.mutations.explained import CLASSES, EXPLAINED
 
 #: The exit codes that mutmut keeps of a mutant: pytest passed, or had no test that reaches it.
 _UNNOTICED = (0, 5, 33)

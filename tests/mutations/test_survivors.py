@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.mutations import survivors
-from tests.mutations.explained import EXPLAINED, Explained
+from tests.mutations.change import Explained
+from tests.mutations.explained import EXPLAINED
 from tests.support import ROOT
 
 MUTATED = """

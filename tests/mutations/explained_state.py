@@ -1,0 +1,72 @@
+"""The changes in `state` that no test has to notice, one by one."""
+
+from tests.mutations.change import SAME, Explained
+
+_UNSEEN = "the value is stored under its key, and only the key is read"
+_MESSAGE = "a message that callers do not show: they go by the class of the error"
+
+OF_STATE: tuple[Explained, ...] = (
+    Explained(
+        "state.checkpoint.folder",
+        SAME,
+        (
+            "file.name.removeprefix(DATA_SUFFIX) < oldest",  # the ends of names of one length decide nothing
+            'return name.partition("-")[0]',  # each upload has a millisecond of its own
+        ),
+    ),
+    Explained("state.checkpoint.folder", "the file at once: it costs memory only", ("file.read(None)",)),
+    Explained(
+        "state.checkpoint.workplace",
+        SAME,
+        ("os.O_RDONLY & os.O_DIRECTORY",),  # only folders have such names
+    ),
+    Explained(
+        "state.checkpoint.workplace",
+        "only a second process that removes the folder at the same moment shows it",
+        ("rmtree(place, ignore_errors=None)", "rmtree(place, )", "rmtree(place, ignore_errors=False)"),
+    ),
+    Explained(
+        "state.decoded_states", "a byte more or less of an estimate", ("get(aggregate_id, 1)", "_total < 0.9")
+    ),
+    Explained(
+        "state.deferred_table", _UNSEEN, ("+ key, None, db=", "+ key, db=self._db)", '+ key, b"XXXX", db=')
+    ),
+    Explained(
+        "state.deferred_table",
+        SAME,
+        (
+            "== (subject, command_id)) or True",  # two ids would need one digest of 32 bytes
+            "while there or cursor",  # the index is the last in the database
+        ),
+    ),
+    Explained(
+        "state.errors",
+        SAME,
+        (
+            "path.resolve(), -2",  # below the depth of every mount point, which has a part at least
+            "path.resolve(), +1",
+            'return "XXXX"',  # no network's file system either
+            '-1, "XXXX"',
+            "line.split(None)",  # fields are separated by one space, and other white space within is escaped
+        ),
+    ),
+    Explained(
+        "state.lmdb_store",
+        "a copy with its unused pages: it costs room only",
+        ("compact=None)", "copy(str(folder), )", "compact=False)"),
+    ),
+    Explained("state.lmdb_store", _MESSAGE, ("NotOwnerError(None)",)),
+    Explained("state.memory", "what is taken back was there", ("entries.pop(key, )",)),
+    Explained(
+        "state.shard",
+        "where no change is applied no id is forgotten, so that a window has no use",
+        ("window_ms=None, readonly", "window_ms=1, readonly", "LmdbStore(prepared, None)"),
+    ),
+    Explained(
+        "state.shard",
+        "the name under which a shard is set aside: it need only sort, and say why",
+        ("datetime.now(None)", "[:41].strip", ".strip(None)", '.strip("XX-XX")'),
+    ),
+    Explained("state.shard", "the path is that of a folder", ("os.O_RDONLY & os.O_DIRECTORY",)),
+    Explained("state.trace_index", "below every command", ("else -2",)),
+)
