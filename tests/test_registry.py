@@ -161,8 +161,8 @@ def test_archive_replaces_the_folder(project: Project, tmp_path: Path) -> None:
     archive = registry.source_archive("aggregates", root, tmp_path / "code.zip")
     here, there = (registry.load("door", "aggregates", place) for place in (root, archive))
     assert here.decider.decide.__code__.co_filename != there.decider.decide.__code__.co_filename
-    assert (here.code_digest, here.schema_digest) == (there.code_digest, there.schema_digest)
-    assert here.code_digest
+    assert (here.fold_digest, here.schema_digest) == (there.fold_digest, there.schema_digest)
+    assert here.fold_digest
 
 
 def test_broken_code_in_archive_is_named(project: Project, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Checks of the shards on this machine: whether the code that folded them is the code of today."""
+"""Checks of the shards on this machine: whether today's code would have folded them alike."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,19 +14,19 @@ from cqrs_cli.state.shard import open_readonly
 
 
 def check_revision(folder: Path, aggregate: Aggregate) -> Iterator[Check]:
-    """Warn of code that changed although its revision did not: a shard keeps states that the old code folded."""
+    """Warn of an `evolve` that changed although its revision did not: a shard keeps states that the old one folded."""
     shards = sorted(path for path in folder.glob("*") if path.name.isdecimal()) if folder.is_dir() else []
     stale = [path.name for path in shards if _is_stale(path, aggregate)]
     revision = aggregate.decider.revision
     if stale:
         yield warn(
             "revision",
-            f"the code of {aggregate.name} changed but not its revision, {revision}: partition {', '.join(stale)}",
-            f"if evolve means something else now, raise it: Decider(…, revision={revision + 1}); compare with: "
+            f"evolve of {aggregate.name} changed but not its revision, {revision}: partition {', '.join(stale)}",
+            f"if it means something else now, raise the revision: Decider(…, revision={revision + 1}); compare with: "
             f"cqrs verify {aggregate.name} --state",
         )
     elif shards:
-        yield ok("revision", f"{aggregate.name}: its shards are of this code, or will be rebuilt")
+        yield ok("revision", f"{aggregate.name}: its shards are of this evolve, or will be rebuilt")
 
 
 def _is_stale(path: Path, aggregate: Aggregate) -> bool:
@@ -43,4 +43,4 @@ def _is_stale(path: Path, aggregate: Aggregate) -> bool:
         except msgspec.DecodeError:
             return False
         same = (identity.schema, identity.revision) == (aggregate.schema_digest, aggregate.decider.revision)
-        return same and store.code_digest() not in ("", aggregate.code_digest)
+        return same and store.code_digest() not in ("", aggregate.fold_digest)

@@ -47,9 +47,9 @@ def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]
 
 
 def explain_changed_code(aggregate: Aggregate) -> str:
-    """The note of an owner whose shard was folded by other code of the same revision."""
+    """The note of an owner whose shard was folded by another `evolve` of the same revision."""
     return (
-        f"the code of {aggregate.name} changed but not its revision: if `evolve` means something else now, raise it, "
+        f"evolve of {aggregate.name} changed but not its revision: if it means something else now, raise the revision, "
         f"Decider(…, revision={aggregate.decider.revision + 1}); check with: cqrs verify {aggregate.name} --state"
     )
 

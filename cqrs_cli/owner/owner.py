@@ -158,7 +158,7 @@ class Owner:
             fold_outcomes(log, cache, outcomes, start.last_outcome, window, onward, accepted, topic_id)
         park_again(cache, topic_id, start.offset)
         cache.fold(cache.positions._replace(commands=start.offset))
-        self.store.set_code_digest(self.aggregate.code_digest, token)
+        self.store.set_code_digest(self.aggregate.fold_digest, token)
         self.recovered = True
         failpoints.reached("recover.after")
         return cache

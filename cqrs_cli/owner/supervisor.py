@@ -132,7 +132,7 @@ class Supervisor:
         plan, measures = self.plan, self.measures
         measures.enter("warm")
         warm(self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures, self._topic_id)
-        if store.code_digest() not in ("", self.aggregate.code_digest):
+        if store.code_digest() not in ("", self.aggregate.fold_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
         try:
             while not self.stopping.is_set() and not self._is_done(store):

@@ -11,18 +11,29 @@ from cqrs_cli.doctor.shards import check_revision
 from cqrs_cli.owner.plan import shard_folder
 from tests.support import AGGREGATES
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import owned_here, quietly
 
 pytestmark = pytest.mark.kafka
 
 
+def variant(folder: Path, name: str, old: str, new: str) -> Aggregate:
+    """A counter with one line written otherwise, in a package of this name."""
+    source = (AGGREGATES / "counter.py").read_text()
+    assert old in source
+    (folder / name).mkdir()
+    (folder / name / "__init__.py").touch()
+    (folder / name / "counter.py").write_text(source.replace(old, new))
+    return registry.load("counter", name, folder)
+
+
 def doubled(folder: Path) -> Aggregate:
     """A counter that counts twice."""
-    source = (AGGREGATES / "counter.py").read_text()
-    (folder / "doubled").mkdir()
-    (folder / "doubled" / "__init__.py").touch()
-    (folder / "doubled" / "counter.py").write_text(source.replace("value + by", "value + 2 * by"))
-    return registry.load("counter", "doubled", folder)
+    return variant(folder, "doubled", "value + by", "value + 2 * by")
+
+
+def strict(folder: Path) -> Aggregate:
+    """A counter that decides otherwise, and means the same by its events."""
+    return variant(folder, "strict", "if by != 0", "if by > 0")
 
 
 def test_forgotten_revision_is_a_warning(counters: TopicHarness, tmp_path: Path) -> None:
@@ -33,7 +44,25 @@ def test_forgotten_revision_is_a_warning(counters: TopicHarness, tmp_path: Path)
     changed = doubled(tmp_path)
     (warning,) = check_revision(shards, changed)
     assert warning.status == "warn"
-    assert warning.detail == "the code of counter changed but not its revision, 1: partition 0"
+    assert warning.detail == "evolve of counter changed but not its revision, 1: partition 0"
     assert "Decider(…, revision=2)" in warning.hint
     raised = Aggregate.of("counter", replace(changed.decider, revision=2))
     assert [check.status for check in check_revision(shards, raised)] == ["ok"]
+
+
+def test_changed_decide_is_silent(counters: TopicHarness, tmp_path: Path) -> None:
+    quietly(counters.plan())
+    shards = shard_folder(counters.folder / "state", counters.topics)
+    assert [check.status for check in check_revision(shards, strict(tmp_path))] == ["ok"]
+
+
+def test_run_notes_changed_evolve_alone(counters: TopicHarness, tmp_path: Path) -> None:
+    notes = []
+    for change in (None, strict, doubled):
+        plan = counters.plan()
+        if change is not None:
+            change(tmp_path)
+            plan = replace(plan, package=change.__name__, root=tmp_path)
+        notes.append([note for ending in owned_here(plan) for note in ending.notes])
+    assert notes[:2] == [[], []]
+    assert "evolve of counter changed but not its revision" in notes[2][0]

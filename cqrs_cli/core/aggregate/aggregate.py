@@ -10,7 +10,7 @@ import msgspec
 
 from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
-from cqrs_cli.core.aggregate.code_digest import code_digest, reach_digest
+from cqrs_cli.core.aggregate.code_digest import reach_digest
 from cqrs_cli.core.aggregate.decider import Command, Decider, Event, State
 from cqrs_cli.core.aggregate.upcasting import Upcaster, upcasters_of, upcasting
 from cqrs_cli.core.aggregate.values import command_decoder, require_exact, require_finite
@@ -94,16 +94,11 @@ class Aggregate:
         return schema.schema_digest([*self.events.values(), self.state], self.upcasters)
 
     @cached_property
-    def code_digest(self) -> str:
-        """A digest of the module's code: when it changes under one revision, `run` warns."""
-        return code_digest(self.decider.decide.__module__)
-
-    @cached_property
     def fold_digest(self) -> str:
         """A digest of the code that folds: `evolve`, the upcasters and all that they use, and the initial state.
 
-        When it changes under one revision, `cqrs check` says so. The fields of messages do not count: it compares
-        those one by one.
+        When it changes under one revision, `run`, `check` and `doctor` say so. The fields of messages do not count:
+        they are compared one by one.
         """
         decider = self.decider
         functions = [decider.evolve, *decider.upcasters.values()]
