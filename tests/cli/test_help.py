@@ -49,6 +49,12 @@ def test_the_reference_is_up_to_date() -> None:
     assert written == GENERATOR["reference"](), "run: python docs/generate_cli.py"
 
 
+def test_reference_names_the_choices() -> None:
+    written = GENERATOR["reference"]()
+    assert "[--from beginning|end]" in written and "[--reason NOT_YET|LATER]" in written
+    assert "[[" not in written
+
+
 def test_every_command_has_a_panel() -> None:
     assert set(CQRS.commands) == set(COMMANDS) == set(PANELS)
     assert {name: command.rich_help_panel for name, command in CQRS.commands.items()} == PANELS

@@ -37,7 +37,8 @@ def deferred(
     aggregate_id: OnlyAggregateId = None,
     types: OnlyCommandTypes = None,
     reason: Annotated[
-        Literal["NOT_YET", "LATER"] | None, typer.Option("--reason", help="Only what waits for this.")
+        Literal["NOT_YET", "LATER"] | None,
+        typer.Option("--reason", metavar="NOT_YET|LATER", help="Only what waits for this."),
     ] = None,
     before: Annotated[
         str | None,

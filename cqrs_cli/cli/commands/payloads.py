@@ -25,7 +25,7 @@ def gc(
     cli: Cli,
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[AGGREGATE]...", help="Only the payloads of these; default: of all."),
+        typer.Argument(metavar="AGGREGATE", help="Only the payloads of these; default: of all."),
     ] = None,
     rehearse: Annotated[bool, typer.Option("--dry-run", help="Count them, and change nothing.")] = False,
 ) -> None:

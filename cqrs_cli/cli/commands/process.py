@@ -36,7 +36,8 @@ def run_process(
     ],
     once: Annotated[bool, typer.Option("--once", help="React to what is there now, then end.")] = False,
     origin: Annotated[
-        Literal["beginning", "end"], typer.Option("--from", help="Where a new process begins.")
+        Literal["beginning", "end"],
+        typer.Option("--from", metavar="beginning|end", help="Where a new process begins."),
     ] = "end",
     skip: Annotated[
         list[str] | None,

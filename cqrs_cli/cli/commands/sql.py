@@ -38,7 +38,7 @@ Format = Literal["table", "csv", "json", "parquet"]
 def sql(
     cli: Cli,
     query: Annotated[
-        str | None, typer.Argument(metavar="[QUERY]", help="Spark SQL. Default: from stdin, or at a prompt.")
+        str | None, typer.Argument(metavar="QUERY", help="Spark SQL. Default: from stdin, or at a prompt.")
     ] = None,
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="Take the queries from it.")
