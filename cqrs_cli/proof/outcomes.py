@@ -75,7 +75,7 @@ class Outcomes:
             yield "has other headers than an outcome has"
         if data.status != "failed" and (outcome.subject is None or record.key != outcome.subject.encode()):
             yield f"is of {outcome.subject!r} under the key {record.key!r}"
-        yield from check_verdict(data, outcome.type.startswith("cqrs.") and data.status != "failed")
+        yield from check_verdict(data, outcome.type.startswith("cqrs."))
         yield from check_names(outcome)
 
 

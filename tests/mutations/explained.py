@@ -158,6 +158,18 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained("proof.join", SAME, ("if offset >= command)",)),  # asked once the command itself has none
     Explained("proof.process.reactions", _FALSE, ("begun = None",)),
+    Explained(
+        "proof.checks",
+        SAME,
+        (
+            'outcome.decidedat or "XXXX"',  # no time, either
+            "Refused(Reason.KEY_MISSING, None)",  # only the reason is looked at
+            'Refused(Reason.KEY_MISSING, "XXXX")',
+        ),
+    ),
+    Explained("proof.duplicates", SAME, ("ago = 1 if before is None",)),  # it is asked for where there is one
+    Explained("proof.traces", _FALSE, ("is_out_of_order = None",)),
+    Explained("proof.traces", "the least of all stays the least", ("command <= self.first",)),
     Explained("proof.versions", "asked where the two are not equal", ("if begins <= version else",)),
     Explained("proof.scope", "an aggregate's name has no dot", ('event.type.partition(".")[2]',)),
     *OF_STATE,

@@ -142,3 +142,11 @@ def test_loss_is_carried(history: History, tmp_path: Path) -> None:
         look.loss = loss
         assert pieces.verify(look).violations == ()
     assert (pieces.again, take_up(tmp_path / "2").loss) == ([], loss)
+
+
+def test_first_command_must_be_there(history: History, tmp_path: Path) -> None:
+    del history.commands[2]
+    look = whole(history)
+    look.starts = {"commands": 2}
+    (violation,) = Pieces(history, tmp_path).verify(look).violations
+    assert violation == ("outcomes", 2, "is of command 2, which does not exist")

@@ -5,14 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.proof import findings
-from tests.proof.history import History, appended, drawn, seeds
+from tests.proof.history import History, appended, drawn, seeds, wish
 from tests.proof.reading import event_of, letter_of, only, outcome_of
+from tests.support.rewriting import edited
 
 
 def test_clean_history_is_counted(history: History) -> None:
     report = history.prove()
     assert report[:5] == (9, 9, 7, 1, 2)
     assert report[-3:] == (0, (), 0)
+
+
+def test_aggregate_is_counted_once() -> None:
+    assert History([wish(1), wish(1), wish(1)]).prove().aggregates == 1
 
 
 @pytest.mark.pins("verifiable")
@@ -44,6 +49,16 @@ def test_deleted_events_are_a_violation(history: History) -> None:
     del history.events[:2]
     first, *_ = history.violations(starts={"events": 2})
     assert first == ("events", 2, "is where the log starts: events were deleted")
+
+
+def test_versions_follow_the_first_known(history: History) -> None:
+    """Where the events before it were deleted."""
+    del history.outcomes[:2], history.events[:3]
+    starts = {"events": 3, "outcomes": 2}
+    assert only(history, starts=starts) == "events 3 is where the log starts: events were deleted"
+    history.outcomes[4] = edited(history.outcomes[4], {"version": 7})
+    wrong = ("outcomes", 8, "says that 'a' is at version 7, which is at 5")
+    assert wrong in history.violations(starts=starts)
 
 
 @pytest.mark.pins("verifiable")

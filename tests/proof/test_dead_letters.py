@@ -40,6 +40,19 @@ def test_missing_dead_letter_is_found(history: History) -> None:
     assert only(history) == "outcomes 9 is of command 9, which has no dead letter"
 
 
+def test_first_dead_letter_is_missed() -> None:
+    history = History([Wish(0, value=b"?")])
+    history.letters.clear()
+    assert only(history) == "outcomes 0 is of command 0, which has no dead letter"
+
+
+def test_deleted_dead_letters_add_up() -> None:
+    history = History([Wish(0, value=b"?") for _ in range(3)])
+    del history.letters[:2]
+    report = history.prove(starts={"dead-letters": 2})
+    assert (report.deleted["dead-letters"], report.violations) == (2, ())
+
+
 def test_dead_letter_with_other_bytes(history: History) -> None:
     history.letters[0] = with_value(history.letters[0], b"other")
     assert only(history) == "dead-letters 0 does not have the bytes and headers of command 9"

@@ -67,6 +67,22 @@ def test_missing_version_is_found(history: History) -> None:
     assert only(history) == ("events 8 goes on from version 8 of 'b', which is at 1: versions are missing")
 
 
+def test_jump_without_events_is_found(history: History) -> None:
+    history.outcomes[8] = edited(history.outcomes[8], {"version": 9})
+    del history.events[6]
+    assert described(history) == [
+        "outcomes 10 goes on from version 8 of 'b', which is at 1: versions are missing",
+        "outcomes 10 is of command 10, whose events are missing: 1",
+    ]
+
+
+def test_jump_of_unaccepted_command_is_found(history: History) -> None:
+    history.outcomes[1] = edited(history.outcomes[1], {"status": "unchanged", "events": 0})
+    history.events[2] = edited(history.events[2], aggregateversion=4)
+    wrong = "events 2 goes on from version 3 of 'b', which is at 0: versions are missing"
+    assert wrong in described(history)
+
+
 def test_first_version_is_one(history: History) -> None:
     history.events[2] = edited(history.events[2], aggregateversion=4)
     history.outcomes[1] = edited(history.outcomes[1], {"version": 4})

@@ -70,6 +70,37 @@ def test_commands_begin_again_after_loss(history: History) -> None:
     assert "commands 1 has no outcome" in described(history, loss=loss)
 
 
+def begun_again(old: History, loss: Loss) -> History:
+    """Two commands in a topic that was created again, after what was decided of the old one."""
+    history = History([Wish(1, wait=60_000), wish(1)])
+    outcomes = [moved(one, loss.outcomes + at) for at, one in enumerate(history.outcomes)]
+    events = [moved(one, loss.events + at) for at, one in enumerate(history.events)]
+    history.outcomes, history.events = old.outcomes + outcomes, old.events + events
+    return history
+
+
+def test_one_old_command_is_enough() -> None:
+    loss = Loss(0, 9, 9)
+    report = begun_again(History([wish(1)]), loss).prove(loss=loss)
+    assert (report.accepted, report.violations) == (2, ())
+
+
+def test_repetition_before_the_loss_is_found() -> None:
+    loss, old = Loss(0, 9, 9), History([wish(1), wish(1)])
+    appended(old.outcomes, old.outcomes[0])
+    assert "outcomes 2 is of command 0, as is the record at offset 0" in described(
+        begun_again(old, loss), loss=loss
+    )
+
+
+def test_repetition_below_the_loss_is_found(history: History) -> None:
+    history.commands[5] = moved(history.commands[4], history.commands[5].offset)
+    at = appended(history.outcomes, history.outcomes[1])
+    assert f"outcomes {at} is of command 1, as is the record at offset 1" in described(
+        history, loss=Loss(5, 99, at)
+    )
+
+
 @pytest.mark.parametrize("resumed", [0, 2, 4])
 def test_commands_decided_twice_after_loss(resumed: int) -> None:
     history = History([Wish(1, wait=2 * WINDOW) for _ in range(4)])

@@ -13,6 +13,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.state.trace_index import TraceIndex
 from tests.proof.history import WINDOW, History, Wish, drawn, seeds
 from tests.proof.pieces import IN_MEMORY, LOGS, Pieces, looks, whole
+from tests.proof.reading import outcome_of
 from tests.proof.test_single_faults import FAULTS
 
 cuts = st.lists(st.integers(0, 40), min_size=1, max_size=3)
@@ -83,8 +84,10 @@ def test_unread_deleted_outcomes_are_counted(tmp_path: Path) -> None:
     first, last = looks(history, [20])
     pieces.verify(first)
     last.starts = {"outcomes": history.outcomes[24].offset}
+    missing = outcome_of(history.outcomes.pop(30))
     report = pieces.verify(last)
-    assert (pieces.again, report.violations, report.deleted["outcomes"]) == ([], (), 4)
+    assert (pieces.again, report.deleted["outcomes"]) == ([], 4)
+    assert ("commands", missing, "has no outcome") in report.violations
 
 
 def test_unread_deleted_events_are_found(tmp_path: Path) -> None:

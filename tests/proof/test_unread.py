@@ -25,7 +25,8 @@ def test_unread_commands_are_clean(unread: History) -> None:
 @pytest.mark.parametrize("member", ["subject", "causationid", "correlationid"])
 def test_name_of_unread_command_is_found(unread: History, at: int, member: str) -> None:
     unread.outcomes[at] = edited(unread.outcomes[at], None, **{member: "a"})
-    assert f"and names {member} of a command that was not read" in only(unread)
+    reason = ("INVALID_ENVELOPE", "KEY_MISSING", "TOO_LARGE")[at]
+    assert f" is {reason}, and names {member} of a command that was not read" in only(unread)
 
 
 def test_type_of_unread_command_is_found(unread: History) -> None:
@@ -55,6 +56,13 @@ def test_missing_name_is_found_without_command(history: History) -> None:
     del history.commands[0], history.events[:2]
     found = "outcomes 0 is accepted, and does not name the causationid and correlationid of its command"
     assert found in described(history)
+
+
+def test_all_names_are_found_missing(history: History) -> None:
+    names = dict.fromkeys(("subject", "causationid", "correlationid"))
+    history.outcomes[3] = edited(history.outcomes[3], **names)
+    missing = "and does not name the subject and causationid and correlationid of its command"
+    assert f"outcomes 4 is BUSINESS_RULE, {missing}" in described(history)
 
 
 @pytest.mark.parametrize(("at", "subject"), [(3, None), (4, "a")])
