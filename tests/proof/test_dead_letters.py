@@ -46,6 +46,14 @@ def test_first_dead_letter_is_missed() -> None:
     assert only(history) == "outcomes 0 is of command 0, which has no dead letter"
 
 
+def test_letters_after_a_strange_one_count() -> None:
+    history = History([Wish(0, value=b"?") for _ in range(2)])
+    history.letters[0] = remade(history.letters[0], headers=None)
+    strange, missing = described(history)
+    assert strange.startswith("dead-letters 0 is not a dead letter")
+    assert missing == "outcomes 0 is of command 0, which has no dead letter"
+
+
 def test_deleted_dead_letters_add_up() -> None:
     history = History([Wish(0, value=b"?") for _ in range(3)])
     del history.letters[:2]
@@ -77,7 +85,7 @@ def test_given_up_commands_are_counted(given_up: History) -> None:
     assert [letter.value for letter in given_up.letters] == [None, None]
     assert [outcome.key for outcome in given_up.outcomes] == [b"a", b"a", None]
     report = given_up.prove()
-    assert (report.given_up, report.violations) == (2, ())
+    assert (report.given_up, report.dead_letters, report.violations) == (2, 2, ())
 
 
 def test_given_up_command_with_bytes(given_up: History) -> None:

@@ -85,6 +85,21 @@ def test_one_old_command_is_enough() -> None:
     assert (report.accepted, report.violations) == (2, ())
 
 
+def test_letters_begin_again_with_outcomes() -> None:
+    loss, old = Loss(0, 9, 9), History([Wish(0, value=b"?")])
+    new = History([Wish(0, value=b"?", wait=60_000)])
+    new.outcomes = [*old.outcomes, moved(new.outcomes[0], 9)]
+    new.letters = [*old.letters, moved(new.letters[0], 9)]
+    report = new.prove(loss=loss)
+    assert (report.accepted, report.violations) == (2, ())
+
+
+def test_letter_said_twice_is_found(history: History) -> None:
+    at = appended(history.letters, history.letters[0])
+    found = f"dead-letters {at} is of command 9, as is the record at offset 0"
+    assert only(history, loss=Loss(0, 99, 99)) == found
+
+
 def test_repetition_before_the_loss_is_found() -> None:
     loss, old = Loss(0, 9, 9), History([wish(1), wish(1)])
     appended(old.outcomes, old.outcomes[0])

@@ -21,13 +21,17 @@ REUSED = outcome("rejected", "ID_REUSED", original=PLACE, fingerprint=6)
 
 
 def judged(
-    *outcomes: OutcomeTrace, longest: int | None = None, unknown: bool = False, **decided: Any
+    *outcomes: OutcomeTrace,
+    window: int = WINDOW,
+    longest: int | None = None,
+    unknown: bool = False,
+    **decided: Any,
 ) -> list[str]:
     """The findings; the outcomes are those of the commands from 0 on. `unknown`: the index has none of them."""
     findings, index = Findings(), Outcomes() if unknown else Outcomes(enumerate(outcomes))
     seen = DecidedRange(99, 99, **decided)
-    scope = Scope("way", "", 0, {}, WINDOW, longest_window=longest)
-    with DedupIndex(MemoryStore(WINDOW)) as dedup:
+    scope = Scope("way", "", 0, {}, window, longest_window=longest)
+    with DedupIndex(MemoryStore(window)) as dedup:
         rules = Duplicates(scope, seen, Losses(seen, None, findings), index, dedup, findings)  # type: ignore[arg-type]
         for offset, one in enumerate(outcomes):
             dedup.at(one.timestamp)
@@ -120,3 +124,9 @@ def test_longest_window_counts_for_repetitions() -> None:
     assert judged(FIRST, late(AGAIN, WINDOW + 1), longest=1) == [OLD]
     assert len(judged(FIRST, late(FIRST, WINDOW), longest=1)) == 1
     assert judged(FIRST, late(FIRST, WINDOW + 1), longest=9 * WINDOW) == []
+
+
+def test_window_of_nothing_remembers_nothing() -> None:
+    old = "points to command 0 1 ms before, though an id is remembered for 0 ms"
+    assert judged(FIRST, AGAIN, window=0) == []
+    assert judged(FIRST, late(AGAIN, 1), window=0) == [old]
