@@ -15,7 +15,7 @@ class Colour(enum.Enum):
     BLUE = "blue"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Customer:
     name: str
     zip: str = ""

@@ -25,7 +25,7 @@ class Tree(cqrs.Command):
     note: Any = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Home:
     city: str
     since: datetime

@@ -47,6 +47,8 @@ class Aggregate:
         types = types_of(decider)
         for message in (*types.commands, *types.events, types.state):
             schema.require_json(message)
+        for recorded in (*types.events, types.state):
+            schema.require_whole(recorded)
         commands = {f"{name}.{c.__name__}": c for c in types.commands}
         events = {f"{name}.{e.__name__}": e for e in types.events}
         upcasters = upcasters_of(decider, {e.__name__: e for e in types.events})

@@ -41,6 +41,28 @@ def require_json(cls: type[msgspec.Struct]) -> None:
                 )
 
 
+def require_whole(cls: type[msgspec.Struct]) -> None:
+    """Refuse an event or a state with an object that may lose a field in JSON; raises `InvalidAggregate`.
+
+    Later code would read its own default there. msgspec leaves out a default that was not given where an object has a
+    `__dict__`, and all defaults with `omit_defaults`.
+    """
+    for part in parts_of(msgspec_types.type_info(cls)):
+        if isinstance(part, msgspec_types.StructType) and part.cls.__struct_config__.omit_defaults:
+            raise InvalidAggregate(
+                f"{part.cls.__name__} has omit_defaults: {cls.__name__} would change its meaning with a default",
+                part.cls,
+            )
+        if isinstance(part, msgspec_types.DataclassType) and part.cls.__dictoffset__:
+            for field in part.fields:
+                if field.default is not msgspec.NODEFAULT:
+                    raise InvalidAggregate(
+                        f"{part.cls.__name__}.{field.name} has a default, which {cls.__name__} would leave out where it"
+                        " was not given: write `@dataclass(frozen=True, slots=True)`",
+                        part.cls,
+                    )
+
+
 def may_be_inexact(classes: Iterable[type]) -> bool:
     """Tell whether a value of these types could hold a number that is not finite, or a time without its offset."""
     return any(

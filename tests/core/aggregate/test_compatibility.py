@@ -21,7 +21,7 @@ import cqrs_cli as cqrs
 class Colour(enum.Enum):
     {colours}
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Customer:
     name: str
     {customer}

@@ -41,7 +41,7 @@ class Tree(TypedDict):
     below: "list[Tree]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Leaf:
     at: int = 0
 

@@ -24,7 +24,7 @@ TIME = {"type": "string", "format": "date-time"}
 NULL = {"type": "null"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Inner:
     at: datetime
 

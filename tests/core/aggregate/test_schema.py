@@ -15,6 +15,7 @@ from cqrs_cli.core.aggregate.schema import (
     class_names,
     may_be_inexact,
     require_json,
+    require_whole,
     schema_digest,
     without_prose,
 )
@@ -28,6 +29,22 @@ class Point(NamedTuple):
 @dataclass
 class Size:
     width: float
+
+
+@dataclass(frozen=True)
+class Bin:
+    aisle: int
+    shelf: str = "A"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    aisle: int
+    shelf: str = "A"
+
+
+class Crate(msgspec.Struct, frozen=True, omit_defaults=True):
+    lid: bool = False
 
 
 class Colour(enum.Enum):
@@ -202,3 +219,26 @@ def test_numbers_must_be_finite_everywhere(number: Any) -> None:
 
 def test_finite_numbers_are_accepted_however_large() -> None:
     scales.check_values(Scales((1e308, Decimal("1e999"), None), {"a": 10**400}))
+
+
+@pytest.mark.parametrize(
+    ("annotation", "said"),
+    [
+        (
+            Bin,
+            r"Bin.shelf has a default, which Moved would leave out where it was not given: write `@dataclass\(",
+        ),
+        (dict[str, list[Bin | None]], "Bin.shelf"),
+        (tuple[Crate, int], "Crate has omit_defaults: Moved would change its meaning with a default"),
+    ],
+)
+def test_objects_that_lose_fields_are_refused(annotation: Any, said: str) -> None:
+    """What they leave out would be read with the default of later code."""
+    with pytest.raises(InvalidAggregate, match=said) as refused:
+        require_whole(event(annotation))
+    assert refused.value.where in (Bin, Crate)
+
+
+@pytest.mark.parametrize("annotation", [Slot, Size, Point, Node, list[Slot]])
+def test_objects_with_all_fields_are_taken(annotation: Any) -> None:
+    require_whole(event(annotation))

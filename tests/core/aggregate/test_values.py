@@ -17,7 +17,7 @@ from cqrs_cli.core.aggregate.values import command_decoder
 Decode = Callable[[bytes], cqrs.Command]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Address:
     city: str
 
