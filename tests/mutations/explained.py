@@ -168,6 +168,11 @@ EXPLAINED: tuple[Explained, ...] = (
         ),
     ),
     Explained("proof.duplicates", SAME, ("ago = 1 if before is None",)),  # it is asked for where there is one
+    Explained(
+        "proof.events",
+        SAME,
+        ("_command = None", "_command = +1", "_command = -2"),  # it is looked at together with its events
+    ),
     Explained("proof.traces", _FALSE, ("is_out_of_order = None",)),
     Explained("proof.traces", "the least of all stays the least", ("command <= self.first",)),
     Explained("proof.versions", "asked where the two are not equal", ("if begins <= version else",)),

@@ -26,6 +26,13 @@ def test_missing_earlier_event_is_found(history: History, number: int, found: st
     assert only(history) == f"events {after} is {found} is not before it"
 
 
+def test_events_after_a_strange_one_count(history: History) -> None:
+    history.events[2] = remade(history.events[2], value=b"?")
+    strange, missing = described(history)
+    assert strange.startswith("events 2 is not an event")
+    assert missing == "outcomes 1 is of command 1, whose events are missing: 1"
+
+
 def test_missing_last_event_is_found(history: History) -> None:
     del history.events[5]
     assert only(history) == ("events 4 is of command 6, whose events are missing from event 2 of 3 on")

@@ -94,6 +94,12 @@ def test_letters_begin_again_with_outcomes() -> None:
     assert (report.accepted, report.violations) == (2, ())
 
 
+def test_event_said_twice_is_found(history: History) -> None:
+    at = appended(history.events, history.events[2])
+    found = f"events {at} is of command 1, as is the record at offset 2"
+    assert only(history, loss=Loss(0, 0, 99)) == found
+
+
 def test_letter_said_twice_is_found(history: History) -> None:
     at = appended(history.letters, history.letters[0])
     found = f"dead-letters {at} is of command 9, as is the record at offset 0"
