@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.clients import kafka_error
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.owner.claim import Accepted, Claim, parse_claim, succeed, suspect
@@ -25,6 +26,7 @@ from cqrs_cli.owner.session import OwnerSession
 from cqrs_cli.owner.signals import OffsetPending
 from cqrs_cli.owner.state_cache import StateCache
 from cqrs_cli.owner.telemetry.measures import Measures
+from cqrs_cli.owner.timing import Lasting
 from cqrs_cli.owner.trials.attempts import Attempts
 from cqrs_cli.state.store import Store
 
@@ -63,6 +65,7 @@ class Owner:
         self.store = store
         self.attempts = attempts
         self.recovered = False  # whether the shard is level with the log
+        self.behind = Lasting(plan.timing.forgotten)  # the group's offset seems to be below the shard's
         self.session = OwnerSession(plan, partition, mine, batch_limit, measures)
 
     def __enter__(self) -> "Owner":
@@ -88,6 +91,7 @@ class Owner:
             if kafka_error(error).code() == KafkaError._TIMED_OUT:
                 raise OffsetPending(str(error)) from error
             raise
+        self._require_current(found.offset)
         before = parse_claim(found.metadata)
         session.judge(before)
         session.offset = found.offset
@@ -100,6 +104,22 @@ class Owner:
             session.commit_position(found.offset)
         failpoints.reached("claim.after")
         return Claimed(found.offset, before)
+
+    def _require_current(self, offset: int | None) -> None:
+        """Raise `UnavailableError` for an offset below what the shard has decided, until that has lasted.
+
+        A broker that was cut off from the others may still answer as the group's coordinator when it is back.
+        To claim with the old offset that it tells would move the group back.
+        """
+        held, timing = self.store.positions().commands, self.session.timing
+        if offset is None or offset >= held or self.plan.accept_loss.get(self.partition) is not None:
+            return
+        if not self.behind.lasts(timing.contradicted):
+            place = self.session.log.place("commands")
+            raise UnavailableError(
+                f"{place}: the group's offset is {offset}, but the shard has decisions up to {held}",
+                "a broker has just come back, perhaps: it is asked again",
+            )
 
     def position(self, claimed: Claimed) -> Start:
         """3: judge from the log where to go on; the topic and its partitions are checked only now."""

@@ -47,10 +47,9 @@ class Supervisor:
     ) -> None:
         self.plan, self.timing = plan, plan.timing
         self.budget = budget or MemoryBudget(plan.store_limit)
-        self.partition = partition
         self._topic_id = plan.topics[partition.aggregate].ids["commands"]
         self._place = f"{partition.aggregate} partition {partition.number}"
-        self.aggregate, self.stopping = aggregate, stopping
+        self.partition, self.aggregate, self.stopping = partition, aggregate, stopping
         self.log = plan.log(partition)
         self.mine: Claim = plan.claim(partition, attempt)
         self.batch_limit = self.timing.batch_limit
@@ -149,7 +148,7 @@ class Supervisor:
         plan, partition, aggregate = self.plan, self.partition, self.aggregate
         mine, limit, attempts = self.mine, self.batch_limit, self.attempts
         with Owner(plan, partition, aggregate, store, mine, limit, attempts, self.measures) as owner:
-            self.owner = owner
+            self.owner, owner.behind = owner, self.behind
             try:
                 owner.fence()
                 claimed = owner.claim()
@@ -204,7 +203,8 @@ class Supervisor:
 
     def _forget(self) -> None:
         """Begin to count from the start how long errors last."""
-        self.missing, self.contradicted, self.exhausted = (Lasting(self.timing.forgotten) for _ in range(3))
+        forgotten = self.timing.forgotten
+        self.missing, self.contradicted, self.exhausted, self.behind = (Lasting(forgotten) for _ in range(4))
 
     def _try_alone(self, error: Undecided, limit: int) -> None:
         """Decide the commands before it next, then the command alone. Only a command that was alone is blamed."""
