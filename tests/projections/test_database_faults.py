@@ -73,6 +73,7 @@ sys.exit(bool(errors(results)))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.pins("projected-once")
 def test_killed_batches_leave_nothing(place: DatabasePlace) -> None:
     """kill -9 within the batches of one process after the other, until one comes to the end."""

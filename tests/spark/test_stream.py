@@ -66,6 +66,7 @@ def test_stream_goes_on_from_its_checkpoint(
         assert written() == list(range(turn + 1))
 
 
+@pytest.mark.slow
 def test_batches_keep_to_their_limit(
     run: Runs, written: Callable[[], list[int]], connection: Connection, orders: Topics
 ) -> None:

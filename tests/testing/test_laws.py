@@ -179,6 +179,7 @@ def test_verdict_comes_first_with_its_line(bag: MakeBag) -> None:
     assert str(failure.value).splitlines()[0] == "bag_1.py:19: evolve depends on chance or time"
 
 
+@pytest.mark.slow
 def test_only_lines_of_the_author_show(bag: MakeBag) -> None:
     """Neither the package nor hypothesis stands between the test and the verdict."""
     for parts in ({"decide": "raise KeyError('x')"}, {"evolve": "return None"}):

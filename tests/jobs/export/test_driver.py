@@ -52,6 +52,7 @@ def read(folder: Path, *without: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (row.get("subject", row["id"]), row["version"]))
 
 
+@pytest.mark.slow
 def test_partitions_do_not_change_rows(export: Export, tmp_path: Path) -> None:
     """Neither those of events, but for their place, nor those of states."""
     place = ("partition", "offset")

@@ -176,6 +176,7 @@ REACTIONS: dict[str, tuple[list[ReactionPart], list[ReactionPart]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.pins("reacted-once")
 @pytest.mark.parametrize(
     "half",
