@@ -124,9 +124,11 @@ def parse(arguments: Sequence[str]) -> Call | int:
 def _usage_error(error: typer.TyperException) -> UsageError:
     """Typer's `Missing argument 'ID'.` in our form: `missing argument 'ID'; see cqrs send --help`."""
     text = " ".join(error.format_message().replace("Value error, ", "").split()).rstrip(".")
+    text, _, meant = text.partition(" Did you mean ")
     context = getattr(error, "ctx", None)
     path = context.command_path if context else "cqrs"
-    return UsageError(text[:1].lower() + text[1:], f"see {path} --help")
+    guess = f"did you mean {meant} " if meant else ""
+    return UsageError(text[:1].lower() + text[1:].rstrip("."), f"{guess}see {path} --help")
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

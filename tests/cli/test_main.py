@@ -131,7 +131,7 @@ open("status", "w").write(str(status))
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["sned"], "error: no such command 'sned'. Did you mean 'send'?; see cqrs --help\n"),
+        (["sned"], "error: no such command 'sned'; did you mean 'send'? see cqrs --help\n"),
         (["show"], "error: missing argument 'AGGREGATE'; see cqrs show --help\n"),
         (["show", "a", "b", "--nope"], "error: no such option: --nope; see cqrs show --help\n"),
         (["tail", "a", "b"], "error: invalid value for 'TOPIC': 'b' is not one of"),

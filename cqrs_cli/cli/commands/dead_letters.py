@@ -82,7 +82,9 @@ def dead_letters(
         _drop(cli, connection, topic, found)
     else:
         count = _print(cli, found, whole=action == "show")
-        if action in ("retry", "drop"):
+        if not count:
+            cli.note("no dead letter is like that" if narrowed or before else "there are no dead letters")
+        elif action in ("retry", "drop"):
             cli.note(f"dry run: {counted(count, 'command')} to {action}, nothing was changed")
 
 

@@ -69,7 +69,9 @@ def deferred(
         for entry in found:
             cli.row(deferral_document(entry), deferral_line(entry))
         cli.flush()
-        if action != "list":
+        if not found:
+            cli.note("no command like that waits" if narrowed else "no command waits")
+        elif action != "list":
             cli.note(f"dry run: {counted(len(found), 'command')} to {action}, nothing was sent")
         return
     _send(cli, aggregate, found, "cqrs.Cancel" if action == "cancel" else "cqrs.Release")

@@ -73,7 +73,8 @@ class ProcessWatcher:
         )
         if len(claimed) == len(self._plan.hearings) and not self._listening:
             self._listening = True
-            self._note("listening: what is recorded from now on is reacted to, whatever happens")
+            names = ", ".join(self._plan.processes())
+            self._note(f"{names}: listening; what is recorded from now on is reacted to, whatever happens")
         return self._last
 
     def _is_present(self, claim: Claim) -> bool:
