@@ -29,6 +29,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--commands", type=int, default=200_000, help="that are due at one moment")
     options.add_argument("--parked", type=int, default=1_000_000, help="that are never due")
+    options.add_argument(
+        "--due", type=float, default=300.0, help="seconds until the first are due, all parked by then"
+    )
     options.add_argument("--seconds", type=float, default=10.0, help="of idling, and of low load")
     given = options.parse_args()
     rows: list[dict[str, object]] = []
@@ -37,13 +40,13 @@ def main() -> None:
         open_accounts(here, topics, ACCOUNTS)
         here.cqrs("run", "bank_account", "--once")
         rows.append({"what": "idle, none parked", **_idle(here, topics, given.seconds)})
-        due = time.time() + 1
-        _park(here, topics, given.commands, rfc3339(int(due * 1000) + 300_000))
+        due = time.time() + given.due
+        _park(here, topics, given.commands, rfc3339(int(due * 1000)))
         rows.append(_once(here, "parked", given.commands, "deferred"))
         _park(here, topics, given.parked, NEVER)
         rows.append(_once(here, "parked, never due", given.parked, "deferred"))
         rows.append({"what": f"idle, {given.parked:,} parked", **_idle(here, topics, given.seconds)})
-        time.sleep(max(0.0, due + 301 - time.time()))
+        time.sleep(max(0.0, due + 1 - time.time()))
         rows.append(_once(here, "said again and decided", given.commands, "accepted"))
         with deciding(here, topics, PARTITIONS):
             rows.append(_low_load(here, topics, given.seconds))
