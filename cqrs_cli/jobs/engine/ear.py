@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from cqrs_cli.owner.telemetry.datagrams import Address, signed_body
 
@@ -34,6 +34,9 @@ class Ear(ABC):
         self._closing = False
         self._thread = threading.Thread(target=self._listen, name="reports", daemon=True)
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         self._closing = True

@@ -19,9 +19,6 @@ class TaskNotes(Ear):
         self._said: set[str] = set()
         super().__init__(host)
 
-    def __enter__(self) -> "TaskNotes":
-        return self
-
     def say(self, note: Callable[[str], None]) -> bool:
         """Say those that have come since the last call; false if there were none."""
         with self._lock:

@@ -88,9 +88,6 @@ class ReplayWords(Ear):
         self._began: float | None = None  # when the first task began: until then Spark starts workers
         super().__init__(host)
 
-    def __enter__(self) -> "ReplayWords":
-        return self
-
     def progress(self, ended: Mapping[int, int]) -> ReplayProgress:
         """The progress now; `ended`: the events of the tasks that have ended, which have done all."""
         words = dict(self._words)

@@ -16,9 +16,6 @@ class Reports(Ear):
         self._noted: list[str] = []
         super().__init__(host)
 
-    def __enter__(self) -> "Reports":
-        return self
-
     def latest(self) -> dict[Partition, OwnerReport]:
         """The last report of each partition that has sent one."""
         return dict(self._latest)
