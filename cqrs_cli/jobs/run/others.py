@@ -68,10 +68,11 @@ def left_to_react(
 
 def _due(plan: Plan, names: Iterable[str], patience: float) -> set[str]:
     """Those of the aggregates with a deferred command that is due; for `patience` s where a run claims to work."""
+    topics = {name: plan.topics[name] for name in names}
     now = time.time()
     found: set[str] = set()
-    for at, one in committed_decided(plan).items():
-        if at.aggregate in names and at.aggregate not in found:
+    for at, one in committed_decided(replace(plan, topics=topics)).items():
+        if at.aggregate not in found:
             moment = now - patience if _open_claims({at: one}) else now
             log = PartitionLog(plan.connection, plan.topics[at.aggregate].topics, at.number)
             if has_due(log, int(moment * 1000)):
