@@ -63,11 +63,18 @@ def settled(
     except (CqrsError, KafkaException):
         return False
     if end is not None:
-        note(f"{log.place('commands')}: Kafka had left a transaction open (KAFKA-20734); {end}")
+        note(f"{log.place('commands')}: {settlement(end)}")
     return end is not None
 
 
-def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) -> str | None:
+def settlement(commit: bool) -> str:
+    """The words on a transaction that was settled."""
+    end = "committed: a part of it was visible" if commit else "aborted: nobody has seen any of it"
+    return f"Kafka had left a transaction open (KAFKA-20734); it is {end}"
+
+
+def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) -> bool | None:
+    """True if it was committed, False if it was aborted; None: nothing hung."""
     ours = [(log.topics.name(kind), log.partition) for kind in KINDS]
     with Admin(log.connection) as admin:
         writer = admin.fence_writer(log.topics.transactional_id(log.partition), timeout_ms)
@@ -84,9 +91,7 @@ def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) ->
             return None
         commit = was_committed(_traces(log, found.offset, claim))
         admin.end_hanging(writer, ours, log.topics.group, commit)
-    return (
-        "it is committed: a part of it was visible" if commit else "it is aborted: nobody has seen any of it"
-    )
+    return commit
 
 
 def _is_pending(log: PartitionLog) -> bool:

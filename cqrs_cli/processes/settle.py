@@ -18,6 +18,7 @@ from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import Isolation, consumer, is_denied, kafka_error
+from cqrs_cli.owner.settle import settlement
 from cqrs_cli.processes.plan import Hearing, ProcessPlan
 from cqrs_cli.processes.position import ProcessPosition, position_key, read_position
 from cqrs_cli.processes.positions import POSITIONS_PARTITION, recorded_positions
@@ -33,7 +34,7 @@ _Place = tuple[str, int]
 
 
 class ReactionTraces(NamedTuple):
-    """What shows of a process's last transaction. `repeated`: the group's offset is that of the visible position."""
+    """The visible traces of a process's last transaction. `repeated`: the group's offset is of the visible position."""
 
     position: int  # the visible one: of the next event
     repeated: bool
@@ -74,10 +75,7 @@ def settled_reaction(plan: ProcessPlan, hearing: Hearing, pending: bool, note: C
         return False
     if commit is None:
         return False
-    end = (
-        "it is committed: a part of it was visible" if commit else "it is aborted: nobody has seen any of it"
-    )
-    note(f"{hearing}: Kafka had left a transaction open (KAFKA-20734); {end}")
+    note(f"{hearing}: {settlement(commit)}")
     return True
 
 
