@@ -13,6 +13,7 @@ from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.owner.telemetry.blocked import blocked_by
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from tests.payloads.bank import LARGE, Bank, opened, state
+from tests.support.owners import at_work
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -57,13 +58,8 @@ def supervised(bank: Bank, machine: str) -> Iterator[Supervisor]:
     """An owner at work, with its notes at hand."""
     plan, stopping = bank.harness.plan(machine=machine), threading.Event()
     supervisor = Supervisor(plan, plan.partitions()[0], bank.harness.aggregate, 0, stopping)
-    thread = threading.Thread(target=supervisor.run)
-    thread.start()
-    try:
+    with at_work(supervisor.run, stopping):
         yield supervisor
-    finally:
-        stopping.set()
-        thread.join(60)
 
 
 @pytest.mark.pins("payloads")

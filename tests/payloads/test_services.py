@@ -18,7 +18,7 @@ from tests.payloads.stores import FolderStore
 from tests.processes.stage import Stage, orders, records
 from tests.processes.test_verify import verified
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import at_work, quietly
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -35,13 +35,8 @@ def reacting(plan: ProcessPlan) -> Iterator[ProcessSupervisor]:
     """A process at work on one partition, with its notes at hand."""
     stopping = threading.Event()
     supervisor, *_ = process_supervisors(plan, plan.hearings, 0, stopping)
-    thread = threading.Thread(target=supervisor.run)
-    thread.start()
-    try:
+    with at_work(supervisor.run, stopping):
         yield supervisor
-    finally:
-        stopping.set()
-        thread.join(60)
 
 
 @pytest.mark.pins("payloads")

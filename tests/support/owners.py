@@ -5,7 +5,7 @@ import os
 import resource
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing.connection import Connection as Pipe
@@ -70,6 +70,18 @@ def running(plan: Plan, attempt: int = 0) -> Iterator[Running]:
         yield owner
     finally:
         eventually(owner.retired)
+
+
+@contextmanager
+def at_work(run: Callable[[], None], stopping: threading.Event) -> Iterator[None]:
+    """A supervisor's `run` in a thread, told to stop at the end of the block."""
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        thread.join(60)
 
 
 def owned(plan: Plan, attempt: int = 0) -> CqrsError | None:
