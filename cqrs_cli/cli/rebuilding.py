@@ -1,4 +1,4 @@
-"""What `cqrs rebuild` has done and is doing: as JSON, and for people."""
+"""The progress and the result of `cqrs rebuild`: as JSON, and for people."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any

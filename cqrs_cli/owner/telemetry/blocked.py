@@ -19,7 +19,7 @@ def tell_blocked(shard: Path, why: str) -> None:
 
 
 def blocked_by(shard: Path) -> str:
-    """What a shard's owner waits for; empty if it does not, or its process is gone."""
+    """The thing that a shard's owner waits for; empty if it does not, or its process is gone."""
     try:
         process, _, why = shard.with_name(shard.name + _SUFFIX).read_text().partition(" ")
         os.kill(int(process), 0)
