@@ -18,6 +18,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.owner.claim import Claim, parse_claim, terminal
 from cqrs_cli.owner.plan import Partition, Plan
+from cqrs_cli.owner.recover import parse_outcome
 
 #: Partitions that are retired at once.
 WORKERS = 8
@@ -52,7 +53,9 @@ def _retire_one(plan: Plan, partition: Partition) -> None:
 def leave_claim(plan: Plan, partition: Partition, change: Callable[[int, Claim], Claim | None]) -> None:
     """Fence a partition's owner and replace its claim by what `change` makes of the group's offset and the claim.
 
-    It is asked before and after the fence; None leaves the claim as it is. Without a broker nothing happens.
+    It is asked before and after the fence; None leaves the claim as it is. So does an offset below what is decided: it
+    is an old one, told by a broker that was cut off, and to commit it would move the group back. Without a broker
+    nothing happens.
     """
     log, max_bytes = plan.log(partition), plan.topics[partition.aggregate].max_bytes
     watcher = consumer(plan.connection, group=log.topics.group, isolation="read_uncommitted")
@@ -66,7 +69,7 @@ def leave_claim(plan: Plan, partition: Partition, change: Callable[[int, Claim],
         # Read again: the fence may have let a last commit through, and somebody else may have moved the offset.
         found = log.committed_by(reader)
         last = _changed(found, change)
-        if found.offset is not None and last is not None:
+        if found.offset is not None and last is not None and not _is_old(log, reader, found.offset, last):
             writer.commit_position(reader, _behind_holes(log, reader, found.offset), last.metadata())
     except (KafkaException, CqrsError):
         pass  # fenced by a newer run, or no broker: either way there is nothing left to end
@@ -78,6 +81,14 @@ def leave_claim(plan: Plan, partition: Partition, change: Callable[[int, Claim],
 def _changed(found: Committed, change: Callable[[int, Claim], Claim | None]) -> Claim | None:
     claim = parse_claim(found.metadata)
     return None if claim is None or found.offset is None else change(found.offset, claim)
+
+
+def _is_old(log: PartitionLog, reader: Consumer, offset: int, claim: Claim) -> bool:
+    """True if the command at this offset, or one behind it, has an outcome that is not from before an accepted loss."""
+    last = log.last_record("outcomes", *log.watermarks(reader, "outcomes"))
+    if last is None or (claim.accepted is not None and last.offset < claim.accepted.outcomes):
+        return False
+    return parse_outcome(log, last).data.offset >= offset
 
 
 def _behind_holes(log: PartitionLog, reader: Consumer, offset: int) -> int:

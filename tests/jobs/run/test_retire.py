@@ -1,15 +1,22 @@
 """Ending a run from outside, also when no broker is there."""
 
 import threading
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from cqrs_cli.jobs.run import driver
 from cqrs_cli.jobs.run import retire as retiring
+from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.owner.claim import TERMINAL
 from cqrs_cli.owner.plan import Plan
 from cqrs_cli.owner.timing import Timing
+from tests.support.commands import increments
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly
 
 
 def test_retiring_outlasts_a_hanging_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +35,31 @@ def test_retiring_outlasts_a_hanging_call(monkeypatch: pytest.MonkeyPatch) -> No
     retiring.retire(cast(Plan, plan))
     assert sorted(retired) == list(range(1, 20))
     never.set()
+
+
+@pytest.mark.kafka
+@pytest.mark.pins("one-outcome")
+def test_old_offset_gets_no_last_claim(counters: TopicHarness) -> None:
+    """To commit it would move the group back for good."""
+    counters.send(*increments(5))
+    plan = counters.plan()
+    quietly(plan)
+    _, claim = counters.standing()
+    assert claim is not None
+    group = consumer(counters.connection, group=counters.topics.group)
+
+    def told(offset: int) -> None:
+        place = TopicPartition(counters.topics.commands, 0, offset, claim.metadata())
+        group.commit(offsets=[place], asynchronous=False)
+
+    with closing(group):
+        told(2)
+        retiring.retire(plan)
+        assert counters.standing() == (2, claim)
+        told(5)
+        retiring.retire(plan)
+        offset, last = counters.standing()
+        assert offset == 5 and last is not None and last.attempt == TERMINAL
 
 
 class Stopping:
