@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     examples=[
         "cqrs dead-letters list bank_account",
         "cqrs dead-letters list bank_account --reason HANDLER_ERROR --since 1d -o json",
+        "cqrs dead-letters list bank_account --open",
         "cqrs dead-letters show bank_account --id 0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d",
         "cqrs dead-letters retry bank_account --type Withdraw --dry-run",
         "cqrs dead-letters retry bank_account --all",
@@ -48,32 +49,46 @@ def dead_letters(
     before: Annotated[
         str | None, typer.Option("--before", metavar="TIME", help="Only those before this time.")
     ] = None,
+    unsettled: Annotated[
+        bool, typer.Option("--open", help="Only the last of each command, and none that was decided since.")
+    ] = False,
     everything: Annotated[bool, typer.Option("--all", help="Retry or drop without a filter.")] = False,
     rehearse: Annotated[bool, typer.Option("--dry-run", help="List them, and change nothing.")] = False,
 ) -> None:
     """List the commands that failed, by time; show them whole; send them again; or drop the oldest.
 
     A retried command has its id: it is decided once, however often that is repeated, for as long as its outcome is
-    remembered. `notbefore` is left out: it is decided now. What is not a command that can be read is not sent. Kafka
-    deletes records from a log's beginning alone, so `drop` takes --before or --all, and no other filter.
+    remembered. `notbefore` is left out: it is decided now. What is not a command that can be read is not sent. The dead
+    letter stays: --open leaves out those whose command was decided since, for which it reads the outcomes.
+
+    Kafka deletes records from a log's beginning alone, so `drop` takes --before or --all, and no other filter.
     """
-    from cqrs_cli.client.queries.dead_letters import failed_commands
+    from cqrs_cli.client.queries.dead_letters import failed_commands, open_letters
     from cqrs_cli.kafka import tailing
 
     if aggregate not in cli.aggregate_names():
         cli.aggregate(aggregate)  # says which there are
-    narrowed = any(one is not None for one in (id, aggregate_id, types, reasons, since))
+    narrowed = unsettled or any(one is not None for one in (id, aggregate_id, types, reasons, since))
     if action == "retry" and not (narrowed or before or everything):
         raise UsageError(
-            "retry what?", "name it: --id, --aggregate-id, --type, --reason, --since or --before; or --all"
+            "retry what?",
+            "name it: --id, --aggregate-id, --type, --reason, --since, --before or --open; or --all",
         )
     if action == "drop" and (narrowed or not (before or everything)):
         raise UsageError("drop what?", "--before TIME, or --all, and no other filter")
     keep = _filter(aggregate, id, aggregate_id, types or [], reasons or [], before)
-    connection, topic = cli.connection(), cli.topics(aggregate).dead_letters
+    connection, topics = cli.connection(), cli.topics(aggregate)
+    topic = topics.dead_letters
     bounds = tailing.tail_bounds(connection, topic, _origin(since), None, "off")
-    placed = tailing.merged(connection, topic, bounds, lambda record: True)
-    found = failed_commands(placed, (lambda one: True) if action == "drop" else keep)
+
+    def letters(wanted: "Callable[[FailedCommand], bool]") -> "Iterator[FailedCommand]":
+        return failed_commands(tailing.merged(connection, topic, bounds, lambda record: True), wanted)
+
+    if unsettled:
+        is_kept, is_open = keep, open_letters(connection, topics, letters(keep))
+        found = letters(lambda one: is_kept(one) and is_open(one))
+    else:
+        found = letters((lambda one: True) if action == "drop" else keep)
     if action == "drop":
         found = _oldest(found, keep)
     if action == "retry" and not rehearse:

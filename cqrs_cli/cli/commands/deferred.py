@@ -49,6 +49,8 @@ def deferred(
 ) -> None:
     """List the commands that wait, by due time; or release or cancel them.
 
+    In the list a command is `parked` until it is due, then `released` until it is decided; or `cancelled`.
+
     What is released is decided now, what is cancelled ends rejected, CANCELLED. Both are commands in the log, decided
     by the aggregate's owner: one that is being decided meanwhile may be too late to cancel. Its outcome says so.
     """
@@ -126,6 +128,7 @@ def deferral_document(entry: "Deferral") -> dict[str, Any]:
         "due": rfc3339(entry.due),
         "reason": entry.reason,
         "attempt": entry.attempt,
+        "state": _state(entry),
         "offset": entry.offset,
         "said": entry.said,
         "cancelled": entry.cancelled,
@@ -133,16 +136,19 @@ def deferral_document(entry: "Deferral") -> dict[str, Any]:
     }
 
 
+def _state(entry: "Deferral") -> str:
+    return "cancelled" if entry.cancelled else "released" if entry.said is not None else "parked"
+
+
 def deferral_line(entry: "Deferral") -> str:
     """A deferred command as one line of text."""
     from cqrs_cli.client.queries.deferred import command_type
     from cqrs_cli.core.messages.timestamps import rfc3339
 
-    state = "cancelled" if entry.cancelled else "released" if entry.said is not None else "parked"
     tried = f"attempt {entry.attempt}" if entry.attempt else ""
     parts = (
         rfc3339(entry.due),
-        f"{state:<9}",
+        f"{_state(entry):<9}",
         entry.subject,
         command_type(entry),
         entry.id,

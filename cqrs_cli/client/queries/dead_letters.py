@@ -1,17 +1,21 @@
 """The commands of an aggregate that failed, as its dead letters have them, and the way back into the log."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
 from cqrs_cli.client.envelope import Composed
 from cqrs_cli.core.deferral.document import plain_document
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.json import encode_json
-from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.reasons import REMEMBERED, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
 
 #: The headers that a dead letter has besides the command's own.
 _WHY = "cqrs."
@@ -64,6 +68,38 @@ def failed_commands(
         )
         if keep(found):
             yield found
+
+
+def open_letters(
+    connection: Connection, topics: Topics, letters: Iterable[FailedCommand]
+) -> Callable[[FailedCommand], bool]:
+    """A filter of these dead letters: the last of each command, unless the command was decided after it.
+
+    Reads the outcomes from the time of the oldest letter on, and keeps the commands' ids in memory.
+    """
+    last: dict[tuple[str, str], tuple[int, int]] = {}  # by subject and id: partition and offset
+    times: dict[tuple[int, int], int] = {}
+    oldest: dict[int, int] = {}
+    for one in letters:
+        if one.command is not None:
+            place = one.partition, one.offset
+            times.pop(last.get((one.command.subject, one.id), place), None)
+            last[one.command.subject, one.id] = place
+            times[place] = one.record.timestamp
+            oldest[one.partition] = min(one.record.timestamp, oldest.get(one.partition, one.record.timestamp))
+    for partition, moment in oldest.items():
+        log = PartitionLog(connection, topics, partition)
+        start = log.offset_at("outcomes", moment)
+        if start is None:
+            continue
+        for records in log.read("outcomes", start, log.bounds("outcomes")[1]):
+            for record in records:
+                outcome = read_outcome(record.value)
+                if outcome.data.status in REMEMBERED or outcome.data.original is not UNSET:
+                    decided = last.get((outcome.subject or "", outcome.causationid or ""))
+                    if decided is not None and record.timestamp > times.get(decided, record.timestamp):
+                        del times[decided]
+    return lambda one: one.command is None or (one.partition, one.offset) in times
 
 
 def retried(aggregate: str, failed: FailedCommand) -> Composed | None:

@@ -99,3 +99,22 @@ def test_dropped_letters_are_gone(failing: Cqrs, connection: Connection, prefix:
     assert failing("dead-letters", "drop", "bank_account", "--all", "-o", "json").lines == [{"dropped": 3}]
     assert failing("dead-letters", "list", "bank_account").out == ""
     assert TopicHarness(connection, prefix, tmp_path, "bank_account", partitions=2).violations() == []
+
+
+@pytest.mark.kafka
+def test_open_letters_are_those_left(
+    failing: Cqrs, connection: Connection, prefix: str, tmp_path: Path
+) -> None:
+    """`a` is decided when it is tried again, `b` fails once more: its last letter is listed, its first one not."""
+    listed = ["dead-letters", "list", "bank_account", "--open", "-o", "json"]
+    assert len(failing(*listed).lines) == 3
+    again = {**COMMAND, "id": "c-a", "subject": "a", "type": "bank_account.Open", "data": {"owner": "Ada"}}
+    (tmp_path / "again.ndjson").write_text(json.dumps(again))
+    failing("send", "--file", str(tmp_path / "again.ndjson"))
+    failing("dead-letters", "retry", "bank_account", "--id", "c-b")
+    quietly(TopicHarness(connection, prefix, tmp_path / "owner", "bank_account", partitions=2).plan())
+    left = failing(*listed).lines
+    assert sorted(line["id"] or "" for line in left) == ["", "c-b"]
+    (first, last) = failing("dead-letters", "list", "bank_account", "--id", "c-b", "-o", "json").lines
+    assert last["offset"] in [line["offset"] for line in left] and first["offset"] != last["offset"]
+    assert failing("dead-letters", "retry", "bank_account", "--open", "--dry-run").status == 0
