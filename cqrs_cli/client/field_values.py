@@ -41,7 +41,8 @@ def command_data(
         except _Twice:
             raise UsageError(f"field {match['name'] + match['path']!r} is given twice", takes) from None
         except LookupError as error:
-            raise UsageError(str(error.args[0]), takes) from None
+            said, *of_its_own = error.args
+            raise UsageError(str(said), *(of_its_own or [takes])) from None
         except ValueError as error:  # as msgspec's errors are
             raise UsageError(f"{given[:60]}: {error}", takes) from None
     try:
@@ -72,14 +73,17 @@ def _put(owner: str, values: Any, kind: Any, match: "re.Match[str]") -> None:
 
 
 def _step(owner: str, kind: Any, key: str) -> tuple[str, str, Any]:
-    """The place within: its name for people, its key in JSON, its type; raises `LookupError` if there is none."""
+    """The place within: its name for people, its key in JSON, its type.
+
+    Raises `LookupError` if there is none, with what there is.
+    """
     kind = _plain(kind)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if is_object(kind):
         for field in object_fields(kind):
             if key in (field.name, field.encode_name):
                 return field.encode_name, field.encode_name, annotations_of(kind)[field.name]
-        raise LookupError(f"{owner} has no field {key!r}")
+        raise LookupError(f"{owner} has no field {key!r}", describe_fields(kind))
     if is_dict(origin):
         return f"{owner}[{key}]", key, arguments[1]
     if (item := _item(kind)) is not None:
@@ -172,7 +176,7 @@ def _from_json(text: str, kind: Any) -> Raw:
     return Raw(raw)
 
 
-def describe_fields(command: type[Command]) -> str:
-    """`Deposit takes amount: int`, for hints."""
-    named = ", ".join(field.spelled() for field in fields_of(command))
-    return f"{command.__name__} takes {named or 'no fields'}"
+def describe_fields(cls: type) -> str:
+    """`Deposit takes amount: int`, for hints; of a command, or of an object within."""
+    named = ", ".join(field.spelled() for field in fields_of(cls))
+    return f"{cls.__name__} takes {named or 'no fields'}"

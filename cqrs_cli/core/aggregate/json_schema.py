@@ -58,13 +58,47 @@ def components(classes: Iterable[type], template: str) -> tuple[list[dict[str, A
     """A reference for each class, and what the references lead to; `template` has the form of a reference.
 
     As msgspec has them, and times are said to be times: it leaves their format out where the type admits naive ones.
+    What only commands hold is closed as they are: a field that it does not know is refused.
     """
     classes = list(classes)
     references, definitions = msgspec.json.schema_components(classes, ref_template=template)
     seen: set[str] = set()
     for cls, reference in zip(classes, references, strict=True):
         _say_times(msgspec_types.type_info(cls), reference, definitions, seen)
+    _close(classes, references, definitions)
     return list(references), definitions
+
+
+def _close(classes: list[type], references: Iterable[Any], definitions: dict[str, Any]) -> None:
+    """Refuse unknown fields in all objects that are led to by classes which refuse them, and by no other."""
+    closed, shared = set[str](), set[str]()
+    for cls, reference in zip(classes, references, strict=True):
+        config = getattr(cls, "__struct_config__", None)
+        _reach(reference, definitions, closed if config and config.forbid_unknown_fields else shared)
+    for name in closed - shared:
+        if "properties" in definitions[name]:
+            definitions[name]["additionalProperties"] = False
+
+
+def _reach(schema: Any, definitions: dict[str, Any], reached: set[str]) -> None:
+    """Add the names of the definitions that a schema leads to."""
+    if isinstance(schema, list):
+        for part in schema:
+            _reach(part, definitions, reached)
+    elif isinstance(schema, dict):
+        if isinstance(reference := schema.get("$ref"), str):
+            name = _named(reference, definitions)
+            if name not in reached:
+                reached.add(name)
+                _reach(definitions[name], definitions, reached)
+        for part in schema.values():
+            _reach(part, definitions, reached)
+
+
+def _named(reference: str, definitions: dict[str, Any]) -> str:
+    """The name of the definition that a reference leads to; a template may put names of its own before it."""
+    name = reference.rpartition("/")[2]
+    return name if name in definitions else name.rpartition(".")[2]
 
 
 def _say_times(kind: Any, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
@@ -72,8 +106,7 @@ def _say_times(kind: Any, schema: Any, definitions: dict[str, Any], seen: set[st
     if not isinstance(schema, dict):
         return
     if "$ref" in schema:
-        name = schema["$ref"].rpartition("/")[2]
-        name = name if name in definitions else name.rpartition(".")[2]
+        name = _named(schema["$ref"], definitions)
         if name in seen:
             return
         seen.add(name)

@@ -83,7 +83,10 @@ def _refuse_unknown(kind: msgspec_types.Type, value: Any, path: str) -> None:
             if name in known:
                 _refuse_unknown(known[name], item, f"{path}.{name}")
             elif name != tag:
-                raise msgspec.ValidationError(f"Object contains unknown field `{name}` - at `{path}`")
+                has = ", ".join(known) or "no fields"
+                raise msgspec.ValidationError(
+                    f"Object contains unknown field `{name}` - at `{path}`, which has {has}"
+                )
     elif isinstance(kind, msgspec_types.DictType) and isinstance(value, dict):
         for item in value.values():
             _refuse_unknown(kind.value_type, item, f"{path}[...]")

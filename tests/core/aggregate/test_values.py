@@ -82,7 +82,7 @@ def test_what_is_known_is_taken(decode: Decode, data: Any) -> None:
         ({"via": [{"city": "x", "zip": 1}]}, "unknown field `zip` - at `$.via[...]`"),
         ({"known": {"a": {"city": "x", "zip": 1}}}, "unknown field `zip` - at `$.known[...]`"),
         ({"point": [1, {"city": "x", "zip": 1}]}, "unknown field `zip`"),
-        ({"size": {"width": 1, "height": 1}}, "unknown field `height` - at `$.size`"),
+        ({"size": {"width": 1, "height": 1}}, "unknown field `height` - at `$.size`, which has width"),
         ({"pet": {"type": "Dog", "name": "x", "home": {"city": "x"}}}, "unknown field `home` - at `$.pet`"),
         ({"pet": {"type": "Cat", "name": "x", "home": {"city": "x", "zip": 1}}}, "at `$.pet.home`"),
         ({"zip": 1}, "unknown field `zip`"),
