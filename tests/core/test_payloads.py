@@ -35,7 +35,7 @@ def stored(*datas: bytes) -> Payloads:
 
 @given(numbers=st.lists(st.integers(-5, 5), max_size=8), large=st.sets(st.integers(0, 7)))
 def test_payloads_are_decided_as_data(numbers: list[int], large: set[int]) -> None:
-    """Whatever their place: the same events, outcomes and states, but for the fingerprints."""
+    """Their place makes no difference: the same events, outcomes and states, but for the fingerprints."""
     here, there, payloads = [], [], {}
     for offset, number in enumerate(numbers):
         data = json.dumps({"n": number}).encode()
@@ -135,7 +135,7 @@ def test_deferred_command_keeps_its_reference(deferred: Record) -> None:
 
 
 def test_unresolved_data_are_no_command() -> None:
-    """Whoever forgets the payload decodes its sum, which fits no class."""
+    """A reader that forgets the payload decodes its sum, which fits no class."""
     envelope = read_command(record(0, referring()))
     with pytest.raises(ValueError, match="object"):
         AGGREGATE.decode_command["tally.Add"](envelope.data)

@@ -62,7 +62,7 @@ def test_reader_without_store_refuses_references(store: FolderStore) -> None:
 
 
 def test_other_topics_stay_as_they_are(store: FolderStore) -> None:
-    """Whoever proves, decides or sends again needs the bytes that were sent."""
+    """A proof, a decision or a second sending needs the bytes that were sent."""
     commands = [record(0, with_reference(command(), FOLDER, store.put(b'{"n":1}', FOLDER)))]
     assert list(checked_out(store.place, "dev.tally.commands", 0, [commands])) == [commands]
 

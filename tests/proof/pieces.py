@@ -27,7 +27,7 @@ LOGS: tuple[LogName, ...] = ("outcomes", "events", "dead-letters")
 
 @dataclass
 class Look:
-    """What a verify sees: the offsets committed before and after it read, and each log, `[start, end)`."""
+    """The view of one verify: the offsets committed before and after it read, and each log, `[start, end)`."""
 
     before: int | None
     after: int | None
@@ -110,7 +110,7 @@ _COMMAND_OF: dict[LogName, Callable[[Record], int]] = {
 
 
 def looks(history: History, cuts: Sequence[int], ahead: Sequence[int] = (0, 0, 0, 0)) -> list[Look]:
-    """What verifies see of a history that has no fault yet, the last one all of it.
+    """The views of several verifies of a history that has no fault yet, the last one of all of it.
 
     Each but the last comes when the commands up to a cut were decided. An owner was at work: `ahead` are the commands
     that it decided meanwhile, and of how many of them each log has the records already.

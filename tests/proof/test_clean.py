@@ -52,7 +52,7 @@ def test_deleted_events_are_a_violation(history: History) -> None:
 
 
 def test_versions_follow_the_first_known(history: History) -> None:
-    """Where the events before it were deleted."""
+    """The events before it were deleted."""
     del history.outcomes[:2], history.events[:3]
     starts = {"events": 3, "outcomes": 2}
     assert only(history, starts=starts) == "events 3 is where the log starts: events were deleted"

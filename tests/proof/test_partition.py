@@ -29,7 +29,7 @@ class Last(Outcomes):
     ],
 )
 def test_commands_are_read_to_the_end(decided: DecidedRange, last: int | None, end: int) -> None:
-    """Of what is decided; where no offset was committed, the last outcome is all that is known."""
+    """The end of what is decided; where no offset was committed, the last outcome is all that is known."""
     index = Last() if last is None else Last({last: None})  # type: ignore[dict-item]
     starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
     scratch = Scratch(index, index, index, MemoryStore(1))  # type: ignore[arg-type]

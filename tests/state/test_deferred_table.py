@@ -43,7 +43,7 @@ def entries(draw: st.DrawFn) -> Deferral:
 
 
 def answers(view: DeferredView, known: dict[str, Deferral]) -> dict[str, Any]:
-    """What a view says, without the order of what is due at one time."""
+    """The answers of a view, without the order of what is due at one time."""
     due = {until: sorted(one.key for one in view.due(until, 99)) for until in TIMES}
     return {
         "due": due,
@@ -106,7 +106,7 @@ def test_nothing_is_left_of_an_ended_entry(entry: Deferral, tmp_path: Path) -> N
 
 
 def test_id_goes_to_the_later_command(tmp_path: Path) -> None:
-    """Where the earlier one ends after it."""
+    """The earlier one ends after it."""
     first, second = parked(), parked(offset=1)
     with closing(LmdbStore(tmp_path, 1000)) as store:
         for changes in ({first.key: first}, {second.key: second}, {first.key: None}):

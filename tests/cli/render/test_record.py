@@ -63,7 +63,7 @@ def test_text_sums_up_an_event() -> None:
 
 
 def test_text_names_a_payload() -> None:
-    """Where its data cannot be had, or need not be."""
+    """It stands for data that cannot be had, or need not be."""
     referring = with_reference(EVENT, "a", refer(b"{}"))
     assert record_line(1, Record(7, 1000, b"acc", referring)).endswith(
         f"a.Opened  payload {refer(b'{}').sha256}"

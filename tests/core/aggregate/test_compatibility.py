@@ -115,7 +115,7 @@ def test_breaking_change_is_red(parts: dict[str, str], what: str) -> None:
 
 
 def test_message_without_fields_is_no_field() -> None:
-    """What is said of a message as a whole names no field."""
+    """A remark about a message as a whole names no field."""
     before, today = made(), made()
     today["$defs"]["Done"] |= {"minProperties": 1}
     assert "event Done: had no limits, has {'minProperties': 1}" in [

@@ -233,7 +233,7 @@ def test_finite_numbers_are_accepted_however_large() -> None:
     ],
 )
 def test_objects_that_lose_fields_are_refused(annotation: Any, said: str) -> None:
-    """What they leave out would be read with the default of later code."""
+    """A field that they leave out would be read with the default of later code."""
     with pytest.raises(InvalidAggregate, match=said) as refused:
         require_whole(event(annotation))
     assert refused.value.where in (Bin, Crate)

@@ -26,6 +26,6 @@ class Address:
 
 
 def test_slots_write_unsent_defaults() -> None:
-    """What docs/aggregates.md says of `slots=True`; without it the default is left out."""
+    """docs/aggregates.md says so of `slots=True`; without it the default is left out."""
     sent = msgspec.json.decode(b'{"city":"Leipzig"}', type=Address)
     assert encode_json(sent) == encode_json(Address("Leipzig")) == b'{"city":"Leipzig","zip":""}'

@@ -73,7 +73,7 @@ def test_silent_store_delays_no_stop(ten: TopicHarness) -> None:
 
 
 def test_orphan_stops_without_one(ten: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is asked meanwhile says that the parent is gone."""
+    """Its question meanwhile is answered: the parent is gone."""
     finish = schedule.Checkpointer.finish
 
     def orphaned(self: schedule.Checkpointer, seconds: float, _: Callable[[], bool]) -> None:

@@ -43,7 +43,7 @@ class History:
         return ReactionPlace("payment.commands", offset % 3, b"%d/%d" % (offset, number))
 
     def sent(self) -> Found:
-        """What a process without fault has sent."""
+        """The commands of a process without fault."""
         return {
             f"p/t/{offset}@{offset}": {
                 number: [self.place(offset, number)] for number in range(self.counts[offset])
