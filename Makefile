@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install --constraint constraints.txt
-PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
+PYTHON ?= python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11
 PURE := "not kafka and not spark and not docker and not faults"
 MINUTES := 10
 # A file of tests stays in one process, with one broker and one Spark session; of the fast ones only if it needs them.
@@ -66,11 +66,17 @@ java:
 	    echo "error: Java 17 or newer is needed; install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless;" \
 	        "macOS: brew install openjdk@17) and, where several are installed, set JAVA_HOME" >&2; exit 4; }
 
+# Of several Pythons one whose build is optimised is taken: `cqrs doctor` asks the same (cqrs_cli/system/python.py).
+IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'
+IS_WHOLE := 'import ensurepip, sys; sys.exit(sys.version_info < (3, 11))'
+IS_FAST := 'import ensurepip, sys, sysconfig; sys.exit(sys.version_info < (3, 11) or not (sys.platform == "linux" and \
+    sys.base_prefix == "/usr" or "--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS"))))'
+
 # Everything at its exact version. pip comes first: an older one cannot pin what the builds of this project and of PySpark,
 # which has no wheel, are made with.
 $(READY): pyproject.toml constraints.txt
-	@for python in $(PYTHON) ''; do \
-	    test -z "$$python" || ! $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || break; \
+	@for question in $(IS_FAST) $(IS_WHOLE) $(IS_NEW); do \
+	    for python in $(PYTHON); do ! $$python -c "$$question" 2>/dev/null || break 2; done; python=; \
 	done; \
 	test -n "$$python" || { echo "error: Python 3.11 or newer is needed; install it, or name it: make PYTHON=…" >&2; exit 4; }; \
 	$$python -c 'import ensurepip' 2>/dev/null || { \
