@@ -82,7 +82,7 @@ def greatest_memory(process: "subprocess.Popen[bytes]") -> int:
     greatest = 0
     while process.poll() is None:
         for pid in workers(process.pid):
-            greatest = max(greatest, _anonymous(pid))
+            greatest = max(greatest, anonymous(pid))
         time.sleep(0.1)
     return greatest
 
@@ -98,7 +98,8 @@ def workers(pid: int) -> list[int]:
     return found
 
 
-def _anonymous(pid: int) -> int:
+def anonymous(pid: int) -> int:
+    """Bytes of a process's own memory, RssAnon; 0 if it is gone."""
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

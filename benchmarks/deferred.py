@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import confluent_kafka
 import msgspec
 
-from benchmarks.arena import Arena, arena, cpu_seconds, message, new_id, open_accounts, workers
+from benchmarks.arena import Arena, anonymous, arena, cpu_seconds, message, new_id, open_accounts, workers
 from benchmarks.latency import deciding
 from benchmarks.report import report
 from cqrs_cli.client.producer import CommandProducer
@@ -79,13 +79,14 @@ def _once(here: Arena, what: str, count: int, status: str) -> dict[str, object]:
 
 
 def _idle(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:
-    """The part of a core that the owners take while nothing happens."""
+    """The part of a core, and the memory, that the owners take while nothing happens."""
     with deciding(here, topics, PARTITIONS) as run:
         time.sleep(5)
         pids = workers(run.pid)
         began = sum(map(cpu_seconds, pids))
         time.sleep(seconds)
-        return {"cores": (sum(map(cpu_seconds, pids)) - began) / seconds}
+        cores = (sum(map(cpu_seconds, pids)) - began) / seconds
+        return {"cores": cores, "anonymous_mb": sum(map(anonymous, pids)) / 1e6}
 
 
 def _low_load(here: Arena, topics: Topics, seconds: float) -> dict[str, object]:

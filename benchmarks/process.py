@@ -14,6 +14,10 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.topics import Topics
 
+#: Rounds before the first that counts. While the broker's JVM is new, the three transactions that each command leads to
+#: take more than both cores, and all of them several times as long.
+WARM_UPS = 3
+
 _PROCESS = """
 from collections.abc import Iterator
 import cqrs_cli as cqrs
@@ -74,7 +78,8 @@ def _latencies(given: argparse.Namespace) -> list[dict[str, object]]:
         here.cqrs("init")
         open_accounts(here, ours, ACCOUNTS)
         with deciding(here, ours, given.partitions, "counter", "--process", "counting"):
-            _measure(here, ours, theirs, given)
+            for _ in range(WARM_UPS):
+                _measure(here, ours, theirs, given)
             return [row for _ in range(given.runs) for row in _measure(here, ours, theirs, given)]
 
 
