@@ -94,7 +94,10 @@ def open_letters(
             continue
         for records in log.read("outcomes", start, log.bounds("outcomes")[1]):
             for record in records:
-                outcome = read_outcome(record.value)
+                try:
+                    outcome = read_outcome(record.value)
+                except ValueError:  # foreign: `verify` names it
+                    continue
                 if outcome.data.status in REMEMBERED or outcome.data.original is not UNSET:
                     decided = last.get((outcome.subject or "", outcome.causationid or ""))
                     if decided is not None and record.timestamp > times.get(decided, record.timestamp):
