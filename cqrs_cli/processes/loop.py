@@ -18,11 +18,12 @@ from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.owner.claim import progressed
 from cqrs_cli.owner.signals import BatchTooLarge
+from cqrs_cli.owner.telemetry.blocked import BlockedFile
 from cqrs_cli.owner.trials.gate import GATE
 from cqrs_cli.processes.compose import ComposedCommand, Composer
+from cqrs_cli.processes.explain import blamed_event
 from cqrs_cli.processes.load import PROCESSES, LoadedProcess
 from cqrs_cli.processes.owner import ProcessOwner
-from cqrs_cli.processes.trials import blamed_event
 
 
 class StoppedError(Exception):
@@ -44,9 +45,11 @@ class ReactLoop:
         batch_limit: int,
         refused: tuple[int, str] | None,
         note: Tell,
+        blocked: BlockedFile,
     ) -> None:
         self.owner, self.loaded, self.composer = owner, loaded, composer
         self.batch_limit, self.refused, self.note = batch_limit, refused, note
+        self.blocked = blocked
         self.aggregate = loaded.sources[owner.hearing.source.aggregate]
         self.events = self.commands = 0
         self.left: list[Record] = []  # read, but not in the batch that was cut
@@ -60,7 +63,7 @@ class ReactLoop:
         targets = owner.plan.targets
         target = None if targets is None else targets[owner.hearing]
         self.at = self.reached = start
-        tail = owner.tail(start, self.note)
+        tail = owner.tail(start, self._wait)
         checked = refreshed = time.monotonic()
         while not stopping() and (target is None or self.at < target):
             records = self.left
@@ -110,6 +113,11 @@ class ReactLoop:
             owner.mine = replace(owner.mine, trial=None)
             owner.commit([], self.at)
 
+    def _wait(self, why: str) -> None:
+        """Note what the process waits for while it reads; status says so until it has reacted to something."""
+        self.note(why)
+        self.blocked.tell(why)
+
     def _committed(self) -> int | None:
         return self.owner.position.offset if self.owner.position else None
 
@@ -144,6 +152,7 @@ class ReactLoop:
         self.at = end
         self.events += reacted
         self.commands += len(commands)
+        self.blocked.tell("")
         owner.useful = owner.useful or done > 0
         self.batch_limit = min(self.batch_limit * 2, timing.batch_limit)
         if stopped is not None:

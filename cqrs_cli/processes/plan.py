@@ -56,6 +56,7 @@ class ProcessPlan:
     prefix: str
     package: str  # of the aggregates
     root: Path  # of the project; on a worker the archive of its processes
+    state_dir: Path
     partitioner: Partitioner
     hearings: list[Hearing]
     events: Mapping[str, EventsTopic]  # by topic
@@ -89,10 +90,20 @@ class ProcessPlan:
         """The names of a process's topic, group and transactions."""
         return ProcessTopics(hearing.process, self.prefix)
 
+    def place(self, hearing: Hearing) -> Path:
+        """The place below `state_dir` of what an owner says on its machine."""
+        source = hearing.source
+        return hearing_place(self.state_dir, self.topics(hearing), source.topic, source.partition)
+
     def claim(self, hearing: Hearing, attempt: int) -> Claim:
         """The claim of a task's attempt, before it has seen the committed one."""
         found = self.events[hearing.source.topic]
         return Claim(self.run_epoch, self.run, self.submission, attempt, 0, found.topic_id, found.partitions)
+
+
+def hearing_place(state_dir: Path, topics: ProcessTopics, topic: str, partition: int) -> Path:
+    """The place of a process that hears a partition of events, as a shard is that of an aggregate's partition."""
+    return state_dir / topics.positions.removesuffix(".positions") / f"{topic}-{partition}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,7 @@ def prepare_processes(
         settings.topic_prefix,
         settings.aggregates,
         settings.root,
+        settings.state_dir,
         settings.partitioner,
         hearings,
         events,

@@ -1,5 +1,6 @@
 """The status of each partition that a process hears: its position, its owner, and the event that stopped it."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 from cqrs_cli.kafka import readers
@@ -7,11 +8,12 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.owner.telemetry.blocked import blocked_by
+from cqrs_cli.processes.explain import explain_trial
 from cqrs_cli.processes.load import LoadedProcess
-from cqrs_cli.processes.plan import Hearing
+from cqrs_cli.processes.plan import Hearing, hearing_place
 from cqrs_cli.processes.position import ProcessPosition, position_key
 from cqrs_cli.processes.positions import recorded_positions
-from cqrs_cli.processes.trials import explain_trial
 
 
 class HearingStatus(NamedTuple):
@@ -21,6 +23,7 @@ class HearingStatus(NamedTuple):
     start: int
     end: int
     position: ProcessPosition | None
+    blocked: str = ""  # what its owner waits for, if that is on this machine, and there are events
 
     @property
     def lag(self) -> int:
@@ -43,10 +46,14 @@ class HearingStatus(NamedTuple):
             )
         elif self.lag and self.position is not None and self.position.claim.trial is not None:
             found.append(f"{self.hearing}: {explain_trial(self.position.claim.trial)}")
+        if self.blocked:
+            found.append(f"{self.hearing} waits: {self.blocked}")
         return found
 
 
-def process_statuses(connection: Connection, loaded: LoadedProcess, prefix: str) -> list[HearingStatus]:
+def process_statuses(
+    connection: Connection, loaded: LoadedProcess, prefix: str, state_dir: Path
+) -> list[HearingStatus]:
     """Every partition that the process hears; raises `ConfigurationError` if a topic does not exist."""
     topics, seen = ProcessTopics(loaded.name, prefix), list[HearingStatus]()
     readers.partitions(connection, topics.positions)
@@ -57,5 +64,7 @@ def process_statuses(connection: Connection, loaded: LoadedProcess, prefix: str)
         for number, (start, end) in readers.bounds(connection, topic, numbers, "read_uncommitted").items():
             source = EventPartition(name, topic, number)
             position = recorded.get(position_key(source))
-            seen.append(HearingStatus(Hearing(loaded.name, source), start, end, position))
+            one = HearingStatus(Hearing(loaded.name, source), start, end, position)
+            place = hearing_place(state_dir, topics, topic, number)
+            seen.append(one._replace(blocked=blocked_by(place) if one.lag else ""))
     return seen

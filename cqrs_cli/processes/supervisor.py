@@ -9,23 +9,18 @@ import traceback
 
 from confluent_kafka import KafkaError, KafkaException
 
-from cqrs_cli.errors import (
-    ConfigurationError,
-    ContradictionError,
-    CqrsError,
-    TakenOverError,
-    UnavailableError,
-)
+from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.clients import consumer, is_denied, kafka_error
+from cqrs_cli.kafka.clients import consumer, is_denied, kafka_error, unreachable
 from cqrs_cli.kafka.readers import MissingError
-from cqrs_cli.kafka.topics.process_topics import process_needs, process_refusal
 from cqrs_cli.owner.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.owner.signals import BatchTooLarge, ClaimLost, Superseded
+from cqrs_cli.owner.telemetry.blocked import BlockedFile
 from cqrs_cli.owner.telemetry.datagrams import tell_driver
 from cqrs_cli.owner.timing import Lasting
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.processes.compose import Composer
+from cqrs_cli.processes.explain import explain_missing, explain_refusal, topic_made_again
 from cqrs_cli.processes.load import LoadedProcess
 from cqrs_cli.processes.loop import ReactLoop
 from cqrs_cli.processes.owner import ProcessOwner
@@ -57,6 +52,7 @@ class ProcessSupervisor:
         self.batch_limit = self.timing.batch_limit
         self.refused: tuple[int, str] | None = None
         self.notes: list[str] = []
+        self.blocked = BlockedFile(plan.place(hearing))
         self.owner: ProcessOwner | None = None
         self.loop: ReactLoop | None = None  # of the present owner, once it reacts
         self.pause = self.timing.first_pause
@@ -93,6 +89,7 @@ class ProcessSupervisor:
         except BaseException as bug:  # else the partition would be left without an owner
             traceback.print_exc()
             error = CqrsError(f"{self.hearing}: {type(bug).__name__}: {bug}", "see the log for the traceback")
+        self.blocked.tell("")
         self.ending = ProcessResult(
             self.hearing, self.events, self.commands, began, time.time(), error, tuple(self.notes)
         )
@@ -116,7 +113,7 @@ class ProcessSupervisor:
         try:
             settled_reaction(self.plan, self.hearing, self.pending, self._note)
         except (UnavailableError, KafkaException) as away:
-            self.report(away)
+            self._wait(away)
             return False
         with ProcessOwner(self.plan, self.hearing, self.mine) as owner:
             self.owner = owner
@@ -124,7 +121,13 @@ class ProcessSupervisor:
                 owner.fence()
                 start = owner.claim()
                 loop = self.loop = ReactLoop(
-                    owner, self.loaded, self.composer, self.batch_limit, self.refused, self._note
+                    owner,
+                    self.loaded,
+                    self.composer,
+                    self.batch_limit,
+                    self.refused,
+                    self._note,
+                    self.blocked,
                 )
                 loop.run(start, self.stopping.is_set)
                 return True
@@ -161,13 +164,13 @@ class ProcessSupervisor:
             case PayloadUnavailableError():
                 self._note(f"{self.hearing}: {error}; still trying")
             case KafkaException() if is_denied(error):
-                raise self._denied() from error
+                raise explain_refusal(self.plan, self.hearing, self.loaded.named) from error
             case KafkaException() if kafka_error(error).code() in _UNKNOWN:
                 if self.missing.lasts(self.timing.missing):
-                    raise self._missing() from error
+                    raise explain_missing(self.plan, self.hearing) from error
         if in_loop:
             self._check_topic()
-        self.report(error)
+        self._wait(error)
 
     def _halve(self, error: BatchTooLarge) -> None:
         """Try half the batch; of a single event remember why its commands are not taken: it stops the process."""
@@ -187,32 +190,6 @@ class ProcessSupervisor:
         if found is not None and found.topic_id != self.plan.events[topic].topic_id:
             raise topic_made_again(self.hearing)
 
-    def _missing(self) -> CqrsError:
-        names = [self.plan.topics(self.hearing).positions, self.hearing.source.topic]
-        names += [place.topic for place in self.plan.commands.values()]
-        with Admin(self.plan.connection) as admin:
-            found = admin.describe(names)
-        lost = ", ".join(name for name in names if name not in found)
-        return ConfigurationError(
-            f"{self.hearing}: {lost or 'a topic'} does not exist", "create it: cqrs init"
-        )
-
-    def _denied(self) -> CqrsError:
-        plan = self.plan
-        targets = [plan.commands[name].topic for name in self.loaded.named]
-        needs = process_needs(plan.topics(self.hearing), [self.hearing.source.topic], targets)
-        try:
-            with Admin(plan.connection) as admin:
-                missing = admin.missing_acls(needs)
-        except CqrsError as error:
-            return error
-        if missing:
-            return process_refusal(missing)
-        return ConfigurationError(
-            f"{self.hearing}: the broker does not allow what it does",
-            "an ACL has changed, or a Deny stands: docs/processes.md lists what is needed",
-        )
-
     def _judge_again(self) -> None:
         """4: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
         group = self.plan.topics(self.hearing).group
@@ -231,17 +208,17 @@ class ProcessSupervisor:
         """Begin to count from the start how long errors last."""
         self.missing, self.contradicted = (Lasting(self.timing.forgotten) for _ in range(2))
 
+    def _wait(self, error: Exception) -> None:
+        """Report an error after which another owner is to begin, and say for what the process waits until then."""
+        self.report(error)
+        if isinstance(error, KafkaException):
+            error = unreachable(self.plan.connection, error)
+        if isinstance(error, (MissingError, UnavailableError)):
+            self.blocked.tell(str(error))
+
     def _note(self, text: str) -> None:
         """Say it, once."""
         if text not in self.notes:
             self.report(text, "")
             self.notes.append(text)
             tell_driver(self.plan.notes, text)
-
-
-def topic_made_again(hearing: Hearing) -> CqrsError:
-    """The error for an events topic that is another one than the process has read."""
-    return ContradictionError(
-        f"{hearing}: the topic was deleted and made again",
-        f"find out why; starting it again names where it can go on: cqrs process {hearing.process}",
-    )

@@ -61,12 +61,13 @@ def verify_process(
 
     Raises `ConfigurationError` for missing topics, `UsageError` for a process that has not begun.
     """
-    before = process_statuses(connection, loaded, settings.topic_prefix)
+    where = settings.topic_prefix, settings.state_dir
+    before = process_statuses(connection, loaded, *where)
     if all(one.position is None for one in before):
         raise UsageError(f"process {loaded.name} has not begun: there is nothing to verify", "cqrs run")
     commands = _commands_topics(connection, settings)
     sent, oldest = _read_commands(connection, loaded.name, commands, note)
-    after = {one.hearing: one for one in process_statuses(connection, loaded, settings.topic_prefix)}
+    after = {one.hearing: one for one in process_statuses(connection, loaded, *where)}
     load = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
     composer = Composer(loaded.name, commands, settings.partitioner, load.__getitem__)
     found, matched, whole = Reactions(), defaultdict[str, set[str]](set), dict[str, bool]()

@@ -11,11 +11,13 @@ import pytest
 from cqrs_cli.jobs.engine.notes import TaskNotes
 from cqrs_cli.jobs.process.task import process_supervisors
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.owner.telemetry.blocked import blocked_by
 from cqrs_cli.processes.plan import ProcessPlan
 from cqrs_cli.processes.supervisor import ProcessSupervisor
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
 from tests.processes.stage import Stage, orders, records
+from tests.processes.test_status import statuses
 from tests.processes.test_verify import verified
 from tests.support.harness import TopicHarness
 from tests.support.owners import at_work, quietly
@@ -25,9 +27,9 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def stage(connection: Connection, prefix: str, store: FolderStore) -> Stage:
+def stage(connection: Connection, prefix: str, store: FolderStore, tmp_path: Path) -> Stage:
     """A process with a payload store."""
-    return Stage(replace(connection, payloads=store.place), prefix)
+    return Stage(replace(connection, payloads=store.place), prefix, state_dir=tmp_path / "state")
 
 
 @contextmanager
@@ -60,7 +62,7 @@ def test_process_hands_large_data_on(stage: Stage, store: FolderStore, tmp_path:
 
 @pytest.mark.pins("payloads")
 def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> None:
-    """What was before it is reacted to; what it sends waits for its own payload in the same way."""
+    """What was before it is reacted to; what it sends waits for its own payload in the same way, and status says so."""
     event, reference = large_order(store, stage.prefix, 1)
     kept = store.file(reference, f"{stage.prefix}order").read_bytes()
     store.lose(reference, f"{stage.prefix}order")
@@ -79,9 +81,12 @@ def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> Non
         (note,) = said
         assert f"{stage.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
         assert stage.asked() == orders(0, 1)
+        assert "it is missing" in statuses(stage)["order"].blocked
         (store.path / f"{stage.prefix}payment").write_text("a file where the folder should be")
         store.put(kept, f"{stage.prefix}order")
         eventually(lambda: "could not be stored" in process.notes[-1])
+        eventually(lambda: "could not be stored" in statuses(stage)["order"].blocked)
         assert stage.asked() == orders(0, 1)
         (store.path / f"{stage.prefix}payment").unlink()
         eventually(lambda: stage.asked() == orders(0, 3))
+        eventually(lambda: not blocked_by(process.plan.place(process.hearing)))

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,8 +9,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def stage(connection: "Connection", prefix: str) -> "Stage":
+def stage(connection: "Connection", prefix: str, tmp_path: Path) -> "Stage":
     """The example between orders and payments, on one partition."""
     from tests.processes.stage import Stage
 
-    return Stage(connection, prefix)
+    return Stage(connection, prefix, state_dir=tmp_path / "state")

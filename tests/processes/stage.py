@@ -54,12 +54,13 @@ class Stage:
         root: Path = ROOT,
         name: str = "checkout",
         partitions: int = 1,
+        state_dir: Path = Path(".cqrs/state"),
     ) -> None:
         self.connection, self.prefix, self.root, self.name = connection, prefix, root, name
         self.partitions = partitions
         self.topics = ProcessTopics(name, prefix)
         self.events = Topics("order", prefix).events
-        self.settings = load_settings({"topic_prefix": prefix}, root)
+        self.settings = load_settings({"topic_prefix": prefix, "state_dir": state_dir}, root)
         self.make()
 
     def make(self) -> None:

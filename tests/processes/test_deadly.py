@@ -13,7 +13,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.owner.trials.attempts import ATTEMPTS
 from cqrs_cli.owner.trials.trial import Trial
-from cqrs_cli.processes.trials import blamed_event, explain_trial
+from cqrs_cli.processes.explain import blamed_event, explain_trial
 from tests.processes.stage import DyingProcess, Stage, orders, placed
 from tests.processes.test_load import write
 from tests.processes.test_stops import PROCESS

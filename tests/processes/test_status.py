@@ -4,15 +4,20 @@ from dataclasses import replace
 
 import pytest
 
+from cqrs_cli.cli.live.reacting import ProcessLooker
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.cli.render.process import process_status_document, process_status_table
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.kafka import readers
 from cqrs_cli.owner.claim import TERMINAL
+from cqrs_cli.owner.telemetry.blocked import blocked_by
 from cqrs_cli.processes.load import load_process
 from cqrs_cli.processes.retire import retire_processes
 from cqrs_cli.processes.status import HearingStatus, process_statuses
-from tests.processes.stage import Stage, react_here
+from tests.processes.stage import RunningProcess, Stage, orders, react_here
 from tests.support import ROOT
+from tests.support.stretch import begin
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -20,7 +25,7 @@ pytestmark = pytest.mark.kafka
 def statuses(stage: Stage) -> dict[str, HearingStatus]:
     """By aggregate."""
     loaded = load_process(stage.name, ROOT, "aggregates")
-    found = process_statuses(stage.connection, loaded, stage.prefix)
+    found = process_statuses(stage.connection, loaded, stage.prefix, stage.settings.state_dir)
     return {one.hearing.source.aggregate: one for one in found}
 
 
@@ -60,6 +65,35 @@ def test_event_that_stopped_is_shown(stage: Stage, capsys: pytest.CaptureFixture
     text = " ".join(shown(stage, capsys).split())
     assert f"process checkout was stopped by {stage.events}:0@{at}" in text
     assert f"cqrs process checkout --skip checkout:order:0@{at}" in text
+
+
+def test_status_names_what_it_waits_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody's open transaction hides the positions: status and top say so, until it has ended."""
+    monkeypatch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
+    stage.react(beginning=True)
+    looker = ProcessLooker(
+        stage.connection,
+        [load_process(stage.name, ROOT, "aggregates").use(stage.prefix)],
+        stage.settings.state_dir,
+    )
+    stranger = begin(stage.connection, stage.topics.positions, [b"?"])
+    stage.place(0, 1)
+    process = RunningProcess(stage.plan(once=False))
+    why = eventually(lambda: statuses(stage)["order"].blocked)
+    assert why.startswith(f"{stage.topics.positions} partition 0: nothing to read at offset")
+    (order, _) = process_status_document({"checkout": list(statuses(stage).values())})["checkout"][
+        "partitions"
+    ]
+    assert order["waits_for"] == why
+    assert f"{stage.events} partition 0 waits: {why}" in " ".join(shown(stage, capsys).split())
+    assert looker.look()["checkout < order", 0].notes == (f"it waits: {why}",)
+    stranger.abort_transaction(10)
+    eventually(lambda: stage.asked() == orders(0, 1))
+    eventually(lambda: not blocked_by(process.plan.place(process.plan.hearings[0])))
+    process.end()
+    looker.close()
 
 
 def test_missing_topic_is_an_error(stage: Stage) -> None:

@@ -64,8 +64,8 @@ def status(
     this machine holds of the partition on disk: nothing, where another machine owns it, or states are in memory (the
     setting store). Aggregates without topics are left out, and named as missing in JSON; without any that has them it
     ends with 3. A client's transaction that is left open hides the commands after it: it is named with how to end it.
-    So is a command on which workers die, and one that its owner on this machine has been deciding for seconds, and a
-    payload that such an owner waits for.
+    So is a command on which workers die, one that its owner on this machine has been deciding for seconds, and what
+    owners and processes of this machine wait for, such as a payload.
 
     Without names it shows the project's processes, too: how far each has reacted, its owner, and the event that
     stopped it, with the way out.
@@ -147,9 +147,10 @@ def _look(
     if not seen:
         raise next(iter(missing.values()))
     reacting: dict[str, Sequence[HearingStatus]] = {}
+    where = cli.settings.topic_prefix, cli.settings.state_dir
     for one in processes:
         try:
-            reacting[one.name] = process_statuses(connection, one, cli.settings.topic_prefix)
+            reacting[one.name] = process_statuses(connection, one, *where)
         except ConfigurationError as error:
             missing[f"process {one.name}"] = error
     return _Seen(at, seen, missing, reacting)

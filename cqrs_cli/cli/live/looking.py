@@ -54,7 +54,7 @@ class Looker:
         processes: Sequence[ProcessUse] = (),
     ) -> None:
         """Raises `ConfigurationError` if none of them has topics."""
-        self._reacting = ProcessLooker(connection, processes)
+        self._reacting = ProcessLooker(connection, processes, state_dir)
         self._connection, self._state_dir = connection, state_dir
         self.missing: dict[str, ConfigurationError] = {}
         self._partitions: dict[str, int] = {}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 
 from confluent_kafka import Consumer
 
@@ -10,15 +11,17 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
-from cqrs_cli.owner.claim import TERMINAL, parse_claim
-from cqrs_cli.processes.trials import explain_trial
+from cqrs_cli.owner.claim import TERMINAL, Claim, parse_claim
+from cqrs_cli.owner.telemetry.blocked import blocked_by
+from cqrs_cli.processes.explain import explain_trial
+from cqrs_cli.processes.plan import hearing_place
 
 
 class ProcessLooker:
     """Looks at processes, from one thread. Their topics of events must exist."""
 
-    def __init__(self, connection: Connection, processes: Sequence[ProcessUse]) -> None:
-        self._connection = connection
+    def __init__(self, connection: Connection, processes: Sequence[ProcessUse], state_dir: Path) -> None:
+        self._connection, self._state_dir = connection, state_dir
         self._heard = [
             (use, topic, readers.partitions(connection, topic)) for use in processes for topic in use.sources
         ]
@@ -54,9 +57,14 @@ class ProcessLooker:
                     position,
                     "" if claim is None else claim.run,
                     claim is not None and claim.attempt == TERMINAL,
-                    notes=()
-                    if position >= end or claim is None or claim.trial is None
-                    else (explain_trial(claim.trial),),
+                    notes=self._notes(use, topic, number, claim) if position < end else (),
                     reacts=True,
                 )
         return seen
+
+    def _notes(self, use: ProcessUse, topic: str, number: int, claim: Claim | None) -> tuple[str, ...]:
+        """The things that keep a process from reacting: an event on trial, and what it waits for."""
+        trial = None if claim is None else claim.trial
+        why = blocked_by(hearing_place(self._state_dir, use.topics, topic, number))
+        notes = "" if trial is None else explain_trial(trial), f"it waits: {why}" if why else ""
+        return tuple(filter(None, notes))

@@ -66,6 +66,7 @@ def _hearing(part: "HearingStatus") -> dict[str, Any]:
             "stopped": claim.attempt == TERMINAL,
         },
         "stopped_at": part.stopped_at,
+        "waits_for": part.blocked or None,
     }
 
 

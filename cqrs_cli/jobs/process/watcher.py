@@ -12,10 +12,9 @@ from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.owner.claim import Claim, parse_claim
 from cqrs_cli.owner.trials.trial import Trial
+from cqrs_cli.processes.explain import explain_trial, topic_made_again
 from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessProgress
 from cqrs_cli.processes.positions import committed_of
-from cqrs_cli.processes.supervisor import topic_made_again
-from cqrs_cli.processes.trials import explain_trial
 
 #: Seconds between two looks at the topics.
 _TOPICS_EVERY = 10.0

@@ -18,7 +18,7 @@ from cqrs_cli.owner.checkpoints.schedule import Checkpointer
 from cqrs_cli.owner.claim import Counts
 from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
 from cqrs_cli.owner.supervisor import Supervisor
-from cqrs_cli.owner.telemetry.blocked import tell_blocked
+from cqrs_cli.owner.telemetry.blocked import BlockedFile
 from cqrs_cli.owner.telemetry.report import ReportSender, compose_report
 from cqrs_cli.processes.plan import Hearing, ProcessPlan, ProcessResult
 from cqrs_cli.processes.supervisor import ProcessSupervisor
@@ -148,13 +148,11 @@ class Reporter:
         self._supervisor = supervisor
         self._sender = None if supervisor.plan.reports is None else ReportSender(supervisor.plan.reports)
         self._shard = supervisor.plan.shard(supervisor.partition)
-        self._number, self._blocked = 0, ""
+        self._number, self._blocked = 0, BlockedFile(self._shard)
 
     def report(self) -> None:
         """To be called several times a second."""
-        if (blocked := self._supervisor.measures.blocked) != self._blocked:
-            self._blocked = blocked
-            tell_blocked(self._shard, blocked)
+        self._blocked.tell(self._supervisor.measures.blocked)
         if self._sender is None:
             return
         supervisor, self._number = self._supervisor, self._number + 1
@@ -177,7 +175,7 @@ class Reporter:
 
     def close(self) -> None:
         """OwnerReport for the last time."""
-        tell_blocked(self._shard, "")
         if self._sender is not None:
             self.report()
             self._sender.close()
+        self._blocked.tell("")

@@ -1,10 +1,27 @@
-"""A file beside the shard that says what keeps its owner from deciding, for `status` on this machine."""
+"""A file that says what keeps an owner from deciding, or a process from reacting, for `status` on this machine.
+
+It lies beside the shard; an owner without one has the place for it all the same.
+"""
 
 import os
 from contextlib import suppress
 from pathlib import Path
 
 _SUFFIX = ".blocked"
+
+
+class BlockedFile:
+    """The file of one owner, which is written when what it waits for changes."""
+
+    def __init__(self, shard: Path) -> None:
+        self._shard = shard
+        self._told: str | None = None  # there may be a file of an owner that died
+
+    def tell(self, why: str) -> None:
+        """Say what the owner waits for; empty: nothing."""
+        if why != self._told:
+            self._told = why
+            tell_blocked(self._shard, why)
 
 
 def tell_blocked(shard: Path, why: str) -> None:

@@ -15,7 +15,8 @@ pytestmark = pytest.mark.kafka
 
 def test_looks_follow_the_position(connection: Connection, prefix: str) -> None:
     stage = Stage(connection, prefix)
-    looker = ProcessLooker(connection, [load_process("checkout", ROOT, "aggregates").use(prefix)])
+    use = load_process("checkout", ROOT, "aggregates").use(prefix)
+    looker = ProcessLooker(connection, [use], stage.settings.state_dir)
     stage.place(0, 3)
     new = looker.look()
     assert set(new) == {("checkout < order", 0), ("checkout < payment", 0)}
