@@ -179,6 +179,11 @@ class ProcessProgress:
         return [hearing for hearing in self.ends if hearing not in self.claimed]
 
     @property
+    def listens(self) -> bool:
+        """True once each partition has been claimed: the start is committed, and every event from it on counts."""
+        return bool(self.ends) and not self.unowned
+
+    @property
     def position(self) -> int:
         """All positions together: it rises with every batch."""
         return sum(self.positions.values())

@@ -58,7 +58,7 @@ def run_process(
     and the earlier one ends with exit status 6. A new process begins at the end of the events, one that has begun goes
     on where it stands. An event that it cannot go past stops it with exit status 1, which names the event.
     """
-    from cqrs_cli.cli.render.process import processes_document, processes_text
+    from cqrs_cli.cli.render.process import Listening, processes_document, processes_text
     from cqrs_cli.cli.render.project import RateDisplay
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
@@ -83,6 +83,12 @@ def run_process(
             accept_loss=accept_loss or (),
         )
         display: RateDisplay[ProcessProgress] = stack.enter_context(RateDisplay(cli))
+        listening = Listening(cli)
+
+        def watch(progress: "ProcessProgress") -> None:
+            listening.show(progress)
+            display.show(progress)
+
         with cli.working("starting Spark"):
             session = project_session(settings, "process", " ".join(names), spark, [PROCESSES])
             context = stack.enter_context(session)
@@ -90,7 +96,7 @@ def run_process(
         where = f"{counted(len(plan.hearings), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"{', '.join(names)}: {where}; Ctrl-C stops")
         try:
-            done = run_processes(context, plan, tasks, display.show, cli.note)
+            done = run_processes(context, plan, tasks, watch, cli.note)
         except KeyboardInterrupt:
             if display.last is not None:
                 cli.note(f"stopped {processes_text(display.last)}")

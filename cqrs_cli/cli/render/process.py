@@ -8,6 +8,7 @@ from cqrs_cli.cli.output import counted
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from cqrs_cli.cli.context import Cli
     from cqrs_cli.processes.plan import ProcessProgress
     from cqrs_cli.processes.status import HearingStatus
     from cqrs_cli.proof.process.reactions import Reactions
@@ -36,6 +37,22 @@ def processes_text(done: "ProcessProgress") -> str:
         else ""
     )
     return f"{worked}at {done.position:,} of {done.position + done.lag:,} records"
+
+
+class Listening:
+    """Says once that the processes of a run have begun to listen."""
+
+    def __init__(self, cli: "Cli") -> None:
+        self._cli, self._said = cli, False
+
+    def show(self, progress: "ProcessProgress") -> None:
+        """Take in how far they are."""
+        if progress.listens and not self._said:
+            self._said = True
+            names = ", ".join(progress.lags())
+            self._cli.note(
+                f"{names}: listening; what is recorded from now on is reacted to, whatever happens"
+            )
 
 
 def process_status_document(seen: Mapping[str, Sequence["HearingStatus"]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY, counted
+from cqrs_cli.cli.render.process import Listening
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.run.endpoint import Endpoint, JobLook, Served
@@ -30,6 +31,7 @@ class Display:
         self._shown_at = float("-inf")
         self._shown: object = None  # the facts of the last line
         self._rate = 0.0
+        self._listening = Listening(cli)
         self._largest: Rebuild | None = (
             None  # of the rebuild that goes on, as it was when most was to be folded
         )
@@ -67,6 +69,8 @@ class Display:
             self._endpoint.update(snapshot)
         self._rate = self._speed(snapshot)
         self._tell_rebuilt(snapshot)
+        if snapshot.processes is not None:
+            self._listening.show(snapshot.processes)
         if self._live is not None:
             self._live(progress_line(snapshot, self._rate))
         elif self._is_due(snapshot):

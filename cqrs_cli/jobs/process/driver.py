@@ -45,7 +45,7 @@ def _run(
     note: Callable[[str], None],
     notes: TaskNotes,
 ) -> ProcessProgress:
-    watcher = ProcessWatcher(plan, note)
+    watcher = ProcessWatcher(plan)
     names = ", ".join(plan.processes())
 
     def submit(number: int) -> LongJob[ProcessResult]:

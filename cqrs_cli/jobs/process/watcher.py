@@ -1,7 +1,6 @@
 """Watches a run's processes. Progress comes with the claims beside the groups' offsets, which repeat the positions."""
 
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException
@@ -23,13 +22,12 @@ _TOPICS_EVERY = 10.0
 class ProcessWatcher:
     """Reads how far the processes are, from their groups' offsets and the ends of the logs."""
 
-    def __init__(self, plan: ProcessPlan, note: Callable[[str], None]) -> None:
-        self._plan, self._note = plan, note
+    def __init__(self, plan: ProcessPlan) -> None:
+        self._plan = plan
         self._clients: dict[str, Consumer] = {}
         self._submission = 0
         self._trials: dict[Hearing, Trial] = {}
         self._checked = self._begun = time.monotonic()
-        self._listening = False
         self._last = ProcessProgress(time.monotonic(), {}, {})
 
     def begin(self, submission: int) -> None:
@@ -47,7 +45,7 @@ class ProcessWatcher:
         return bool(now.claimed) or now.position > before.position
 
     def look(self) -> ProcessProgress:
-        """The progress now; that of the last look if the broker does not answer. Says once that all listen."""
+        """The progress now; that of the last look if the broker does not answer."""
         positions, ends, claimed = dict[Hearing, int](), dict[Hearing, int](), set[Hearing]()
         trials = dict[Hearing, Trial]()
         try:
@@ -70,10 +68,6 @@ class ProcessWatcher:
         self._last = ProcessProgress(
             time.monotonic(), positions, self._plan.targets or ends, frozenset(claimed)
         )
-        if len(claimed) == len(self._plan.hearings) and not self._listening:
-            self._listening = True
-            names = ", ".join(self._plan.processes())
-            self._note(f"{names}: listening; what is recorded from now on is reacted to, whatever happens")
         return self._last
 
     def _is_present(self, claim: Claim) -> bool:

@@ -45,7 +45,7 @@ def run_owners(
     ending the partitions that are still this run's have been fenced.
     """
     timing, backoff, futile = plan.timing, plan.timing.first_backoff, 0
-    with Reports(driver_host(context)) as reports, Progress(plan, reports, processes, note) as progress:
+    with Reports(driver_host(context)) as reports, Progress(plan, reports, processes) as progress:
         plan, processes = _reporting(plan, processes, reports.address)
         try:
             while True:

@@ -1,7 +1,6 @@
 """The progress of a run, read from the claims."""
 
 import time
-from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaException
 
@@ -25,16 +24,9 @@ from cqrs_cli.processes.plan import ProcessPlan, ProcessResult
 class Progress:
     """Reads the claims of a run's partitions, over one connection per aggregate. Use as a context manager."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        reports: Reports,
-        processes: ProcessPlan | None = None,
-        note: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        """`note` is told that all processes listen."""
+    def __init__(self, plan: Plan, reports: Reports, processes: ProcessPlan | None = None) -> None:
         self._plan = plan
-        self.watcher = None if processes is None else ProcessWatcher(processes, note)
+        self.watcher = None if processes is None else ProcessWatcher(processes)
         self.reports = reports
         self.submission = plan.submission  # the present one
         self._clients: dict[str, Consumer] = {}

@@ -1,0 +1,31 @@
+"""What a run says of its processes."""
+
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.render.progress import Display
+from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.processes.plan import Hearing, ProcessProgress
+from tests.cli.conftest import Cqrs
+from tests.cli.render.test_progress import snapshot
+
+
+def test_listening_is_no_warning(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
+    """It is said once, when each partition of the processes has been claimed."""
+    hearings = [Hearing("checkout", EventPartition("order", "order.events", number)) for number in range(2)]
+
+    def connection(cli: Cli) -> None:
+        with Display(cli) as display:
+            looks: list[tuple[int, ...]] = [(), (0,), (0, 1), (0,), (0, 1)]
+            for at, claimed in enumerate(looks):
+                ends = dict.fromkeys(hearings, 3) if at else {}  # the broker did not answer at first
+                claims = frozenset(hearings[number] for number in claimed)
+                processes = ProcessProgress(at, {}, ends, claims)
+                display.show(replace(snapshot(at, 0), processes=processes))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cli, "connection", connection)
+    (said,) = cqrs("run", "counter").err.splitlines()
+    assert " info: checkout: listening; what is recorded from now on is reacted to" in said
