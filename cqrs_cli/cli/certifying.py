@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import counted
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.certify import Certified

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.words import rough_time
 
 if TYPE_CHECKING:
     import msgspec
@@ -179,12 +180,7 @@ def share_text(
 
 
 def _rest(seconds: float) -> str:
-    if seconds < 0.5:
-        return "nearly done"
-    if seconds < 120:
-        return f"{seconds:.0f} s left"
-    minutes = seconds / 60
-    return f"{minutes:.0f} min left" if minutes < 120 else f"{minutes / 60:.1f} h left"
+    return "nearly done" if seconds < 0.5 else f"{rough_time(seconds)} left"
 
 
 def json_line(document: object) -> bytes:
@@ -192,11 +188,6 @@ def json_line(document: object) -> bytes:
     import msgspec  # neither the help nor what a person reads needs it
 
     return msgspec.json.encode(document, enc_hook=str)
-
-
-def counted(count: int, thing: str) -> str:
-    """`1 command`, `2,000 commands`."""
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
 
 
 def printable(text: str) -> str:

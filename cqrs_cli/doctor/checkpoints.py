@@ -18,6 +18,7 @@ from cqrs_cli.state.checkpoint.folder import Checkpoints
 from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.storage.folder import open_folder
+from cqrs_cli.words import counted, rough_time
 
 #: Seconds that the store has to answer.
 STORE_PATIENCE = 30.0
@@ -64,7 +65,7 @@ class PartitionCheckpoint(NamedTuple):
         if self.newest is None:
             return f"{name} has none"
         other = ", of other topics, code or window" if self.is_of_another else ""
-        return f"{name} ({_age(self.age)} old, {self.behind:,} offset{'' if self.behind == 1 else 's'} behind{other})"
+        return f"{name} ({rough_time(self.age)} old, {counted(self.behind, 'offset')} behind{other})"
 
 
 def check_checkpoint_store(uri: str) -> Iterator[Check]:
@@ -162,10 +163,3 @@ def _within_time(uri: str, calls: Mapping[_K, Callable[[], _T]]) -> dict[_K, _T]
             f"{where} has not answered for {STORE_PATIENCE:.0f} s", "is the store up, and its address right?"
         )
     return answers
-
-
-def _age(seconds: float) -> str:
-    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -14,6 +14,7 @@ from cqrs_cli.kafka.topics.acls import Role, needs
 from cqrs_cli.kafka.topics.checks import TopicInfo, missing_topics, mistakes
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.words import counted
 
 #: The roles that are judged when none is named.
 DEFAULT_ROLES: tuple[Role, ...] = ("send", "run")
@@ -50,8 +51,8 @@ def check_cluster(
     processes = processes if "run" in roles else ()
     with Admin(connection) as admin:
         brokers = admin.broker_count()
-        said = f"Kafka {admin.broker_version()} or newer at {connection.bootstrap_server}, {brokers} broker"
-        yield ok("broker", f"{said}{'' if brokers == 1 else 's'}, cluster {admin.cluster_id()}")
+        said = f"Kafka {admin.broker_version()} or newer at {connection.bootstrap_server}"
+        yield ok("broker", f"{said}, {counted(brokers, 'broker')}, cluster {admin.cluster_id()}")
         yield from examined("data path", lambda: _data_path(connection))
         found: dict[str, TopicInfo] = {}
         for topics in (

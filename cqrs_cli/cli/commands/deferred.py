@@ -9,8 +9,9 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, OnlyAggregateId, OnlyCommandId, OnlyCommandTypes, deadline
-from cqrs_cli.cli.output import counted, printable
+from cqrs_cli.cli.output import printable
 from cqrs_cli.errors import UsageError
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.core.deferral.entry import Deferral

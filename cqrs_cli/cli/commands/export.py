@@ -9,8 +9,8 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, Conf, Master, spark_properties
-from cqrs_cli.cli.output import counted
 from cqrs_cli.cli.target import target_folder
+from cqrs_cli.words import counted
 
 
 @command(

@@ -8,8 +8,8 @@ import typer
 from cqrs_cli.cli.app import app, group
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import counted
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.payloads.store import StoredPayload

@@ -10,7 +10,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import Conf, Master, complete_from, spark_properties
-from cqrs_cli.cli.output import counted
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.processes.plan import ProcessProgress

@@ -19,7 +19,7 @@ from cqrs_cli.cli.options import (
     metrics_at,
     spark_properties,
 )
-from cqrs_cli.cli.output import counted
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -9,9 +9,9 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames
-from cqrs_cli.cli.output import counted
 from cqrs_cli.cli.rebuilding import rebuild_document, rebuild_lines, rebuilding_text
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.words import counted
 
 
 @command(

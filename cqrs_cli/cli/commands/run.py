@@ -14,8 +14,8 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import Conf, Master, MetricsAddress, complete_from, metrics_at, spark_properties
-from cqrs_cli.cli.output import counted
 from cqrs_cli.errors import TakenOverError, UsageError
+from cqrs_cli.words import counted
 
 
 @command(

@@ -19,7 +19,7 @@ from cqrs_cli.cli.options import (
     duration,
     spark_properties,
 )
-from cqrs_cli.cli.output import counted
+from cqrs_cli.words import counted
 from cqrs_cli.cli.render.process import reactions_document, reactions_lines
 from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines, violations_text
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError

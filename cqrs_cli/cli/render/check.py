@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cqrs_cli.cli.output import counted, printable
+from cqrs_cli.cli.output import printable
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import counted
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

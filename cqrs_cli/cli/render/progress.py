@@ -5,8 +5,9 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import PLAIN_EVERY, counted
+from cqrs_cli.cli.output import PLAIN_EVERY
 from cqrs_cli.cli.render.process import Listening
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.run.endpoint import Endpoint, JobLook, Served

@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import PLAIN_EVERY, counted
+from cqrs_cli.cli.output import PLAIN_EVERY
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import counted, share_text
+from cqrs_cli.cli.output import share_text
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target

@@ -9,13 +9,14 @@ from typing import Any
 import msgspec
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import counted, printable
+from cqrs_cli.cli.output import printable
 from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome, is_refused
 from cqrs_cli.client.send import SentCommand, SentCommands
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
 from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, UnavailableError
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.words import counted
 
 #: Ids that a line of text names at most; JSON has all of them.
 IDS_IN_TEXT = 3

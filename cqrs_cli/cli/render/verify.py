@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import counted
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.driver import Verified

@@ -16,7 +16,7 @@ from cqrs_cli.jobs.replay.progress import ReplayProgress
         (ReplayProgress(0, 4000, 0, 0.5), "folding counter 0%, 0 events a second"),
         (ReplayProgress(1000, 4000, 900, 3.0), "folding counter 25%, 300 events a second, 9 s left"),
         (ReplayProgress(1000, 4000, 1, 120.0), "folding counter 25%, 0 events a second, 6 min left"),
-        (ReplayProgress(1, 4, 1, 3600.0), "folding counter 25%, 0 events a second, 3.0 h left"),
+        (ReplayProgress(1, 4, 1, 3600.0), "folding counter 25%, 0 events a second, 3 h left"),
         (ReplayProgress(4000, 4000, 8, 4.0), "folding counter 100%, 2 events a second, nearly done"),
         (ReplayProgress(0, 0, 0, 1.0), "folding counter 0%, 0 events a second"),
     ],

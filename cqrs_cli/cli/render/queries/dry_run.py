@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.output import counted, printable
+from cqrs_cli.cli.output import printable
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.settings.durations import milliseconds
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.client.envelope import Composed

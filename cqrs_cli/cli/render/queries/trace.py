@@ -4,11 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cqrs_cli.cli.output import counted, printable
+from cqrs_cli.cli.output import printable
 from cqrs_cli.client.queries.lineage import CommandNode, EventNode, Lineage
 from cqrs_cli.client.queries.messages import LinkedMessage, data_of, reason_of
 from cqrs_cli.client.queries.trace import Traced
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import counted, printable
+from cqrs_cli.cli.output import printable
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target

@@ -1,0 +1,14 @@
+"""Numbers and times as people read them."""
+
+
+def counted(count: int, thing: str) -> str:
+    """`1 command`, `2,000 commands`."""
+    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+
+
+def rough_time(seconds: float) -> str:
+    """`90 s`, `5 min`, `3 h`, `12 days`: in the largest unit of which there are at least two."""
+    for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"
