@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed, kafka_error
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
@@ -15,6 +15,10 @@ _STARTING = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
 }
+
+
+#: Seconds that a commit may stay pending behind a fence.
+PENDING_PATIENCE = 2.0
 
 
 class Committed(NamedTuple):
@@ -60,3 +64,15 @@ def committed_now(connection: Connection, topics: Topics, partitions: Iterable[i
         raise failed(connection, error, RequiredAcl("Describe", "group", topics.group)) from error
     finally:
         client.close()
+
+
+def is_pending(connection: Connection, group: str, topic: str, partition: int) -> bool:
+    """True if the group's offset waits for the end of a transaction, and not for a slow broker."""
+    waiting = consumer(connection, group=group)
+    try:
+        committed(waiting, topic, [partition], PENDING_PATIENCE)
+    except KafkaException as error:
+        return kafka_error(error).code() == KafkaError._TIMED_OUT
+    finally:
+        waiting.close()
+    return False

@@ -7,19 +7,16 @@ log behind it is hidden then, or the group's offset stays pending, from every ow
 from collections.abc import Callable
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.clients import consumer, kafka_error
+from cqrs_cli.kafka.offsets import is_pending
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.owner.claim import UNKNOWN_TOPIC, Claim, parse_claim
-
-#: Seconds that a commit may stay pending behind a fence.
-_PATIENCE = 2.0
 
 
 class CommandTraces(NamedTuple):
@@ -85,25 +82,15 @@ def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) ->
         )
         found = log.committed()
         claim = parse_claim(found.metadata)
-        if opened - {writer.producer_id} or not (opened or (pending and _is_pending(log))):
+        group, commands = log.topics.group, log.topics.commands
+        pending = pending and not opened and is_pending(log.connection, group, commands, log.partition)
+        if opened - {writer.producer_id} or not (opened or pending):
             return None
         if claim is not None and claim.topic_id not in (UNKNOWN_TOPIC, topic_id):
             return None
         commit = was_committed(_traces(log, found.offset, claim))
-        admin.end_hanging(writer, ours, log.topics.group, commit)
+        admin.end_hanging(writer, ours, group, commit)
     return commit
-
-
-def _is_pending(log: PartitionLog) -> bool:
-    """True if the group's offset waits for the end of a transaction, and not for a slow broker."""
-    waiting = consumer(log.connection, group=log.topics.group)
-    try:
-        log.committed_by(waiting, _PATIENCE)
-    except KafkaException as error:
-        return kafka_error(error).code() == KafkaError._TIMED_OUT
-    finally:
-        waiting.close()
-    return False
 
 
 def _traces(log: PartitionLog, committed: int | None, claim: Claim | None) -> CommandTraces:

@@ -9,22 +9,20 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 from msgspec import Struct
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.kafka import offsets, readers
+from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.clients import Isolation, consumer, is_denied, kafka_error
+from cqrs_cli.kafka.clients import consumer, is_denied
+from cqrs_cli.kafka.offsets import PENDING_PATIENCE, Committed, committed, is_pending
 from cqrs_cli.owner.settle import settlement
 from cqrs_cli.processes.plan import Hearing, ProcessPlan
 from cqrs_cli.processes.position import ProcessPosition, position_key, read_position
 from cqrs_cli.processes.positions import POSITIONS_PARTITION, recorded_positions
-
-#: Seconds that a commit may stay pending behind a fence.
-_PATIENCE = 2.0
 
 #: A command's id: the event's id and its time (ms), after the process and the topic.
 _ORIGIN = re.compile(r"(?P<event>.+)@(?P<time>\d+)/\d+", re.ASCII | re.DOTALL)
@@ -108,31 +106,26 @@ class _Hanging:
                 for place, starts in found.items()
                 if writer.producer_id in starts
             }
-            if not opened and not (pending and self._is_pending()):
+            if not opened and not (
+                pending and is_pending(self._connection, self._topics.group, source.topic, source.partition)
+            ):
                 return None
             commit = was_reacted(self._traces(opened))
             admin.end_hanging(writer, list(opened) or [self._positions], self._topics.group, commit)
         return commit
 
-    def _is_pending(self) -> bool:
-        """True if the group's offset waits for the end of a transaction, and not for a slow broker."""
-        try:
-            self._committed("read_committed")
-        except KafkaException as error:
-            return kafka_error(error).code() == KafkaError._TIMED_OUT
-        return False
-
-    def _committed(self, isolation: Isolation) -> offsets.Committed:
-        client = consumer(self._connection, group=self._topics.group, isolation=isolation)
+    def _committed(self) -> Committed:
+        """The group's offset, without waiting for a commit that is pending."""
+        client = consumer(self._connection, group=self._topics.group, isolation="read_uncommitted")
         try:
             source = self._source
-            return offsets.committed(client, source.topic, [source.partition], _PATIENCE)[source.partition]
+            return committed(client, source.topic, [source.partition], PENDING_PATIENCE)[source.partition]
         finally:
             client.close()
 
     def _traces(self, opened: Mapping[_Place, int]) -> ReactionTraces:
         """`opened`: where the transaction begins on each partition on which it is open."""
-        group = self._committed("read_uncommitted")
+        group = self._committed()
         visible = recorded_positions(self._connection, self._topics, "read_committed").get(self._key)
         at = -1 if visible is None else visible.offset
         repeated = visible is not None and _repeats(group, visible)
@@ -202,6 +195,6 @@ class _Hanging:
         return False
 
 
-def _repeats(group: offsets.Committed, position: ProcessPosition) -> bool:
+def _repeats(group: Committed, position: ProcessPosition) -> bool:
     """True if the group's offset was committed with this position."""
     return (group.offset, group.metadata) == (position.offset, position.claim.metadata())
