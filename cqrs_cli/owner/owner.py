@@ -58,14 +58,16 @@ class Owner:
         batch_limit: int,
         attempts: Attempts,
         measures: Measures,
+        behind: Lasting,
     ) -> None:
+        """`behind`: how long the group's offset has seemed to be below the shard's."""
         self.plan = plan
         self.partition = partition
         self.aggregate = aggregate
         self.store = store
         self.attempts = attempts
         self.recovered = False  # whether the shard is level with the log
-        self.behind = Lasting(plan.timing.forgotten)  # the group's offset seems to be below the shard's
+        self.behind = behind
         self.session = OwnerSession(plan, partition, mine, batch_limit, measures)
 
     def __enter__(self) -> "Owner":

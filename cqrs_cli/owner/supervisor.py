@@ -145,10 +145,10 @@ class Supervisor:
 
     def _is_done(self, store: Store) -> bool:
         """Let one owner work, steps 1 to 5: true if it ended by itself, false if another one is to begin."""
-        plan, partition, aggregate = self.plan, self.partition, self.aggregate
-        mine, limit, attempts = self.mine, self.batch_limit, self.attempts
-        with Owner(plan, partition, aggregate, store, mine, limit, attempts, self.measures) as owner:
-            self.owner, owner.behind = owner, self.behind
+        plan, partition, aggregate, mine = self.plan, self.partition, self.aggregate, self.mine
+        limit, attempts, measures = self.batch_limit, self.attempts, self.measures
+        with Owner(plan, partition, aggregate, store, mine, limit, attempts, measures, self.behind) as owner:
+            self.owner = owner
             try:
                 owner.fence()
                 claimed = owner.claim()
