@@ -19,10 +19,16 @@ from cqrs_cli.cli.options import (
     duration,
     spark_properties,
 )
-from cqrs_cli.words import counted
 from cqrs_cli.cli.render.process import reactions_document, reactions_lines
-from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines, violations_text
+from cqrs_cli.cli.render.verify import (
+    nothing_compared,
+    proving_text,
+    verify_document,
+    verify_lines,
+    violations_text,
+)
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.driver import Verified
@@ -149,7 +155,7 @@ def verify(
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "verify", aggregate, spark))
         slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
-        done = verify_topics(context, wanted, lambda part: say(f"proving {aggregate}: {part:.0%}"))
+        done = verify_topics(context, wanted, lambda now: say(proving_text(aggregate, now, cli.is_live)))
     _say_what_was_skipped(cli, done)
     cli.result(verify_document(aggregate, done), "\n".join(verify_lines(aggregate, done)))
     cli.flush()

@@ -8,13 +8,15 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target
+    from cqrs_cli.jobs.engine.words import JobProgress
     from cqrs_cli.jobs.replay.driver import Replayed
-    from cqrs_cli.jobs.replay.progress import ReplayProgress
 
 
-def replaying_text(aggregate: str, now: "ReplayProgress", bar: bool = True) -> str:
+def replaying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
     """The part of the log that is done, the rate, and the time that is left at this rate."""
-    return share_text(f"folding {aggregate}", (now.done, now.offsets), now.events, "events", now.seconds, bar)
+    return share_text(
+        f"folding {aggregate}", (now.done, now.offsets), now.records, "events", now.seconds, bar
+    )
 
 
 def replay_document(

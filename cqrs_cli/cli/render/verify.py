@@ -2,9 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
+from cqrs_cli.cli.output import share_text
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
+    from cqrs_cli.jobs.engine.words import JobProgress
     from cqrs_cli.jobs.verify.driver import Verified
     from cqrs_cli.jobs.verify.state import ShardComparison
     from cqrs_cli.kafka.topics.topics import Kind
@@ -12,6 +14,12 @@ if TYPE_CHECKING:
 
 #: Violations that are listed for people.
 MOST_LINES = 10
+
+
+def proving_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
+    """The part of the logs that is proved, the rate, and the time that is left at this rate."""
+    work = now.done, now.offsets
+    return share_text(f"proving {aggregate}", work, now.records, "records", now.seconds, bar)
 
 
 def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:

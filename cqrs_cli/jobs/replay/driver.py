@@ -15,9 +15,9 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.jobs.engine.ear import driver_host
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
+from cqrs_cli.jobs.engine.words import JobProgress, TaskWords
 from cqrs_cli.jobs.replay.fold import NOTHING, Total
 from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
-from cqrs_cli.jobs.replay.progress import ReplayProgress, ReplayWords
 from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, total_part
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
@@ -66,7 +66,7 @@ def replay_events(
     context: "SparkContext",
     plan: ReplayPlan,
     target: Target | None = None,
-    watch: Callable[[ReplayProgress], None] = lambda progress: None,
+    watch: Callable[[JobProgress], None] = lambda progress: None,
 ) -> Replayed:
     """Fold all events; `watch` is called several times a second. With a target, write the aggregates.
 
@@ -75,7 +75,7 @@ def replay_events(
     """
     results = collector(context, ReplayResult)
     began = time.monotonic()
-    with ReplayWords(driver_host(context), _spans(plan)) as words:
+    with TaskWords(driver_host(context), _spans(plan)) as words:
         plan = replace(plan, words=words.address)
         wait = partial(finish, context, results, watch=_watcher(words, watch), partitions=plan.tasks)
         if target is None:
@@ -105,12 +105,12 @@ def _replay_task(plan: ReplayPlan, results: "Results", task: int) -> None:
     results.add({task: total_part(plan, task)})
 
 
-def _spans(plan: ReplayPlan) -> dict[int, int]:
+def _spans(plan: ReplayPlan) -> dict[int, int | None]:
     """The offsets that each task reads."""
     return {task: end - start for task in plan.tasks for start, end in [plan.bounds[plan.partition(task)]]}
 
 
 def _watcher(
-    words: ReplayWords, watch: Callable[[ReplayProgress], None]
+    words: TaskWords, watch: Callable[[JobProgress], None]
 ) -> Callable[[dict[int, ReplayResult]], None]:
     return lambda done: watch(words.progress({task: result.total.events for task, result in done.items()}))

@@ -16,7 +16,7 @@ from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.fold import FoldError, folding
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.jobs.replay.limit import MemoryLimit
-from cqrs_cli.jobs.replay.progress import TaskTeller
+from cqrs_cli.jobs.replay.progress import ReplayTeller
 from cqrs_cli.jobs.replay.spill import Spill, WaitingState
 
 #: Hashes of ids are below this.
@@ -75,7 +75,7 @@ class ReplayFold:
         until: str | None = None,
         limit: MemoryLimit | None = None,
         part: tuple[int, int] = (0, 1),
-        teller: TaskTeller | None = None,
+        teller: ReplayTeller | None = None,
     ) -> None:
         """`part`: the number of the part of all aggregates that is folded, of how many; the others are skipped.
 

@@ -13,7 +13,7 @@ from cqrs_cli.jobs.engine.partition_job import guarded
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.jobs.replay.limit import MemoryLimit
-from cqrs_cli.jobs.replay.progress import TaskTeller
+from cqrs_cli.jobs.replay.progress import ReplayTeller
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -108,7 +108,7 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
     start, end = plan.bounds[log.partition]
-    teller = TaskTeller(plan.words, task, plan.parts, start)
+    teller = ReplayTeller(plan.words, task, plan.parts, start)
     fold = ReplayFold(aggregate, plan.until, limit, (task % plan.parts, plan.parts), teller)
     try:
         with closing(bulk_consumer(log.connection)) as reader:

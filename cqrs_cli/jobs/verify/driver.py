@@ -8,8 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cqrs_cli.jobs.engine.ear import driver_host
 from cqrs_cli.jobs.engine.partition_job import collector, finish, raise_gravest
 from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.words import JobProgress, TaskWords
 from cqrs_cli.jobs.verify.since import Proved
 from cqrs_cli.jobs.verify.state import ShardComparison
 from cqrs_cli.jobs.verify.task import ProofPlan, ProofResult, prove_partition
@@ -111,17 +113,22 @@ def proved_by(plan: ProofPlan) -> Proved:
 
 
 def verify_topics(
-    context: "SparkContext", plan: ProofPlan, watch: Callable[[float], None] = lambda part: None
+    context: "SparkContext", plan: ProofPlan, watch: Callable[[JobProgress], None] = lambda progress: None
 ) -> Verified:
-    """Prove every partition; `watch` is called with the part of them that is done. Raises the tasks' gravest error."""
+    """Prove every partition; `watch` is called several times a second. Raises the tasks' gravest error."""
     results = collector(context, ProofResult)
     began = time.monotonic()
-    count = plan.aggregate.partitions
+    partitions = range(plan.aggregate.partitions)
+    with TaskWords(driver_host(context), dict.fromkeys(partitions)) as words:
+        work = partial(_prove_task, replace(plan, words=words.address), results)
 
-    def job() -> None:
-        context.parallelize(range(count), count).foreach(partial(_prove_task, plan, results))
+        def job() -> None:
+            context.parallelize(partitions, len(partitions)).foreach(work)
 
-    done = finish(context, results, job, lambda found: watch(len(found) / count), range(count))
+        def look(found: dict[int, ProofResult]) -> None:
+            watch(words.progress({partition: result.records for partition, result in found.items()}))
+
+        done = finish(context, results, job, look, partitions)
     return _together(plan, done.values(), time.monotonic() - began)
 
 

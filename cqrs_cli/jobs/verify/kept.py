@@ -20,7 +20,8 @@ from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.trace_index import TraceIndex
 
 _CARRIED_FILE, _STORE = "carried", "versions"
-_TRACES = ("outcomes", "events", "dead-letters")
+#: The logs whose records are traced, in a folder each.
+TRACES = ("outcomes", "events", "dead-letters")
 _SUM_BYTES = 4
 _READ_BYTES = 1 << 20
 
@@ -65,7 +66,7 @@ def keep(folder: Path, carried: Carried) -> None:
 def _sums(folder: Path) -> dict[str, int]:
     """The checksums of a partition's LMDB files; they are read as a whole."""
     sums = {}
-    for name in (_STORE, *_TRACES):
+    for name in (_STORE, *TRACES):
         sums[name] = 0
         with (folder / name / DATA_FILE).open("rb") as file:
             while some := file.read(_READ_BYTES):
@@ -92,16 +93,16 @@ def begin_folder(folder: Path, before: Path | None) -> Folders:
     """A new folder for a partition, whose LMDB files begin as those of `before`."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=OWNER_ONLY)
-    for name in (_STORE, *_TRACES):
+    for name in (_STORE, *TRACES):
         (folder / name).mkdir(mode=OWNER_ONLY)
         if before is not None:
             shutil.copyfile(before / name / DATA_FILE, folder / name / DATA_FILE)
-    return Folders(folder / _STORE, tuple(folder / name for name in _TRACES))
+    return Folders(folder / _STORE, tuple(folder / name for name in TRACES))
 
 
 def leave(folder: Path, carried: Carried, traces: Iterable[TraceIndex]) -> None:
     """Keep what the next verify needs of a partition. `traces` lie in `folder`; the store must be closed by now."""
-    for name, index in zip(_TRACES, traces, strict=True):
+    for name, index in zip(TRACES, traces, strict=True):
         index.drop(list(_done_with(name, index, carried)))
         index.sync()
         sync_folder(folder / name)

@@ -5,7 +5,7 @@ It costs a second reading of the events, and as much temporary disk as the shard
 
 import heapq
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from itertools import groupby
 from operator import itemgetter
@@ -54,12 +54,19 @@ class StateCheck:
     """The aggregates of one partition, folded from their events: up to where its shard is, then to the end."""
 
     def __init__(
-        self, log: PartitionLog, topics: AggregateTopics, aggregate: Aggregate, shards: Path
+        self,
+        log: PartitionLog,
+        topics: AggregateTopics,
+        aggregate: Aggregate,
+        shards: Path,
+        read: Callable[[int, int], Iterator[list[Record]]],
     ) -> None:
+        """`read` gives the events between two offsets."""
         self._log = log
         self._topics = topics
         self._aggregate = aggregate
         self._path = shards / str(log.partition)
+        self._read = read
         self._broken: set[str] = (
             set()
         )  # aggregates with an event that cannot be folded; the first one is reported
@@ -144,7 +151,7 @@ class StateCheck:
         """Fold up to offset `end`, or to the end of the log; returns that offset."""
         start, last = self._log.bounds("events", "read_uncommitted")
         end = min(end, last)
-        for records in self._log.read("events", max(cache.positions.events, start), end):
+        for records in self._read(max(cache.positions.events, start), end):
             with cache.reading():
                 states = self._folded(cache, records, proof)
             cache.fold(cache.positions._replace(events=records[-1].offset + 1), states)

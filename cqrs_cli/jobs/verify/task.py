@@ -5,7 +5,6 @@ appear before its records. So the logs are read up to their high watermarks, wai
 and the committed offset is read before and after.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -18,7 +17,9 @@ from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.jobs.engine.partition_job import guarded
-from cqrs_cli.jobs.verify.kept import Folders, begin_folder, leave, take_up, usable
+from cqrs_cli.jobs.verify.kept import begin_folder, leave, take_up, usable
+from cqrs_cli.jobs.verify.progress import ProofTeller
+from cqrs_cli.jobs.verify.scratch import open_scratch
 from cqrs_cli.jobs.verify.since import Generations
 from cqrs_cli.jobs.verify.state import ShardComparison, StateCheck
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
@@ -30,13 +31,12 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind
 from cqrs_cli.owner.claim import UNKNOWN_TOPIC, Claim, parse_claim
 from cqrs_cli.owner.explain import explain_stall
+from cqrs_cli.owner.telemetry.datagrams import Address
 from cqrs_cli.proof.carried import BehindError, Carried
 from cqrs_cli.proof.findings import Report
-from cqrs_cli.proof.partition import Proof, Scratch
+from cqrs_cli.proof.partition import Proof
 from cqrs_cli.proof.scope import Loss, Scope, check_shape
 from cqrs_cli.registry import load
-from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.trace_index import TraceIndex
 
 #: The topics that owners write, in the order in which they are read.
 OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred")
@@ -57,6 +57,7 @@ class ProofPlan:
     longest_window: int  # ms
     shards: Path | None = None  # the folder of the shards to compare with
     since: Generations | None = None  # what an earlier verify has left, and where this one leaves it
+    words: Address | None = None  # where tasks tell how far they are
     patience: float = 40.0  # seconds for an open transaction: a killed owner leaves one open for 20 s
 
 
@@ -72,6 +73,7 @@ class ProofResult(NamedTuple):
     again: str = ""
     compared: ShardComparison | None = None
     error: CqrsError | None = None
+    records: int = 0  # that were read
 
 
 def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
@@ -80,24 +82,27 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
 
     def work() -> ProofResult:
         before = None if plan.since is None else plan.since.before
-        if before is not None:
-            try:
-                return _prove(plan, log, before / str(partition))
-            except BehindError as why:
-                return _prove(plan, log)._replace(again=str(why))
-        return _prove(plan, log)
+        with closing(ProofTeller(plan.words, partition)) as teller:
+            if before is not None:
+                try:
+                    return _prove(plan, log, teller, before / str(partition))
+                except BehindError as why:
+                    return _prove(plan, log, teller)._replace(again=str(why))
+            return _prove(plan, log, teller)
 
     return guarded(
         plan.connection, log.place("commands"), work, lambda error: ProofResult(partition, error=error)
     )
 
 
-def _prove(plan: ProofPlan, log: PartitionLog, before: Path | None = None) -> ProofResult:
+def _prove(
+    plan: ProofPlan, log: PartitionLog, teller: ProofTeller, before: Path | None = None
+) -> ProofResult:
     """The proof from the beginning, or from where the one in the folder `before` ended."""
     after = None if plan.since is None else plan.since.after / str(log.partition)
     with ExitStack() as stack:
         try:
-            proof = _PartitionProof(plan, log, stack, before)
+            proof = _PartitionProof(plan, log, stack, teller, before)
             result = proof.prove()
         except StalledError as error:
             raise explain_stall(log, error) from error
@@ -111,8 +116,15 @@ def _prove(plan: ProofPlan, log: PartitionLog, before: Path | None = None) -> Pr
 class _PartitionProof:
     """The proof of one partition, with its clients and temporary files, which the stack closes."""
 
-    def __init__(self, plan: ProofPlan, log: PartitionLog, stack: ExitStack, before: Path | None) -> None:
-        self.plan = plan
+    def __init__(
+        self,
+        plan: ProofPlan,
+        log: PartitionLog,
+        stack: ExitStack,
+        teller: ProofTeller,
+        before: Path | None,
+    ) -> None:
+        self.plan, self.teller = plan, teller
         self.earlier = None if before is None else take_up(before)
         self.carried: Carried | None = None
         self.log = log
@@ -122,7 +134,7 @@ class _PartitionProof:
         if plan.since is not None:
             with usable(plan.since.after):
                 kept = begin_folder(plan.since.after / str(log.partition), before)
-        self.scratch, self.traces = _scratch(stack, plan.window, kept)
+        self.scratch, self.traces = open_scratch(stack, plan.window, kept)
         self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
 
     def prove(self) -> ProofResult:
@@ -131,6 +143,7 @@ class _PartitionProof:
         """
         before = self._committed()
         bounds = {kind: self._bounds(kind) for kind in KINDS}
+        self.teller.begin(self._to_read(bounds))
         claim = parse_claim(before.metadata)
         proof = Proof(self._scope(claim, bounds), self.scratch, self.earlier)
         steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read, proof.deferred.read)
@@ -151,10 +164,19 @@ class _PartitionProof:
             proof.conclude_deferred(chain.from_iterable(waiting))
         compared = None
         if self.plan.shards is not None and self.aggregate is not None:
-            check = StateCheck(self.log, self.plan.aggregate, self.aggregate, self.plan.shards)
+            events = partial(self._read, "events")
+            check = StateCheck(self.log, self.plan.aggregate, self.aggregate, self.plan.shards, events)
             compared = check.compare(proof, decided.surely, bounds["events"][1])
         earlier = None if self.earlier is None else self.earlier.report
-        return ProofResult(self.log.partition, proof.report(), earlier, compared=compared)
+        read_now, report = self.teller.records, proof.report()
+        return ProofResult(self.log.partition, report, earlier, compared=compared, records=read_now)
+
+    def _to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
+        """The offsets of all logs together; the events twice where the state is compared."""
+        spans = {kind: bounds[kind][1] - self._first(kind, bounds[kind]) for kind in OWNER_LOGS}
+        start, end = bounds["commands"]
+        spans["commands"] = end - (start if self.earlier is None else max(start, self.earlier.commands))
+        return sum(spans.values()) + (spans["events"] if self.plan.shards is not None else 0)
 
     def _first(self, kind: Kind, bounds: tuple[int, int]) -> int:
         """The offset from which a log is to be read; raises `ContradictionError` if it has become shorter.
@@ -222,24 +244,7 @@ class _PartitionProof:
         """
         if start < end:
             with closing(bulk_consumer(self.plan.connection, fetch_wait_max_ms=10)) as reader:
-                yield from self.log.read_with(reader, kind, start, end, self.plan.patience)
-
-
-def _scratch(stack: ExitStack, window: int, kept: Folders | None) -> tuple[Scratch, list[TraceIndex]]:
-    """Stores in a temporary folder, which TMPDIR names, or in `kept`: about 400 bytes for each command.
-
-    Temporary files lose their names as soon as they are open, so that a task that is killed leaves nothing behind.
-    """
-    with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
-        folders = kept or _new_folders(Path(folder))
-        traces = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
-        store = LmdbStore(folders.store, window)
-    stack.callback(store.abandon)
-    return Scratch(traces[0], traces[1], traces[2], store), traces
-
-
-def _new_folders(folder: Path) -> Folders:
-    found = Folders(folder / "dedup", tuple(folder / kind for kind in OWNER_LOGS[:3]))
-    for path in (found.store, *found.traces):
-        path.mkdir()
-    return found
+                for records in self.log.read_with(reader, kind, start, end, self.plan.patience):
+                    yield records
+                    self.teller.read(len(records), records[-1].offset + 1 - start)
+            self.teller.end(end - start)

@@ -7,26 +7,26 @@ import pytest
 from cqrs_cli.cli import output
 from cqrs_cli.cli.output import PLAIN_EVERY, Paced, Printer
 from cqrs_cli.cli.render.replay import replaying_text
-from cqrs_cli.jobs.replay.progress import ReplayProgress
+from cqrs_cli.jobs.engine.words import JobProgress
 
 
 @pytest.mark.parametrize(
     ("now", "text"),
     [
-        (ReplayProgress(0, 4000, 0, 0.5), "folding counter 0%, 0 events a second"),
-        (ReplayProgress(1000, 4000, 900, 3.0), "folding counter 25%, 300 events a second, 9 s left"),
-        (ReplayProgress(1000, 4000, 1, 120.0), "folding counter 25%, 0 events a second, 6 min left"),
-        (ReplayProgress(1, 4, 1, 3600.0), "folding counter 25%, 0 events a second, 3 h left"),
-        (ReplayProgress(4000, 4000, 8, 4.0), "folding counter 100%, 2 events a second, nearly done"),
-        (ReplayProgress(0, 0, 0, 1.0), "folding counter 0%, 0 events a second"),
+        (JobProgress(0, 4000, 0, 0.5), "folding counter 0%, 0 events a second"),
+        (JobProgress(1000, 4000, 900, 3.0), "folding counter 25%, 300 events a second, 9 s left"),
+        (JobProgress(1000, 4000, 1, 120.0), "folding counter 25%, 0 events a second, 6 min left"),
+        (JobProgress(1, 4, 1, 3600.0), "folding counter 25%, 0 events a second, 3 h left"),
+        (JobProgress(4000, 4000, 8, 4.0), "folding counter 100%, 2 events a second, nearly done"),
+        (JobProgress(0, 0, 0, 1.0), "folding counter 0%, 0 events a second"),
     ],
 )
-def test_rest_has_a_fitting_unit(now: ReplayProgress, text: str) -> None:
+def test_rest_has_a_fitting_unit(now: JobProgress, text: str) -> None:
     assert replaying_text("counter", now, bar=False) == text
 
 
 def test_terminal_gets_a_bar() -> None:
-    line = replaying_text("counter", ReplayProgress(1, 2, 1, 1.0))
+    line = replaying_text("counter", JobProgress(1, 2, 1, 1.0))
     assert line.startswith(f"folding counter {'━' * 12}{'─' * 12} 50%, ")
 
 

@@ -9,10 +9,12 @@ import pytest
 
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.jobs.replay import driver, progress, task
+from cqrs_cli.jobs.engine import words as engine
+from cqrs_cli.jobs.engine.words import JobProgress, TaskWords
+from cqrs_cli.jobs.replay import driver, task
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.jobs.replay.fold import ReplayFold
-from cqrs_cli.jobs.replay.progress import ReplayProgress, ReplayWords, TaskTeller
+from cqrs_cli.jobs.replay.progress import ReplayTeller
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.jobs.replay.test_spill import Most
@@ -26,10 +28,10 @@ if TYPE_CHECKING:
 AGGREGATE = Aggregate.of("counter", counter.decider)
 
 
-class Heard(ReplayWords):
+class Heard(TaskWords):
     """Keeps all words."""
 
-    def __init__(self, spans: dict[int, int]) -> None:
+    def __init__(self, spans: dict[int, int | None]) -> None:
         self.all: list[bytes] = []
         super().__init__("127.0.0.1", spans)
 
@@ -41,7 +43,7 @@ class Heard(ReplayWords):
 @pytest.fixture(autouse=True)
 def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tell of every stretch."""
-    monkeypatch.setattr(progress, "TELL_EVERY", 0.0)
+    monkeypatch.setattr(engine, "TELL_EVERY", 0.0)
 
 
 @pytest.fixture
@@ -52,14 +54,14 @@ def words() -> Iterator[Heard]:
         yield heard
 
 
-def told(words: Heard, count: int, ended: dict[int, int] | None = None) -> ReplayProgress:
+def told(words: Heard, count: int, ended: dict[int, int] | None = None) -> JobProgress:
     """The progress after `count` words."""
     eventually(lambda: len(words.all) == count)
     return words.progress(ended or {})._replace(seconds=0)
 
 
 def test_share_moves_within_a_task(words: Heard) -> None:
-    with closing(TaskTeller(words.address, 0, 2, 1000)) as teller:
+    with closing(ReplayTeller(words.address, 0, 2, 1000)) as teller:
         teller.read(10, 1019, 0)
         assert told(words, 2) == (20, 250, 5, 0)
         teller.read(20, 1059, 0)
@@ -70,12 +72,12 @@ def test_clock_begins_with_the_tasks(words: Heard) -> None:
     """Spark's workers start for seconds: the rest would look too long."""
     assert words.progress({}).seconds == 0
     assert words.progress({0: 9}).seconds > 0  # a network that drops all words
-    with closing(TaskTeller(words.address, 0, 2, 1000)):
+    with closing(ReplayTeller(words.address, 0, 2, 1000)):
         eventually(lambda: words.progress({}).seconds > 0)
 
 
 def test_ended_tasks_have_done_all(words: Heard) -> None:
-    with closing(TaskTeller(words.address, 2, 1, 0)) as teller:
+    with closing(ReplayTeller(words.address, 2, 1, 0)) as teller:
         teller.read(30, 39, 0)
         assert told(words, 2, {0: 9}) == (140, 250, 39, 0)
         assert told(words, 2, {2: 7}) == (
@@ -89,13 +91,13 @@ def test_ended_tasks_have_done_all(words: Heard) -> None:
 def test_late_words_take_nothing_back(words: Heard) -> None:
     """Datagrams may pass one another, and Spark may run a task again."""
     for at in (39, 9):
-        with closing(TaskTeller(words.address, 2, 1, 0)) as teller:
+        with closing(ReplayTeller(words.address, 2, 1, 0)) as teller:
             teller.read(at, at, 0)
     assert told(words, 6).done == 40
 
 
 def test_foreign_words_are_ignored(words: Heard) -> None:
-    with closing(TaskTeller(words.address, 7, 1, 0)) as teller:
+    with closing(ReplayTeller(words.address, 7, 1, 0)) as teller:
         teller.read(1, 1, 0)
         teller._sender.send_body(b"?")  # type: ignore[union-attr]
     assert told(words, 4) == (0, 250, 0, 0)
@@ -103,7 +105,7 @@ def test_foreign_words_are_ignored(words: Heard) -> None:
 
 def test_events_on_disk_are_to_come(words: Heard) -> None:
     values = [counted(f"a{number}", version) for version in range(1, 6) for number in range(10)]
-    teller = TaskTeller(words.address, 2, 1, 0)
+    teller = ReplayTeller(words.address, 2, 1, 0)
     with closing(ReplayFold(AGGREGATE, None, Most(4), teller=teller)) as fold:
         for at in range(0, 50, 10):
             fold.fold(values[at : at + 10], range(at, 50).__getitem__)
@@ -111,7 +113,7 @@ def test_events_on_disk_are_to_come(words: Heard) -> None:
         assert 10 <= read < 30  # at most 5 of the 10 aggregates have room
         assert fold.total().events == 50
         eventually(lambda: words.progress({}).done == 50)
-        assert words.progress({}).events == 50
+        assert words.progress({}).records == 50
 
 
 @pytest.fixture
@@ -143,13 +145,13 @@ def test_workers_tell_the_driver(
 ) -> None:
     listening: list[Heard] = []
 
-    def listen(_host: str, spans: dict[int, int]) -> Heard:
+    def listen(_host: str, spans: dict[int, int | None]) -> Heard:
         listening.append(Heard(spans))
         return listening[0]
 
-    monkeypatch.setattr(driver, "ReplayWords", listen)
+    monkeypatch.setattr(driver, "TaskWords", listen)
 
-    def watch(_: ReplayProgress) -> None:
+    def watch(_: JobProgress) -> None:
         """Holds up the driver until the words say all, without the results."""
         eventually(lambda: listening[0].progress({})[:3] == (12_000, 12_000, 12_000))
 

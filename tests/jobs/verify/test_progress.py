@@ -1,0 +1,135 @@
+"""How far a proof is: its tasks tell the driver while they read."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cqrs_cli.cli.render.verify import proving_text
+from cqrs_cli.jobs.engine import words as engine
+from cqrs_cli.jobs.engine.words import JobProgress
+from cqrs_cli.jobs.verify import driver
+from cqrs_cli.jobs.verify.driver import plan_verify
+from cqrs_cli.jobs.verify.progress import ProofTeller
+from cqrs_cli.jobs.verify.task import OWNER_LOGS, ProofPlan, prove_partition
+from cqrs_cli.owner.plan import shard_folder
+from tests.jobs.replay.test_progress import Heard
+from tests.support.harness import TopicHarness
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+@pytest.fixture(autouse=True)
+def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tell of every stretch."""
+    monkeypatch.setattr(engine, "TELL_EVERY", 0.0)
+
+
+@pytest.fixture
+def words() -> Iterator[Heard]:
+    """Of three tasks, whose offsets nobody knows before they begin."""
+    heard = Heard(dict.fromkeys(range(3)))
+    with heard:
+        yield heard
+
+
+def told(words: Heard, count: int, ended: dict[int, int] | None = None) -> JobProgress:
+    """The progress after `count` words."""
+    eventually(lambda: len(words.all) == count)
+    return words.progress(ended or {})._replace(seconds=0)
+
+
+def test_share_moves_within_a_partition(words: Heard) -> None:
+    """A partition that has not begun counts as the others do."""
+    assert told(words, 0) == (0, 3, 0, 0)
+    teller = ProofTeller(words.address, 0)
+    teller.begin(100)
+    teller.read(10, 20)
+    assert told(words, 2) == (20, 300, 10, 0)
+    teller.end(30)  # of which the last offsets are no records
+    teller.read(5, 6)
+    assert told(words, 4) == (36, 300, 15, 0)
+    teller.close()
+
+
+def test_ended_partitions_have_done_all(words: Heard) -> None:
+    """Also where a network drops the words."""
+    assert told(words, 0, {0: 50}) == (1, 3, 50, 0)
+    teller = ProofTeller(words.address, 1)
+    teller.begin(100)
+    teller.end(90)  # commands that are not decided are not read
+    teller.close()
+    assert told(words, 3, {1: 7}) == (100, 300, 7, 0)
+    assert told(words, 3, {0: 50, 1: 7}) == (200, 300, 57, 0)
+
+
+def test_proof_from_the_beginning_moves_on(words: Heard) -> None:
+    """What an earlier verify has left was of no use: there is more to read."""
+    teller = ProofTeller(words.address, 0)
+    teller.begin(10)
+    teller.read(8, 8)
+    teller.begin(1000)
+    teller.read(2, 2)
+    assert told(words, 3).done == 8
+    teller.read(98, 100)
+    assert told(words, 4) == (100, 3000, 100, 0)
+    teller.close()
+
+
+def test_line_has_rate_and_rest() -> None:
+    now = JobProgress(1000, 4000, 900, 3.0)
+    assert proving_text("counter", now, bar=False) == "proving counter 25%, 300 records a second, 9 s left"
+    assert "━━━━━━──────" in proving_text("counter", now)
+
+
+def planned(decided: TopicHarness, state: bool = False) -> ProofPlan:
+    shards = shard_folder(decided.folder / "state", decided.topics) if state else None
+    return plan_verify(decided.connection, decided.topics, decided.settings, shards)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("state", [False, True])
+def test_task_tells_of_each_log(decided: TopicHarness, state: bool) -> None:
+    """In the end it has read as many offsets as it said at the beginning; the events twice for the state."""
+    with Heard({0: None}) as words:
+        result = prove_partition(replace(planned(decided, state), words=words.address), 0)
+        assert result.error is None and result.report.violations == ()
+        report = result.report
+        read = report.commands + report.outcomes + report.events + report.dead_letters
+        assert result.records == read + (report.events if state else 0)
+        eventually(lambda: is_whole(words.progress({})))
+        assert words.progress({}).records == result.records
+        assert len(words.all) > len(OWNER_LOGS)
+
+
+def is_whole(now: JobProgress) -> bool:
+    """True if the words say that all is done; what nobody has spoken of counts as one offset."""
+    return now.done == now.offsets > 3
+
+
+@pytest.mark.kafka
+@pytest.mark.spark
+def test_workers_tell_of_their_proofs(
+    spark: "SparkContext", decided: TopicHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listening: list[Heard] = []
+
+    def listen(_host: str, spans: dict[int, int | None]) -> Heard:
+        listening.append(Heard(spans))
+        return listening[0]
+
+    monkeypatch.setattr(driver, "TaskWords", listen)
+    seen: list[JobProgress] = []
+
+    def watch(_: JobProgress) -> None:
+        """Holds up the driver until the words say all, without the results."""
+        eventually(lambda: is_whole(listening[0].progress({})))
+        seen.append(listening[0].progress({}))
+
+    done = driver.verify_topics(spark, planned(decided), watch)
+    assert seen[-1].records == sum(
+        done.total(name) for name in ("commands", "outcomes", "events", "dead_letters")
+    )
