@@ -7,38 +7,15 @@ The Host header is checked since a page of another site can have its own name le
 import asyncio
 import hmac
 from collections.abc import Collection
-from pathlib import Path
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.gateway.answers import problem
 from cqrs_cli.gateway.gateway import GatewayLimits, Problem
 
-#: Hosts that only programs of this machine reach.
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-
 #: Paths that need no token: the page without any data, and what watches the service.
 _OPEN = frozenset({"/", "/healthz", "/readyz"})
-
-
-def read_token(path: Path | None, host: str) -> str | None:
-    """The token in a file, without white space around it; raises `UsageError` where one is needed and not given."""
-    if path is None:
-        if host not in LOOPBACK:
-            raise UsageError(
-                f"--host {host}: others can reach it, and anybody could send commands",
-                "give a token: --token-file FILE, and put something in front that does TLS",
-            )
-        return None
-    try:
-        token = path.read_text(encoding="utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"{path}: {error}", "write the token into it") from None
-    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
-        raise ConfigurationError(f"{path}: the token is weak", "16 characters or more: openssl rand -hex 32")
-    return token
 
 
 class Guard:

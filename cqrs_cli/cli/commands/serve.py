@@ -54,16 +54,19 @@ def serve(
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ModuleNotFoundError:
+        from cqrs_cli.doctor.gateway import INSTALL_GATEWAY
+
         raise ConfigurationError(
-            "the gateway needs Starlette and uvicorn", "install them: pip install 'cqrs-cli[gateway]'"
+            "the gateway needs Starlette and uvicorn", f"install them: {INSTALL_GATEWAY}"
         ) from None
     from cqrs_cli.client.background import BackgroundSender
     from cqrs_cli.gateway.gateway import Gateway
-    from cqrs_cli.gateway.guard import LOOPBACK, host_name, read_token
+    from cqrs_cli.gateway.guard import host_name
     from cqrs_cli.gateway.server import listen, make_server, open_followers, run_server
+    from cqrs_cli.gateway.token import LOOPBACK, required_token
 
     cli.timestamped = not sys.stderr.isatty()
-    token = read_token(token_file, host)
+    token = required_token(token_file, host)
     settings = cli.settings
     chosen = cli.usable(aggregates)
     names = {host_name(name) for name in allow_host or ()}

@@ -1,0 +1,1 @@
+"""The checks of `cqrs doctor`, given what they look at."""

@@ -1,0 +1,107 @@
+"""The doctor's checks of the cluster, and of what the project has there and in its store of checkpoints."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cqrs_cli.cli.checks.project import process_uses
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.kafka.topics.acls import Role
+
+if TYPE_CHECKING:
+    from cqrs_cli.doctor.check import Check
+    from cqrs_cli.settings.settings import Settings
+    from cqrs_cli.state.checkpoint.manifest import Manifest
+
+
+def check_brokers(cli: Cli, settings: "Settings", role: Role | None) -> "Iterator[Check]":
+    """The cluster's checks, if there is one to ask: the embedded broker is not started."""
+    from cqrs_cli.doctor import cluster
+    from cqrs_cli.doctor.check import examined
+
+    if settings.bootstrap_server is None:
+        found = list(examined("embedded", lambda: cluster.check_embedded(settings.root)))
+        yield from found
+        if found[0].status != "ok":
+            return
+
+    def look() -> "Iterator[Check]":
+        topics = [cli.topics(name) for name in cli.aggregate_names()]
+        return cluster.check_cluster(
+            cli.connection(start=False),
+            topics,
+            settings.dedup_window,
+            (role,) if role else cluster.DEFAULT_ROLES,
+            process_uses(settings),
+        )
+
+    yield from examined("broker", look)
+
+
+def _has_broker(settings: "Settings") -> bool:
+    """True if there is a broker to ask: the embedded one is not started."""
+    from cqrs_cli.kafka.embedded.broker import broker_status
+
+    return settings.bootstrap_server is not None or broker_status(settings.root) is not None
+
+
+def check_stored_events(cli: Cli, settings: "Settings") -> "Iterator[Check]":
+    """Check that the code reads the events, where there is a broker to ask."""
+    from cqrs_cli.doctor.check import examined
+
+    if not _has_broker(settings):
+        return
+    for name in cli.aggregate_names():
+        yield from examined("events", partial(_events_of, cli, name))
+
+
+def _events_of(cli: Cli, name: str) -> "Iterator[Check]":
+    """Check the events of one aggregate; without topics, of which another check has told, there is nothing to read."""
+    from cqrs_cli.doctor.events import check_events
+    from cqrs_cli.errors import ConfigurationError
+
+    aggregate = cli.aggregate(name)
+    with suppress(ConfigurationError):
+        yield from check_events(cli.connection(start=False), aggregate, cli.topics(name))
+
+
+def check_stored_checkpoints(cli: Cli, settings: "Settings", uri: str, is_reached: bool) -> "Iterator[Check]":
+    """Check the store of the checkpoints and, where it and the broker can be used, the newest of each aggregate."""
+    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.checkpoints import check_checkpoint_store
+
+    found = list(examined("checkpoints", lambda: check_checkpoint_store(uri)))
+    yield from found
+    if found[0].status == "ok" and is_reached and _has_broker(settings):
+        for name in cli.aggregate_names():
+            yield from examined("checkpoints", partial(_newest_of, cli, settings, uri, name))
+
+
+def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator[Check]":
+    """Check the newest checkpoints of one aggregate; of its topics another check has told."""
+    from cqrs_cli.doctor.checkpoints import check_newest
+    from cqrs_cli.errors import ConfigurationError
+    from cqrs_cli.kafka.admin.topics import Admin, check_topics
+    from cqrs_cli.kafka.offsets import committed_now
+    from cqrs_cli.kafka.partition_log import PartitionLog
+    from cqrs_cli.owner.plan import shard_folder, shard_identity
+    from cqrs_cli.settings.durations import milliseconds
+
+    connection, topics, aggregate = cli.connection(start=False), cli.topics(name), cli.aggregate(name)
+    with suppress(ConfigurationError):
+        with Admin(connection) as admin:
+            found = check_topics(admin, topics)
+        numbers, window = range(found.partitions), milliseconds(settings.dedup_window)
+        decided = {
+            number: one.offset or 0 for number, one in committed_now(connection, topics, numbers).items()
+        }
+        identities = [shard_identity(found, number, aggregate, window) for number in numbers]
+        folder = shard_folder(settings.state_dir, topics).name
+
+        def has_news(number: int, newest: "Manifest") -> bool:
+            log = PartitionLog(connection, topics, number)
+            start, end = log.bounds("outcomes")
+            return log.first_record("outcomes", max(start, newest.positions.outcomes), end) is not None
+
+        yield from check_newest(name, uri, folder, settings.checkpoint_every, identities, decided, has_news)

@@ -1,0 +1,84 @@
+"""The doctor's checks of this machine and of the project on it."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from cqrs_cli.errors import CqrsError
+
+if TYPE_CHECKING:
+    from cqrs_cli.doctor.check import Check
+    from cqrs_cli.kafka.topics.process_topics import ProcessUse
+    from cqrs_cli.settings.settings import Settings
+
+
+def check_this_machine() -> "Iterator[Check]":
+    from cqrs_cli.doctor import machine
+    from cqrs_cli.doctor.check import examined
+
+    yield from examined("java", machine.check_java)
+    yield from examined("python", machine.check_python)
+    yield from examined("spark", machine.check_spark)
+
+
+def check_project(settings: "Settings") -> "Iterator[Check]":
+    from cqrs_cli.doctor import machine
+    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.doctor.gateway import check_gateway_extra
+    from cqrs_cli.doctor.payloads import check_payloads
+
+    yield from examined("settings", lambda: machine.check_settings(settings))
+    yield from examined("aggregates", lambda: machine.check_aggregates(settings))
+    yield from examined("processes", lambda: _processes(settings))
+    in_memory = settings.store == "memory"
+    yield from examined(
+        "state",
+        lambda: machine.check_memory(settings) if in_memory else machine.check_state(settings.state_dir),
+    )
+    yield from examined("payloads", lambda: check_payloads(settings.payloads()))
+    yield from examined("gateway", check_gateway_extra)
+    yield from examined("limits", lambda: machine.check_limits(settings))
+    if not in_memory:  # which holds nothing of older code
+        yield from examined("revision", lambda: _revisions(settings))
+
+
+def _processes(settings: "Settings") -> "Iterator[Check]":
+    """Check that the project's processes can be loaded."""
+    from cqrs_cli.doctor.check import fail, ok
+    from cqrs_cli.processes.load import load_process, process_names
+
+    for name in process_names(settings.root):
+        try:
+            loaded = load_process(name, settings.root, settings.aggregates)
+        except CqrsError as error:
+            yield fail("processes", error)
+        else:
+            yield ok("processes", f"{name}: {len(loaded.events)} kinds of events, at {loaded.place}")
+
+
+def process_uses(settings: "Settings") -> "list[ProcessUse]":
+    """The topics of each process whose code can be loaded; the others have their own check."""
+    from cqrs_cli.processes.load import load_process, process_names
+
+    found = []
+    for name in process_names(settings.root):
+        with suppress(CqrsError):
+            found.append(load_process(name, settings.root, settings.aggregates).use(settings.topic_prefix))
+    return found
+
+
+def _revisions(settings: "Settings") -> "Iterator[Check]":
+    """Check the shards of each aggregate whose code can be loaded; the others have their own check."""
+    from cqrs_cli import registry
+    from cqrs_cli.doctor.shards import check_revision
+    from cqrs_cli.kafka.topics.topics import Topics
+    from cqrs_cli.owner.plan import shard_folder
+
+    for name in registry.names(settings.aggregates, settings.root):
+        try:
+            aggregate = registry.load(name, settings.aggregates, settings.root)
+        except CqrsError:
+            continue
+        yield from check_revision(
+            shard_folder(settings.state_dir, Topics(name, settings.topic_prefix)), aggregate
+        )

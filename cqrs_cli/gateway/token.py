@@ -1,0 +1,31 @@
+"""The token that a gateway asks for. Needs nothing of the gateway's libraries."""
+
+from pathlib import Path
+
+from cqrs_cli.errors import ConfigurationError, UsageError
+
+#: Hosts that only programs of this machine reach.
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+def required_token(path: Path | None, host: str) -> str | None:
+    """The token of a gateway that listens at `host`; raises `UsageError` where one is needed and not given."""
+    if path is not None:
+        return read_token(path)
+    if host in LOOPBACK:
+        return None
+    raise UsageError(
+        f"--host {host}: others can reach it, and anybody could send commands",
+        "give a token: --token-file FILE, and put something in front that does TLS",
+    )
+
+
+def read_token(path: Path) -> str:
+    """The token in a file, without white space around it; raises `ConfigurationError` for a weak one."""
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{path}: {error}", "write the token into it") from None
+    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
+        raise ConfigurationError(f"{path}: the token is weak", "16 characters or more: openssl rand -hex 32")
+    return token

@@ -1,0 +1,92 @@
+"""`cqrs doctor --gateway` on gateways that serve."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.cli.conftest import Cqrs
+from tests.gateway.conftest import reached
+from tests.support import ROOT
+
+pytestmark = pytest.mark.kafka
+
+TOKEN = "sixteen-characters-and-more"
+
+
+@pytest.fixture
+def accounts(prefix: str, on_broker: Cqrs) -> Topics:
+    """Topics for which nobody decides: a gateway serves all the same."""
+    return Topics("bank_account", prefix)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with the one aggregate that the gateways serve."""
+    folder = tmp_path / "shop"
+    (folder / "aggregates").mkdir(parents=True)
+    (folder / "cqrs.toml").touch()
+    for name in ("__init__.py", "bank_account.py"):
+        (folder / "aggregates" / name).write_text((ROOT / "aggregates" / name).read_text())
+    (folder / "token").write_text(TOKEN)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def found(capfd: pytest.CaptureFixture[str], *arguments: str) -> list[tuple[str, str]]:
+    """Status and detail of the checks of the gateway, but for its libraries."""
+    capfd.readouterr()
+    main(["doctor", "-q", "-o", "json", *arguments])
+    checks = json.loads(capfd.readouterr().out)["checks"]
+    return [(check["status"], check["detail"]) for check in checks if check["name"] == "gateway"][1:]
+
+
+def test_gateway_of_the_project_is_known(
+    connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with reached(connection, accounts, shop / "state") as gateway:
+        at = f"http://127.0.0.1:{gateway.port}"
+        assert found(capfd, "--gateway", at) == [
+            ("ok", f"{at} answers"),
+            ("ok", f"{at} has caught up with the events that were there when it started"),
+            ("ok", f"{at} wants no token"),
+            ("ok", f"{at} serves bank_account as this project's code has them, and takes commands"),
+        ]
+
+
+def test_other_code_is_noticed(
+    connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code = shop / "aggregates/bank_account.py"
+    code.write_text(code.read_text().replace("    owner: str\n", "    owner: str\n    city: str = ''\n", 1))
+    with reached(connection, accounts, shop / "state") as gateway:
+        at = f"http://127.0.0.1:{gateway.port}"
+        assert found(capfd, "--gateway", at)[3:] == [
+            ("warn", f"{at} serves bank_account with other code than this project's")
+        ]
+
+
+def test_token_opens_the_gateway(
+    connection: Connection, accounts: Topics, shop: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with reached(connection, accounts, shop / "state", read_only=True, token=TOKEN) as gateway:
+        at = f"http://127.0.0.1:{gateway.port}"
+        assert [status for status, _ in found(capfd, "--gateway", at)] == ["ok", "ok", "warn"]
+        assert found(capfd, "--gateway", at, "--token-file", "token")[2:] == [
+            ("ok", f"{at} wants a token, and takes this one"),
+            ("ok", f"{at} serves bank_account as this project's code has them, and takes no commands"),
+        ]
+        (shop / "token").write_text(TOKEN[::-1])
+        assert found(capfd, "--gateway", at, "--token-file", "token")[2:] == [
+            ("fail", f"{at} does not take this token")
+        ]
+        other = f"http://localhost:{gateway.port}"
+        assert found(capfd, "--gateway", other) == [("fail", f"{other} is not meant by that name")]
+
+
+def test_token_file_is_for_a_gateway(cqrs: Cqrs) -> None:
+    said = cqrs("doctor", "--token-file", "token")
+    assert said.status == 2 and "name it: --gateway URL" in said.err

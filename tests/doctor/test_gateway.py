@@ -1,0 +1,190 @@
+"""The doctor's word on a gateway that is not one, or not as it should be: a server of the test's own answers for it."""
+
+import http.server
+import json
+import threading
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from importlib import metadata
+from typing import Any
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.doctor.check import examined
+from cqrs_cli.doctor.gateway import GatewayAddress, check_gateway, check_gateway_extra, parse_gateway
+from cqrs_cli.errors import UsageError
+from cqrs_cli.version import __version__
+
+API = {
+    "info": {"version": __version__},
+    "paths": {"/counter": {"get": {}}, "/counter/{id}/Increment": {"post": {}}},
+    "components": {"schemas": {}},
+}
+PATHS: Mapping[str, tuple[int, Any]] = {
+    "/healthz": (200, {"alive": True}),
+    "/readyz": (200, {"ready": True, "waiting": {}}),
+    "/openapi.json": (200, API),
+}
+
+
+class Answering(http.server.BaseHTTPRequestHandler):
+    """Answers each path as it was told."""
+
+    paths: Mapping[str, tuple[int, Any]] = {}
+
+    def do_GET(self) -> None:
+        status, body = self.paths.get(self.path, (404, {"title": "no such path"}))
+        if status == 401 and self.headers["Authorization"] == "Bearer right":
+            status = 200
+        self.send_response(status)
+        if status == 302:
+            self.send_header("Location", "https://elsewhere.example/")
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Keep it to itself."""
+
+
+@contextmanager
+def answering(**changed: tuple[int, Any]) -> Iterator[str]:
+    """The address of a gateway that answers some paths in another way."""
+    paths = {**PATHS, **{f"/{path.replace('_', '.')}": answer for path, answer in changed.items()}}
+    handler = type("Changed", (Answering,), {"paths": paths})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def ours(names: Collection[str], read_only: bool) -> Mapping[str, Any]:
+    assert (list(names), read_only) == (["counter"], False)
+    return API
+
+
+def found(url: str, token: str | None = None, known: Collection[str] = ("counter",)) -> list[tuple[str, str]]:
+    """Status and detail of each check, without the address."""
+    at = parse_gateway(url)
+    checks = examined("gateway", lambda: check_gateway(at, token, known, ours))
+    return [(check.status, check.detail.replace(str(at), "it")) for check in checks]
+
+
+GOOD = [
+    ("ok", "it answers"),
+    ("ok", "it has caught up with the events that were there when it started"),
+    ("ok", "it wants no token"),
+    ("ok", "it serves counter as this project's code has them, and takes commands"),
+]
+
+
+def test_good_gateway_is_all_right() -> None:
+    with answering() as url:
+        assert found(url) == found(f"{url}/") == GOOD
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ((404, {}), "it/healthz answers 404: that is not a gateway"),
+        ((200, b"<html>"), "it/healthz answers 200: that is not a gateway"),
+        ((200, b"[" * 100_000), "it/healthz answers 200: that is not a gateway"),
+        (
+            (302, b""),
+            "it/healthz answers 302, which leads to https://elsewhere.example/: that is not a gateway",
+        ),
+        ((421, {}), "it is not meant by that name"),
+    ],
+)
+def test_others_are_told_apart(answer: tuple[int, Any], said: str) -> None:
+    with answering(healthz=answer) as url:
+        assert found(url) == [("fail", said)]
+
+
+def test_silence_is_a_failure() -> None:
+    ((status, said),) = found("http://127.0.0.1:1")
+    assert status == "fail" and said == "no answer from it (Connection refused)"
+    assert main(["doctor", "-q", "-o", "json", "--gateway", "http://127.0.0.1:1"]) in (3, 4)
+
+
+def test_late_states_are_named() -> None:
+    waiting = {"ready": False, "waiting": {"counter": "7 offsets behind its start"}}
+    with answering(readyz=(503, waiting)) as url:
+        assert found(url)[1] == (
+            "warn",
+            "it answers with states of before (counter: 7 offsets behind its start)",
+        )
+
+
+def test_token_is_asked_for() -> None:
+    with answering(openapi_json=(401, API)) as url:
+        wanted = ("warn", "it wants a token: which aggregates it serves is not known")
+        assert found(url) == [*GOOD[:2], wanted]
+        assert found(url, "wrong") == [*GOOD[:2], ("fail", "it does not take this token")]
+        assert found(url, "right") == [*GOOD[:2], ("ok", "it wants a token, and takes this one"), GOOD[3]]
+
+
+def test_open_doors_are_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it is reached by others; and so is a token that they could read."""
+    monkeypatch.setattr(GatewayAddress, "is_here", False)
+    with answering() as url:
+        assert found(url)[2] == ("warn", "it wants no token: whoever reaches it reads everything")
+    with answering(openapi_json=(401, API)) as url:
+        assert found(url, "right")[2] == ("warn", "tokens for it can be read on their way")
+
+
+def test_aggregates_are_compared() -> None:
+    with answering() as url:
+        (*_, said) = found(url, known=["order"])
+        assert said == ("fail", "it serves counter, and no aggregate of this project")
+        (*_, missing, served) = found(url, known=["counter", "order"])
+        assert missing == ("warn", "it does not serve order") and served == GOOD[3]
+    both = {**API, "paths": {**API["paths"], "/theatre": {"get": {}}}}  # type: ignore[dict-item]
+    with answering(openapi_json=(200, both)) as url:
+        (*_, strange, served) = found(url)
+        assert strange == ("warn", "it serves theatre, which this project does not have")
+        assert served == ("ok", "it serves counter, theatre, and takes commands")
+
+
+def test_other_code_and_versions_are_named() -> None:
+    with answering(openapi_json=(200, {**API, "components": {"schemas": {"Increment": {}}}})) as url:
+        assert found(url)[3:] == [("warn", "it serves counter with other code than this project's")]
+    with answering(openapi_json=(200, {**API, "info": {"version": "0.0.1"}})) as url:
+        old, served = found(url)[3:]
+        assert old == ("warn", f"it is cqrs 0.0.1, this is {__version__}")
+        assert served == ("ok", "it serves counter, and takes commands")
+
+
+@pytest.mark.parametrize("body", [[], {}, {"info": {}}, {**API, "paths": {"": {}}}, {**API, "paths": [1]}])
+def test_odd_descriptions_are_no_bugs(body: object) -> None:
+    with answering(openapi_json=(200, body)) as url:
+        (*_, (status, said)) = found(url)
+        assert status == "fail" and said.endswith("that is not a gateway")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "127.0.0.1:8080", "ftp://x", "http://", "http://x:y", "http://[", "http://a@b", "http://x/?q"]
+)
+def test_only_an_address_is_taken(url: str) -> None:
+    with pytest.raises(UsageError, match="is not the URL of a gateway"):
+        parse_gateway(url)
+
+
+def test_addresses_are_written_as_given() -> None:
+    for url in ("http://127.0.0.1:8080", "https://cqrs.example/bank", "http://[::1]:80"):
+        assert str(parse_gateway(url)) == url
+
+
+def test_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    (here,) = check_gateway_extra()
+    assert here.status == "ok" and here.detail.startswith("starlette ") and not here.hint
+
+    def version(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", version)
+    (gone,) = check_gateway_extra()
+    assert (gone.status, gone.detail) == ("ok", "without starlette and uvicorn, which only cqrs serve needs")
+    assert gone.hint == "for it: pip install 'cqrs-cli[gateway]'"
