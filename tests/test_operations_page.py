@@ -13,6 +13,7 @@ from cqrs_cli import errors
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from cqrs_cli.kafka.embedded import broker as embedded
+from cqrs_cli.owner.timing import Timing
 from cqrs_cli.system.limits import BASE_DESCRIPTORS, DESCRIPTORS, DESCRIPTORS_A_BROKER
 from tests.support import ROOT
 from tests.support.readme import commands
@@ -58,6 +59,16 @@ def test_unit_starts_what_exists() -> None:
     program, *arguments = shlex.split(unit()["Service"]["ExecStart"])
     assert program.endswith("/bin/cqrs")
     assert isinstance(main.parse(arguments), Call)
+
+
+def test_unit_waits_for_the_last_checkpoint() -> None:
+    """The driver waits for its tasks that long; then Spark ends, which takes a few seconds."""
+    timing = Timing()
+    needed = timing.quiet_end + timing.retire_deadline
+    assert needed + 10 <= float(unit()["Service"]["TimeoutStopSec"]) == 60
+    assert f"it may take {needed:.0f} seconds" in PAGE
+    assert f"At a stop it has {timing.retire_deadline:.0f} seconds" in PAGE
+    assert "terminationGracePeriodSeconds: 60" in PAGE
 
 
 @pytest.mark.parametrize("line", [line for line in (*DEPLOY, *BACKUP, *WATCH) if line.startswith("cqrs ")])
