@@ -74,9 +74,13 @@ class Follower:
         """Begin to follow."""
         self._thread.start()
 
+    def stop(self) -> None:
+        """Follow no further; does not wait for the end."""
+        self._closing.set()
+
     def close(self) -> None:
         """End, and let go of the shards. Idempotent."""
-        self._closing.set()
+        self.stop()
         if self._thread.is_alive():
             self._thread.join()
         for replica in self.replicas.values():

@@ -46,6 +46,8 @@ def open_followers(
             follower = Follower(connection, described, aggregate, partitioner, folder, note)
             stack.callback(follower.close)
             found[name] = follower
+    for follower in found.values():
+        stack.callback(follower.stop)  # all are told before one is waited for
     return found
 
 
