@@ -39,10 +39,14 @@ def test_followers_end_side_by_side(connection: Connection, tmp_path: Path) -> N
             ensure_topics(admin, Topics(name, prefix), TopicPlan(partitions=1))
     aggregates = {name: registry.load(name, "aggregates", ROOT) for name in names}
     slow = threading.Event()
+
+    def wait() -> None:
+        slow.wait(30)
+
     with ExitStack() as stack:
         followers = open_followers(connection, aggregates, prefix, "murmur2", tmp_path, print, stack)
         ended = threading.Event()
-        followers["counter"].arrived = lambda: slow.wait(30) and None
+        followers["counter"].arrived = wait
         followers["bank_account"].arrived = ended.set
         for follower in followers.values():
             follower.start()
