@@ -190,6 +190,7 @@ def _reload(cli: Cli, aggregates: list[str] | None, once: bool, store: str | Non
     """Run in a process of its own, with the same command line, and start that again when the code changes."""
     from cqrs_cli.cli.reload.loop import Reloader
 
+    cli.timestamped = not sys.stderr.isatty()
     if once or cli.output == "json":
         raise UsageError(
             f"--reload is not for {'--once' if once else '-o json'}", "leave one out: it is for development"

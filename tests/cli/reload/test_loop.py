@@ -1,5 +1,6 @@
 """`cqrs run --reload`, with a program in the place of the run that only says that it was started and stopped."""
 
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -114,6 +115,15 @@ def test_broken_code_leaves_the_run(reloading: Reloading) -> None:
     reloading.wait_for("started")
 
 
+def test_broken_code_of_an_aggregate_is_the_aggregates(reloading: Reloading) -> None:
+    """Though a process imports it, and fails too."""
+    process = reloading.log.parent / "processes" / "counting.py"
+    process.parent.mkdir()
+    process.write_text("import aggregates.counter\n")
+    reloading.source.write_text("def")
+    reloading.noted("correct the aggregate")
+
+
 def test_another_meaning_needs_a_revision(reloading: Reloading) -> None:
     reloading.change("counter.value + by", "counter.value + 2 * by")
     reloading.noted("not reloaded")
@@ -133,6 +143,17 @@ def test_a_newer_run_ends_both(reloading: Reloading) -> None:
     reloading.end_child(6)
     eventually(lambda: reloading.error is not None)
     assert isinstance(reloading.error, TakenOverError)
+
+
+def test_lines_have_their_times(cqrs: Cqrs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of the run that it starts: both go into one log."""
+
+    def run(reloader: Reloader) -> int:
+        reloader._note("changed")
+        return 0
+
+    monkeypatch.setattr(Reloader, "run", run)
+    assert re.fullmatch(r"\S+Z info: changed\n", cqrs("run", "--reload", "counter").err)
 
 
 @pytest.mark.parametrize("flag", ["--once", "-o json"])
