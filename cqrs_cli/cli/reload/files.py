@@ -76,8 +76,11 @@ def _load(names: Sequence[str] | None, package: str, root: Path) -> "dict[str, d
 
     try:
         chosen = names or registry.names(package, root)
-        for process in () if names else process_names(root):
+        found = {name: contract(registry.load(name, package, root)) for name in chosen}
+        for process in (
+            () if names else process_names(root)
+        ):  # they import aggregates, whose errors come first
             load_process(process, root, package)
-        return {name: contract(registry.load(name, package, root)) for name in chosen}
+        return found
     except CqrsError as error:
         return error
