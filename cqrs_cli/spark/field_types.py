@@ -3,6 +3,7 @@
 A type that has no column of its own (a union, an untyped value, a type within itself) is a string: its JSON.
 """
 
+import inspect
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +17,7 @@ from cqrs_cli.errors import CqrsError
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql.types import DataType
+    from pyspark.sql.types import DataType, StructType
 
 #: From a value of the message to the value that Arrow takes; None where they are the same.
 Convert = Callable[[Any], Any] | None
@@ -28,6 +29,14 @@ _LISTS = (msgspec_types.ListType, msgspec_types.VarTupleType, msgspec_types.Coll
 _SETS = (msgspec_types.SetType, msgspec_types.FrozenSetType)
 _OBJECTS = (msgspec_types.StructType, msgspec_types.DataclassType, msgspec_types.TypedDictType)
 _TEXTS = (msgspec_types.UUIDType, msgspec_types.TimeDeltaType, msgspec_types.TimeType)
+
+
+def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
+    """The schema that Spark takes for a schema of its own; times are in UTC, which only newer releases ask for."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    asks = "timezone" in inspect.signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, timezone="UTC") if asks else to_arrow_schema(schema)
 
 
 class FieldColumn(NamedTuple):

@@ -5,14 +5,13 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import msgspec
 from confluent_kafka import Message
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.spark.columns import fields_as_columns, message_class, source_schema, wire_type
-from cqrs_cli.spark.field_types import FieldColumn, value_array
+from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, value_array
 from cqrs_cli.spark.options import SourceKind
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class RowMaker(ABC):
         self._cls = message_class(aggregate, self.kind, type_name)
         self._wanted = wire_type(aggregate, self.kind, type_name) if aggregate and type_name else None
         self._fields = [] if self._cls is None else fields_as_columns(self.kind, self._cls)
-        self._schema = _arrow_schema(self.kind, self._cls)
+        self._schema = arrow_schema(source_schema(self.kind, self._cls))
 
     def batch(self, partition: int, messages: MessageList) -> "pyarrow.RecordBatch":
         """The rows of some messages of a partition; raises `ContradictionError` for a record that is not one."""
@@ -76,12 +75,6 @@ class RowMaker(ABC):
                     f"{self._spell(partition, message)}: {error}", "look at it: cqrs tail"
                 ) from error
         raise AssertionError("read at the second attempt")
-
-
-def _arrow_schema(kind: SourceKind, cls: type[msgspec.Struct] | None) -> "pyarrow.Schema":
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(source_schema(kind, cls), timezone="UTC")
 
 
 def _place_columns(partition: int, messages: MessageList) -> "list[pyarrow.Array]":

@@ -69,7 +69,7 @@ class RefusedStream(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, object]:
         return self._refuse()
 
-    def latestOffset(self, start: dict[str, object], limit: object) -> dict[str, object]:
+    def latestOffset(self, start: object = None, limit: object = None) -> dict[str, object]:
         return self._refuse()
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> Sequence[InputPartition]:

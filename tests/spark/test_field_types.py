@@ -12,11 +12,10 @@ import msgspec
 import pyarrow  # noqa: TID253 - it is the oracle
 import pytest
 from msgspec import UNSET, Meta, UnsetType
-from pyspark.sql.pandas.types import to_arrow_schema  # noqa: TID253
 from pyspark.sql.types import StructField, StructType  # noqa: TID253
 
 import cqrs_cli as cqrs
-from cqrs_cli.spark.field_types import column_values, field_columns
+from cqrs_cli.spark.field_types import arrow_schema, column_values, field_columns
 
 
 class Colour(enum.Enum):
@@ -108,7 +107,7 @@ def column_of(annotation: Any) -> tuple[str, Callable[[Any], Any]]:
     """A field's column in Spark, and the way of a value into it and out again."""
     cls = msgspec.defstruct("Happened", [("held", annotation)], frozen=True)
     (column,) = field_columns(cls)
-    (kind,) = to_arrow_schema(StructType([StructField("held", column.type)]), timezone="UTC").types
+    (kind,) = arrow_schema(StructType([StructField("held", column.type)])).types
 
     def through(value: Any) -> Any:
         return pyarrow.array(column_values(column, [value, value]), kind).to_pylist()[1]

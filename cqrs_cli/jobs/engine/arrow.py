@@ -8,14 +8,6 @@ from cqrs_cli.spark.field_types import FieldColumn, value_array
 
 if TYPE_CHECKING:
     import pyarrow
-    from pyspark.sql.types import StructType
-
-
-def arrow_schema(schema: "StructType") -> "pyarrow.Schema":
-    """The schema that Spark takes for a schema of its own; times are in UTC."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(schema, timezone="UTC")
 
 
 def time_array(texts: Iterable[str]) -> "pyarrow.Array":

@@ -110,7 +110,7 @@ def code_root(package: str, root: Path) -> Path:
 def gave_up(context: "SparkContext", error: Exception) -> CqrsError:
     """The error for a job that Spark ended: tasks return their own errors, so a worker has died."""
     java = getattr(error, "java_exception", None)
-    message = str(java.getMessage() if java is not None else error) or type(error).__name__
+    message = str(java.getMessage() if java is not None else error).strip() or type(error).__name__
     return CqrsError(
         f"Spark gave up: {message.splitlines()[0][:300]}", f"see {context.getConf().get(LOG_PROPERTY)}"
     )

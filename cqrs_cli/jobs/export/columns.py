@@ -9,8 +9,8 @@ from cqrs_cli.core.fold import FoldError, decode_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.jobs.engine.arrow import arrow_schema, struct_array, time_array
-from cqrs_cli.spark.field_types import FieldColumn, field_columns
+from cqrs_cli.jobs.engine.arrow import struct_array, time_array
+from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, field_columns
 
 if TYPE_CHECKING:
     import pyarrow

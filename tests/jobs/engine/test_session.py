@@ -10,7 +10,8 @@ import zipfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -224,6 +225,13 @@ def test_dead_worker_is_one_line(spark: "SparkContext") -> None:
     assert type(error) is CqrsError
     assert error.message.startswith("Spark gave up: Job aborted")
     assert "\n" not in str(error) and error.hint.endswith("spark.log")
+
+
+def test_first_words_of_an_error_are_told() -> None:
+    """Those of PySpark 4.1 begin with an empty line."""
+    context: Any = SimpleNamespace(getConf=lambda: {LOG_PROPERTY: "spark.log"})
+    error = gave_up(context, RuntimeError("\n  An exception was thrown.\nTraceback"))
+    assert error.message == "Spark gave up: An exception was thrown."
 
 
 @pytest.mark.spark
