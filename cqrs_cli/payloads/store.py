@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference
+from cqrs_cli.storage.buckets import list_files, require_bucket
 from cqrs_cli.storage.folder import open_folder
 
 if TYPE_CHECKING:
@@ -54,10 +55,11 @@ class PayloadStore:
         _ = self._opened
 
     def exists(self) -> bool:
-        """Tell whether the store's own folder is there; the first payload makes it."""
+        """Tell whether the store's own folder is there; the first payload makes it. A bucket has to be there."""
         filesystem, base = self._opened
         (found,) = filesystem.get_file_info([base])
-        return bool(found.type.name == "Directory")
+        require_bucket(filesystem, base)
+        return bool(found.type.name == "Directory" or filesystem.type_name == "s3")
 
     def put(self, folder: str, reference: PayloadReference, data: bytes) -> None:
         """Write a payload unless it is there. It appears whole under its name, and on a disk it is on the disk."""
@@ -79,6 +81,7 @@ class PayloadStore:
         try:
             data = self._read(f"{folder}/{reference.sha256}", reference.size + 1)
         except FileNotFoundError:
+            require_bucket(*self._opened)
             data = self._read(f"{folder}/{ASIDE}/{reference.sha256}", reference.size + 1)
         if not reference.accepts(data):
             raise AlteredError(f"its {len(data)} bytes are not those that were stored")
@@ -95,12 +98,9 @@ class PayloadStore:
 
     def stored(self, folder: str) -> Iterator[StoredPayload]:
         """The files of a folder, in no order."""
-        from pyarrow.fs import FileSelector
-
         filesystem, base = self._opened
-        for found in filesystem.get_file_info(FileSelector(f"{base}/{folder}", allow_not_found=True)):
-            if found.is_file:
-                yield StoredPayload(found.base_name, found.size, _age(found.mtime))
+        for found in list_files(filesystem, f"{base}/{folder}"):
+            yield StoredPayload(found.base_name, found.size, _age(found.mtime))
 
     def age(self, folder: str, name: str) -> float | None:
         """The age of one file now, in seconds; None if it is not there."""

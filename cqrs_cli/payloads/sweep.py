@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
-from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
+from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.payloads.store import ASIDE, StoredPayload
-from cqrs_cli.payloads.transfer import PayloadTransfer, payload_transfer
+from cqrs_cli.payloads.transfer import PayloadTransfer, payload_transfer, unusable
 
 #: Seconds that a payload is left alone after it was written, and after it was put aside. Much longer than a command or
 #: transaction is on its way, and than the half hour in which a payload that is stored again is not written again.
@@ -45,9 +45,7 @@ class Sweep:
         try:
             return list(self._store.stored(folder))
         except OSError as error:
-            raise PayloadUnavailableError(
-                f"{self._store.uri} cannot be listed: {error}", "check its address, credentials and rights"
-            ) from error
+            raise unusable(self._store.uri, error) from error
 
     @property
     def questioned(self) -> set[str]:

@@ -9,6 +9,7 @@ from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.payloads.crew import Crew
 from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.store import AlteredError, PayloadStore
+from cqrs_cli.storage.reasons import StoreReason, explain_store_error
 
 #: Calls to a store at the same time, for each process.
 _AT_ONCE = 8
@@ -36,7 +37,7 @@ class PayloadTransfer:
         """Each payload, or why it cannot be had."""
         calls = {reference: partial(self.store.get, folder, reference) for reference in wanted}
         done, failed = self._call(calls)
-        return {**done, **{reference: _reason(error) for reference, error in failed.items()}}
+        return {**done, **{reference: _reason(error).text for reference, error in failed.items()}}
 
     def upload(self, folder: str, payloads: Mapping[PayloadReference, bytes]) -> None:
         """Put payloads into the store; raises `PayloadUnavailableError` if one did not get there."""
@@ -45,19 +46,17 @@ class PayloadTransfer:
             for reference, data in payloads.items()
         }
         for reference, error in self._call(calls)[1].items():
+            reason = _reason(error)
             raise PayloadUnavailableError(
-                f"payload {reference.sha256} could not be stored in {self.store.uri}: {_reason(error)}",
-                "cqrs doctor looks at the store",
+                f"payload {reference.sha256} could not be stored in {self.store.uri}: {reason.text}",
+                reason.hint,
             )
 
     def ask(self, call: Callable[[], _T]) -> _T:
         """The answer of one call; raises `PayloadUnavailableError`."""
         done, failed = self._call({"": partial(call)})
         for error in failed.values():
-            raise PayloadUnavailableError(
-                f"{self.store.uri} cannot be used: {_reason(error)}",
-                "check its address, credentials and rights",
-            )
+            raise unusable(self.store.uri, error)
         return done[""]
 
     def _call(self, calls: "Mapping[_K, partial[_T]]") -> tuple[dict[_K, _T], dict[_K, Exception | None]]:
@@ -89,12 +88,18 @@ def payload_transfer(place: PayloadPlace) -> PayloadTransfer:
     return PayloadTransfer(place)
 
 
-def _reason(error: Exception | None) -> str:
+def unusable(uri: str, error: Exception | None) -> PayloadUnavailableError:
+    """The error for a store that fails, or does not answer."""
+    reason = _reason(error)
+    return PayloadUnavailableError(f"{uri} cannot be used: {reason.text}", reason.hint)
+
+
+def _reason(error: Exception | None) -> StoreReason:
     match error:
         case None:
-            return "the store does not answer"
+            return StoreReason("the store does not answer", "is it up, and its address right?")
         case FileNotFoundError():
-            return "it is missing"
+            return StoreReason("it is missing", "cqrs doctor looks at the store")
         case AlteredError():
-            return f"it is altered: {error}"
-    return f"{type(error).__name__}: {error}"
+            return StoreReason(f"it is altered: {error}", "")
+    return explain_store_error(error)

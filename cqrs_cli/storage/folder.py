@@ -2,20 +2,22 @@
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import SplitResult, urlsplit
 from uuid import uuid4
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.storage.buckets import list_files, open_bucket
+from cqrs_cli.storage.reasons import explain_store_error, is_altered
 
-#: Seconds that a store of the S3 kind has to accept a connection, and to answer a request.
-_CONNECT_TIMEOUT = 5.0
-_REQUEST_TIMEOUT = 20.0
+#: Bytes that are read at once: an object store is asked for each time.
+_CHUNK = 8 << 20
 
-_ATTEMPTS = 3
-_CHUNK = 1 << 20
+
+class FileUnavailableError(UnavailableError):
+    """One file is missing or altered; the store works."""
 
 
 class StoredFile(NamedTuple):
@@ -48,11 +50,9 @@ class StorageFolder:
 
     def files(self) -> list[StoredFile]:
         """The files in it, by name; none if the folder does not exist."""
-        from pyarrow import fs
-
         with self._asking():
-            found = self._filesystem.get_file_info(fs.FileSelector(self._path, allow_not_found=True))
-        return sorted(StoredFile(one.base_name, one.size) for one in found if one.type == fs.FileType.File)
+            found = list_files(self._filesystem, self._path)
+        return sorted(StoredFile(one.base_name, one.size) for one in found)
 
     def read(self, name: str) -> bytes:
         """The bytes of a small file."""
@@ -71,9 +71,16 @@ class StorageFolder:
             draft = f".{name}.{os.getpid()}" if self._local else name
             if self._local:
                 self._filesystem.create_dir(self._path, recursive=True)
-            with self._filesystem.open_output_stream(self._at(draft)) as file:
+            stream = self._filesystem.open_output_stream(self._at(draft))
+            try:
                 for chunk in content:
-                    file.write(chunk)
+                    stream.write(chunk)
+            except BaseException:
+                with suppress(OSError):  # a stream can only be closed, and so an object is there
+                    stream.close()
+                    self._filesystem.delete_file(self._at(draft))
+                raise
+            stream.close()
             if self._local:
                 _sync(Path(self._at(draft)))
                 self._filesystem.move(self._at(draft), self._at(name))
@@ -111,10 +118,10 @@ class StorageFolder:
         try:
             yield
         except OSError as error:  # pyarrow's errors of stores are OSErrors
-            why = " ".join(str(error).split())[:300]
-            raise UnavailableError(
-                f"{self.uri} cannot be used: {why}", "check its address, credentials and rights"
-            ) from error
+            reason = explain_store_error(error)
+            lost = isinstance(error, FileNotFoundError) or is_altered(error)
+            kind = FileUnavailableError if lost else UnavailableError
+            raise kind(f"{self.uri} cannot be used: {reason.text}", reason.hint) from error
 
 
 def open_folder(uri: str, root: Path) -> StorageFolder:
@@ -130,7 +137,7 @@ def open_folder(uri: str, root: Path) -> StorageFolder:
         return StorageFolder(str(path), fs.LocalFileSystem(), str(path))
     try:
         if parts.scheme == "s3":
-            return StorageFolder(uri.partition("?")[0], _s3(parts), f"{parts.netloc}{parts.path}")
+            return StorageFolder(uri.partition("?")[0], *open_bucket(parts))
         return StorageFolder(uri.partition("?")[0], *fs.FileSystem.from_uri(uri))
     except (OSError, ArrowException, ValueError, TypeError, NotImplementedError) as error:
         raise ConfigurationError(f"{uri.partition('?')[0]} is not a folder: {error}", _FORM) from None
@@ -154,24 +161,6 @@ def check_folder(uri: str) -> SplitResult:
     if not uri or "\0" in uri or (parts.scheme == "s3" and not parts.netloc):
         raise ConfigurationError(f"{uri!r} is not a folder", _FORM)
     return parts
-
-
-def _s3(parts: SplitResult) -> Any:
-    """A client that gives up: by itself Amazon's asks for minutes a store that does not answer."""
-    from pyarrow import fs
-
-    known = {"region", "scheme", "endpoint_override"}
-    options = dict(parse_qsl(parts.query))
-    if unknown := sorted(options.keys() - known):
-        raise ConfigurationError(
-            f"s3://{parts.netloc}: unknown option {unknown[0]}", f"known: {', '.join(sorted(known))}"
-        )
-    return fs.S3FileSystem(
-        **options,
-        connect_timeout=_CONNECT_TIMEOUT,
-        request_timeout=_REQUEST_TIMEOUT,
-        retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
-    )
 
 
 def _sync(path: Path) -> None:

@@ -9,8 +9,13 @@ from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.storage.folder import StorageFolder, StoredFile, open_folder
 
 
-@pytest.fixture(params=["path", "relative", "file"])
+@pytest.fixture(params=["path", "relative", "file", pytest.param("s3", marks=pytest.mark.objects)])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> StorageFolder:
+    """The folder `in` of the test's, or of a bucket."""
+    if request.param == "s3":
+        bucket = request.getfixturevalue("bucket")
+        (tmp_path / "in").symlink_to(bucket.folder / "in")
+        return open_folder(bucket.uri("in"), tmp_path)
     kinds = {"path": str(tmp_path / "in"), "relative": "in", "file": f"file://{tmp_path}/in"}
     return open_folder(kinds[request.param], tmp_path)
 
@@ -63,6 +68,7 @@ def test_unwritable_folder_is_named(tmp_path: Path) -> None:
         ("s3://me:hidden@bucket/x", "holds a password"),
         ("s3://bucket/x?secret_key=hidden", "holds a password"),
         ("s3://[bucket/x", "cannot be read"),
+        ("s3://bucket//x", "a folder has no name"),
     ],
 )
 def test_impossible_folder_is_refused(uri: str, reason: str, tmp_path: Path) -> None:
@@ -75,5 +81,5 @@ def test_silent_store_is_unavailable(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "me")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hidden")
     nobody = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
-    with pytest.raises(UnavailableError, match="s3://bucket/x cannot be used"):
+    with pytest.raises(UnavailableError, match="s3://bucket/x cannot be used: it cannot be reached; is the"):
         open_folder(nobody, tmp_path).files()

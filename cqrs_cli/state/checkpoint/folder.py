@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cqrs_cli import failpoints
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.state.checkpoint.manifest import DATA_SUFFIX, MANIFEST_SUFFIX, Manifest, read_manifest
-from cqrs_cli.storage.folder import StorageFolder
+from cqrs_cli.storage.folder import FileUnavailableError, StorageFolder
 
 _CHUNK = 1 << 20
 
@@ -35,6 +35,8 @@ class Checkpoints:
                 found.append(read_manifest(name, self.folder.read(name)))
             except ValueError as error:
                 note(f"checkpoint {self.folder.uri}/{name}: {error}")
+            except FileUnavailableError as error:  # or removed since it was listed
+                note(f"checkpoint {name}: {error.message}")
         return found[::-1]
 
     def newest(self) -> Manifest | None:

@@ -1,0 +1,53 @@
+"""What the error of a store means, and what to do about it, in a line."""
+
+import re
+from typing import NamedTuple
+
+
+class StoreReason(NamedTuple):
+    """Why a store cannot be used, and what to do about it."""
+
+    text: str
+    hint: str
+
+
+_LOGIN = "check the credentials in the environment, and the rights that they have"
+_REACH = "is the store up, and its address right?"
+
+#: Errors of the S3 protocol, by the names that Arrow has for them. The answer to a question for an object's size has no
+#: body: then wrong credentials and missing rights look alike.
+_S3 = {
+    "NO_SUCH_BUCKET": StoreReason("the bucket does not exist", "make it, or correct the address"),
+    "ACCESS_DENIED": StoreReason("access is denied", _LOGIN),
+    "INVALID_ACCESS_KEY_ID": StoreReason("the access key is unknown", _LOGIN),
+    "SIGNATURE_DOES_NOT_MATCH": StoreReason("the secret key is wrong", _LOGIN),
+    "NETWORK_CONNECTION": StoreReason("it cannot be reached", _REACH),
+}
+
+_S3_ERROR = re.compile(r"AWS Error (\w+)")
+
+#: libcurl's number for a time that ran out.
+_TIMED_OUT = "curlCode: 28"
+
+#: What Amazon's client says if the bytes are not those of the checksum that the store keeps with them.
+_ALTERED = "checksums mismatch"
+
+_LONGEST = 300
+
+
+def explain_store_error(error: Exception) -> StoreReason:
+    """The reason behind an error of a file system; what is not known is quoted."""
+    text = " ".join(str(error).split())
+    found = _S3_ERROR.search(text)
+    if found and _TIMED_OUT in text:
+        return StoreReason("it does not answer", _REACH)
+    if is_altered(error):
+        return StoreReason("it is altered: the store's own checksum is another", "restore it")
+    if found and found[1] in _S3:
+        return _S3[found[1]]
+    return StoreReason(text[:_LONGEST], "check its address, credentials and rights")
+
+
+def is_altered(error: Exception) -> bool:
+    """True for a file whose bytes are not those that were stored."""
+    return _ALTERED in str(error)
