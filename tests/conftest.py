@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
     from tests.scenarios.secured.broker import Secured
     from tests.support.harness import TopicHarness
+    from tests.support.objects.running import Bucket, ObjectServer
     from tests.support.project import Project
 
 # What their checks compare is told when they fail.
@@ -94,7 +95,7 @@ def _group(nodeid: str) -> str:
 @cache
 def _marks(file: str) -> frozenset[str]:
     text = (Path(__file__).parent.parent / file).read_text(encoding="utf-8")
-    return frozenset(re.findall(r"mark\.(kafka|spark|docker)\b", text))
+    return frozenset(re.findall(r"mark\.(kafka|spark|docker|objects)\b", text))
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -143,6 +144,29 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Secured]":
 
     with secured(tmp_path_factory.mktemp("secured")) as broker:
         yield broker
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ObjectServer]":
+    """The one object store of the run."""
+    from tests.support.objects.running import object_server
+
+    with object_server(tmp_path_factory.mktemp("objects")) as server:
+        yield server
+
+
+@pytest.fixture
+def bucket(objects: "ObjectServer", monkeypatch: pytest.MonkeyPatch) -> "Iterator[Bucket]":
+    """An empty bucket of the object store, with the credentials for it in the environment."""
+    from tests.support.objects.running import CREDENTIALS
+
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    bucket = objects.bucket()
+    yield bucket
+    shutil.rmtree(bucket.folder, ignore_errors=True)  # then no request waits any more
 
 
 @pytest.fixture(scope="session")

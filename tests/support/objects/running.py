@@ -1,0 +1,89 @@
+"""Starting and killing the server, and the buckets of tests."""
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+from uuid import uuid4
+
+from tests.support import ROOT
+
+#: Where all buckets are.
+REGION = "eu-central-1"
+
+#: The logins of those who use a store and of those who only read, as AWS's own tools take them.
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "AKIATESTSTESTSTESTST", "AWS_SECRET_ACCESS_KEY": "secret-of-the-tests"}
+READER = {"AWS_ACCESS_KEY_ID": "AKIAREADREADREADREAD", "AWS_SECRET_ACCESS_KEY": "secret-of-readers"}
+
+
+class ObjectServer:
+    """A server of the S3 protocol. What it has confirmed survives its death."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / "buckets"
+        self._folder.mkdir()
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self.start()
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        with self._folder.with_name("server.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", f"{__package__}.server", str(self._folder), str(self.port)],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline(), self._folder.with_name("server.log").read_text()
+
+    def kill(self) -> None:
+        """End it at once, with its connections."""
+        with self.process:
+            self.process.kill()
+
+    def pause(self) -> None:
+        """Answer nothing from now on, and keep the connections."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Answer again."""
+        self.process.send_signal(signal.SIGCONT)
+
+    def bucket(self) -> "Bucket":
+        """A new bucket."""
+        folder = self._folder / f"bucket-{uuid4().hex[:12]}"
+        folder.mkdir()
+        return Bucket(folder, self.port)
+
+
+class Bucket(NamedTuple):
+    """A bucket, whose objects are files of its folder."""
+
+    folder: Path
+    port: int
+
+    def uri(self, path: str = "") -> str:
+        """The URI of a folder in it."""
+        return (
+            f"s3://{self.folder.name}/{path}?scheme=http&region={REGION}"
+            f"&endpoint_override=127.0.0.1:{self.port}"
+        )
+
+
+@contextmanager
+def object_server(folder: Path) -> Iterator[ObjectServer]:
+    """A server while the block lasts. It ends with this process, however that ends."""
+    server = ObjectServer(folder)
+    try:
+        yield server
+    finally:
+        server.kill()
+        shutil.rmtree(folder)
