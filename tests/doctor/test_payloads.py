@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from cqrs_cli.doctor.check import examined
 from cqrs_cli.doctor.payloads import check_payloads
 from cqrs_cli.payloads.place import PayloadPlace
+from tests.support.objects.running import Bucket
 
 
 def found(place: PayloadPlace | None) -> list[tuple[str, str, int]]:
@@ -23,3 +26,13 @@ def test_store_is_looked_at(tmp_path: Path) -> None:
 def test_unknown_store_fails() -> None:
     ((status, detail, code),) = found(PayloadPlace("carrier-pigeon://loft", retry_for=0))
     assert (status, code) == ("fail", 3) and "carrier-pigeon" in detail
+
+
+@pytest.mark.objects
+def test_bucket_must_be_there(bucket: Bucket) -> None:
+    """A folder in it need not."""
+    place = PayloadPlace(bucket.uri("store"), retry_for=0)
+    assert found(place) == [("ok", f"{place.uri} answers", 0)]
+    bucket.folder.rmdir()
+    told = f"{place.uri} cannot be used: the bucket does not exist"
+    assert found(place) == [("fail", told, 4)]

@@ -1,19 +1,25 @@
-"""A folder as a payload store, and a bank that has one."""
+"""A folder or a bucket as a payload store, and a bank that has one."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.payloads.bank import Bank
-from tests.payloads.stores import FolderStore
+from tests.payloads.stores import FolderStore, new_store
 from tests.support.harness import TopicHarness
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> FolderStore:
-    return FolderStore(tmp_path / "pay loads")
+def kind() -> str:
+    """The kind of store; `EACH_STORE` gives both."""
+    return "folder"
 
 
 @pytest.fixture
-def bank(single_bank: TopicHarness, tmp_path: Path) -> Bank:
-    return Bank(single_bank, FolderStore(tmp_path / "payloads"))
+def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> FolderStore:
+    return new_store(kind, request, tmp_path)
+
+
+@pytest.fixture
+def bank(single_bank: TopicHarness, store: FolderStore) -> Bank:
+    return Bank(single_bank, store)

@@ -1,21 +1,31 @@
-"""Stores for tests: a folder, and what may be done to the payloads in it."""
+"""Stores for tests: a folder or a bucket, and what may be done to the payloads in it."""
 
 import os
 from pathlib import Path
+from urllib.parse import quote
+
+import pytest
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference, refer
 from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.payloads.transfer import PayloadTransfer
+from tests.support.objects.running import Bucket
 
 FOLDER = "dev.order"
+
+#: Runs a test with a folder and with an object store.
+EACH_STORE = pytest.mark.parametrize("kind", ["folder", pytest.param("objects", marks=pytest.mark.objects)])
 
 
 class FolderStore:
     """A folder as a store that can lose, alter and withhold payloads. It has little patience."""
 
-    def __init__(self, path: Path, threshold: int = 1024) -> None:
-        self.path = path
-        self.place = PayloadPlace(path.as_uri(), threshold, retry_for=0.05, timeout=1.0)
+    def __init__(self, path: Path, bucket: Bucket | None = None) -> None:
+        """`path`: relative to the bucket, if there is one."""
+        self.path = path if bucket is None else bucket.folder / path
+        self._root = path if bucket is None else bucket.folder
+        uri = path.as_uri() if bucket is None else bucket.uri(quote(str(path)))
+        self.place = PayloadPlace(uri, 1024, retry_for=0.05, timeout=1.0 if bucket is None else 3.0)
         self.transfer = PayloadTransfer(self.place)
 
     def put(self, data: bytes, folder: str = FOLDER) -> PayloadReference:
@@ -45,6 +55,19 @@ class FolderStore:
         self.file(reference, folder).parent.mkdir(parents=True, exist_ok=True)
         os.mkfifo(self.file(reference, folder))
 
+    def refuse(self) -> None:
+        """Take nothing, and give nothing: there is a file where the folder or the bucket should be."""
+        if self._root.is_dir():
+            self._root.rename(f"{self._root}-away")
+        self._root.parent.mkdir(exist_ok=True)
+        self._root.touch()
+
+    def accept(self) -> None:
+        """Work again."""
+        self._root.unlink()
+        if Path(f"{self._root}-away").is_dir():
+            Path(f"{self._root}-away").rename(self._root)
+
     def age(self, reference: PayloadReference, seconds: float, folder: str = FOLDER) -> None:
         """Make a payload look as if it had been written that long ago."""
         self.age_file(self.file(reference, folder), seconds)
@@ -53,3 +76,10 @@ class FolderStore:
     def age_file(file: Path, seconds: float) -> None:
         then = file.stat().st_mtime - seconds
         os.utime(file, (then, then))
+
+
+def new_store(kind: str, request: pytest.FixtureRequest, folder: Path) -> FolderStore:
+    """An empty store of a kind of `EACH_STORE`."""
+    if kind == "folder":
+        return FolderStore(folder / "pay loads")
+    return FolderStore(Path("pay loads"), request.getfixturevalue("bucket"))

@@ -13,6 +13,7 @@ from cqrs_cli.owner.supervisor import Supervisor
 from cqrs_cli.owner.telemetry.blocked import blocked_by
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from tests.payloads.bank import LARGE, Bank, opened, state
+from tests.payloads.stores import EACH_STORE
 from tests.support.owners import at_work
 from tests.support.waiting import eventually
 
@@ -20,6 +21,7 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.pins("payloads")
+@EACH_STORE
 def test_large_command_travels_by_reference(bank: Bank) -> None:
     bank.send("ada", "Open", f"owner={LARGE}")
     bank.send("ada", "Deposit", "amount:=5")
@@ -33,6 +35,7 @@ def test_large_command_travels_by_reference(bank: Bank) -> None:
 
 
 @pytest.mark.pins("payloads")
+@EACH_STORE
 def test_lost_payload_fails_its_command_alone(bank: Bank) -> None:
     for subject in ("lost", "altered", "silent", "good"):
         bank.send(subject, "Open", f"owner={subject}{LARGE}")
@@ -46,8 +49,9 @@ def test_lost_payload_fails_its_command_alone(bank: Bank) -> None:
     assert bank.harness.violations() == []
 
 
+@EACH_STORE
 def test_command_is_not_sent_without_its_payload(bank: Bank) -> None:
-    bank.store.path.write_text("a file where the folder should be")
+    bank.store.refuse()
     with pytest.raises(PayloadUnavailableError, match="could not be stored"):
         bank.send("ada", "Open", f"owner={LARGE}")
     assert bank.harness.records("commands") == []
@@ -63,6 +67,7 @@ def supervised(bank: Bank, machine: str) -> Iterator[Supervisor]:
 
 
 @pytest.mark.pins("payloads")
+@EACH_STORE
 def test_large_event_travels_by_reference(bank: Bank) -> None:
     """It is in the store before it is in the log; an owner without a shard, and all who look, get it from there."""
     reference = opened(bank, "ada")
@@ -75,6 +80,7 @@ def test_large_event_travels_by_reference(bank: Bank) -> None:
 
 
 @pytest.mark.pins("payloads")
+@EACH_STORE
 def test_lost_event_stops_every_reader(bank: Bank) -> None:
     """An owner that needs it decides nothing; who reads another aggregate does not need it."""
     reference = opened(bank, "ada")
@@ -97,10 +103,11 @@ def lagging(bank: Bank) -> PartitionStatus:
 
 
 @pytest.mark.pins("payloads")
+@EACH_STORE
 def test_event_waits_for_its_payload(bank: Bank) -> None:
     """While the store takes nothing, nothing is committed, and status says why; then the command is decided, once."""
     bank.send_inline("ada", "Open", f"owner=ada{LARGE}")
-    bank.store.path.write_text("a file where the folder should be")
+    bank.store.refuse()
     with supervised(bank, "state") as supervisor:
         reporter = Reporter(supervisor)
 
@@ -111,7 +118,7 @@ def test_event_waits_for_its_payload(bank: Bank) -> None:
         assert "could not be stored" in eventually(blocked)
         assert lagging(bank).blocked == blocked()
         assert bank.events() == [] and bank.harness.outcomes() == []
-        bank.store.path.unlink()
+        bank.store.accept()
         eventually(lambda: bank.harness.outcomes())
         eventually(lambda: not blocked())
         reporter.close()

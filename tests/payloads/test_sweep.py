@@ -9,7 +9,7 @@ from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.payloads.store import ASIDE
 from cqrs_cli.payloads.sweep import SPARED, Sweep, Swept
 from tests.core.tally import command, record
-from tests.payloads.stores import FOLDER, FolderStore
+from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore
 
 
 def old(store: FolderStore, data: bytes) -> PayloadReference:
@@ -31,6 +31,7 @@ def aside(store: FolderStore, reference: PayloadReference) -> bool:
 
 
 @pytest.mark.pins("payloads")
+@EACH_STORE
 def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
     """Put aside it is read by all; only a sweep a day later deletes it."""
     used, unused, young = old(store, b"used"), old(store, b"unused"), store.put(b"young")
@@ -45,6 +46,7 @@ def test_unused_payload_goes_in_two_steps(store: FolderStore) -> None:
 
 
 @pytest.mark.pins("payloads")
+@EACH_STORE
 def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
     late = old(store, b"late")
     swept(store)
@@ -54,6 +56,7 @@ def test_payload_with_late_record_comes_back(store: FolderStore) -> None:
 
 
 @pytest.mark.pins("payloads")
+@EACH_STORE
 def test_payload_stored_again_meanwhile_stays(store: FolderStore) -> None:
     """Its record is about to be written: nobody has read it."""
     again = old(store, b"again")
@@ -63,6 +66,7 @@ def test_payload_stored_again_meanwhile_stays(store: FolderStore) -> None:
     assert store.file(again).exists()
 
 
+@EACH_STORE
 def test_dry_run_changes_nothing(store: FolderStore) -> None:
     unused = old(store, b"unused")
     assert numbers(swept(store, dry_run=True)) == (0, 1, 0, 0)
@@ -73,10 +77,20 @@ def test_unlisted_store_is_told(store: FolderStore) -> None:
     """A folder that cannot be listed is not an empty one."""
     store.path.mkdir()
     (store.path / FOLDER).write_text("a file where the folder should be")
-    with pytest.raises(PayloadUnavailableError, match="cannot be listed"):
+    with pytest.raises(PayloadUnavailableError, match="cannot be used"):
         Sweep(store.place, FOLDER)
 
 
+@pytest.mark.objects
+@pytest.mark.parametrize("kind", ["objects"])
+def test_missing_bucket_is_told(store: FolderStore) -> None:
+    """It is not an empty one, either."""
+    store.refuse()
+    with pytest.raises(PayloadUnavailableError, match="the bucket does not exist"):
+        Sweep(store.place, FOLDER)
+
+
+@EACH_STORE
 def test_foreign_files_are_left_alone(store: FolderStore) -> None:
     """What a sender left half-written is deleted."""
     reference = store.put(b"x")

@@ -10,15 +10,17 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.payloads.crew import Crew
 from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.transfer import PayloadTransfer
-from tests.payloads.stores import FOLDER, FolderStore
+from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore
 
 
+@EACH_STORE
 def test_payloads_come_back_whole(store: FolderStore) -> None:
     datas = [b"x" * size for size in (0, 1, 1000, 9_000_000)]
     references = [store.put(data) for data in datas]
     assert store.transfer.fetch(FOLDER, references) == dict(zip(references, datas, strict=True))
 
 
+@EACH_STORE
 def test_same_payload_is_stored_once(store: FolderStore) -> None:
     first = store.put(b"same")
     written = store.file(first).stat().st_ino
@@ -27,6 +29,7 @@ def test_same_payload_is_stored_once(store: FolderStore) -> None:
     assert store.files() == [first.sha256]  # and no draft is left
 
 
+@EACH_STORE
 def test_old_payload_becomes_young_again(store: FolderStore) -> None:
     """Else `payloads gc` might remove it before the record that is about to name it is written."""
     reference = store.put(b"old")
@@ -35,6 +38,7 @@ def test_old_payload_becomes_young_again(store: FolderStore) -> None:
     assert (store.transfer.store.age(FOLDER, reference.sha256) or 0) < 3600
 
 
+@EACH_STORE
 def test_damaged_payload_is_written_again(store: FolderStore) -> None:
     reference = store.put(b"whole")
     store.file(reference).write_bytes(b"who")
@@ -42,6 +46,7 @@ def test_damaged_payload_is_written_again(store: FolderStore) -> None:
     assert store.transfer.fetch(FOLDER, [reference]) == {reference: b"whole"}
 
 
+@EACH_STORE
 def test_missing_and_altered_are_told(store: FolderStore) -> None:
     lost, altered, longer, good = (store.put(data) for data in (b"lost", b"altered", b"longer", b"good"))
     store.lose(lost)
@@ -54,6 +59,7 @@ def test_missing_and_altered_are_told(store: FolderStore) -> None:
     assert found[good] == b"good"
 
 
+@EACH_STORE
 def test_silent_store_harms_no_other(store: FolderStore) -> None:
     silent, good = refer(b"silent"), store.put(b"good")
     store.withhold(silent)
@@ -61,6 +67,7 @@ def test_silent_store_harms_no_other(store: FolderStore) -> None:
     assert found == {silent: "the store does not answer", good: b"good"}
 
 
+@EACH_STORE
 def test_late_payload_is_waited_for(store: FolderStore) -> None:
     """A folder over the network may show a new file a moment later."""
     late = refer(b"late")
@@ -79,9 +86,9 @@ def test_late_payload_is_waited_for(store: FolderStore) -> None:
     writer.join()
 
 
+@EACH_STORE
 def test_upload_that_fails_is_told(store: FolderStore) -> None:
-    store.path.parent.mkdir(exist_ok=True)
-    store.path.write_text("a file where the folder should be")
+    store.refuse()
     with pytest.raises(PayloadUnavailableError, match=refer(b"x").sha256):
         store.put(b"x")
 

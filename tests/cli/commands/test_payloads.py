@@ -1,5 +1,6 @@
 """`cqrs payloads gc`: records of all topics count."""
 
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -10,19 +11,26 @@ from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.payloads.sweep import SPARED
 from tests.cli.conftest import Cqrs
 from tests.payloads.bank import LARGE, Bank
-from tests.payloads.stores import FolderStore
+from tests.payloads.stores import EACH_STORE, FolderStore, new_store
 from tests.support.harness import TopicHarness
+from tests.support.objects.running import Bucket
 
 pytestmark = pytest.mark.kafka
 
 
+@pytest.fixture
+def store(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> FolderStore:
+    return new_store(kind, request, tmp_path)
+
+
+@EACH_STORE
 @pytest.mark.pins("payloads")
 def test_gc_spares_what_records_name(
-    on_broker: Cqrs, prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    on_broker: Cqrs, prefix: str, store: FolderStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("CQRS_PAYLOAD_STORE", str(tmp_path / "payloads"))
+    monkeypatch.setenv("CQRS_PAYLOAD_STORE", store.place.uri)
     monkeypatch.setenv("CQRS_PAYLOAD_THRESHOLD", "1KiB")
-    store, folder = FolderStore(tmp_path / "payloads"), f"{prefix}bank_account"
+    folder = f"{prefix}bank_account"
     assert on_broker("send", "bank_account", "a", "Open", f"owner={'x' * 2000}").status == 0
     (named,) = store.files()
     unused = store.put(b"unused", folder)
@@ -78,3 +86,25 @@ def test_lost_payloads_can_be_worked_with(
     followed = cqrs("trace", bank.harness.outcomes()[0].correlationid, "-o", "json", *flags).document
     asked = followed["commands"][-1]
     assert [asked["data"], asked["events"][0]["data"]] == [reference.sha256] * 2
+
+
+@pytest.mark.objects
+@pytest.mark.parametrize("trouble", ["no bucket", "wrong secret"])
+def test_clients_say_what_to_do(
+    on_broker: Cqrs, bucket: Bucket, trouble: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a line, with the exit code for what may work when it is tried again."""
+    monkeypatch.setenv("CQRS_PAYLOAD_STORE", bucket.uri("payloads"))
+    monkeypatch.setattr("cqrs_cli.settings.settings.PayloadPlace", partial(PayloadPlace, retry_for=0.05))
+    large = ("send", "bank_account", "a", "Open", f"owner={'x' * 300_000}")
+    collect = ("payloads", "gc", "bank_account")
+    assert on_broker(*large).status == on_broker(*collect).status == 0
+    if trouble == "no bucket":
+        shutil.rmtree(bucket.folder)
+        hint = "the bucket does not exist; make it, or correct the address"
+    else:
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+        hint = "check the credentials in the environment, and the rights that they have"
+    for call in (large, collect):
+        ended = on_broker(*call)
+        assert (ended.status, ended.err.count("\n")) == (4, 1) and hint in ended.err, ended

@@ -53,9 +53,9 @@ def started(harness: TopicHarness, machine: str, **options: Any) -> list[str]:
     return [note for one in (ending, *others) for note in one.notes]
 
 
-def fresh(harness: TopicHarness, machine: str = "new") -> list[str]:
+def fresh(harness: TopicHarness, machine: str = "new", **options: Any) -> list[str]:
     """The notes of a run on a machine that has no shards, which then has those that the log asks for."""
     shutil.rmtree(harness.folder / machine, ignore_errors=True)
-    notes = started(harness, machine)
+    notes = started(harness, machine, **options)
     harness.check(machine)
     return notes

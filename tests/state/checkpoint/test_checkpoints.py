@@ -17,22 +17,20 @@ from cqrs_cli.state.checkpoint.manifest import Manifest
 from cqrs_cli.state.checkpoint.workplace import workplace
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.shard import install_shard, open_shard
-from cqrs_cli.storage.folder import StorageFolder, open_folder
+from cqrs_cli.storage.folder import open_folder
 from tests.state.checkpoint.test_manifest import MANIFEST
 from tests.state.shards import IDENTITY, Opening, Python
 from tests.state.values import decision, look_up, recall, saved, write
 
 
-@pytest.fixture(params=["folder", "object store"])
+@pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.objects)])
 def checkpoints(request: pytest.FixtureRequest, tmp_path: Path) -> Checkpoints:
-    """In a real folder, and in a stand-in for an object store: there files have their names while they are written."""
-    if request.param == "folder":
-        return Checkpoints(open_folder("store/0", tmp_path))
-    from pyarrow import fs
-
-    (tmp_path / "store/0").mkdir(parents=True)
-    bucket = fs.SubTreeFileSystem(str(tmp_path / "store"), fs.LocalFileSystem())
-    return Checkpoints(StorageFolder("bucket://0", bucket, "0"))
+    """In the folder `store/0`, of a disk or of an object store."""
+    if request.param == "bucket":
+        bucket = request.getfixturevalue("bucket")
+        (tmp_path / "store").symlink_to(bucket.folder / "store")
+        return Checkpoints(open_folder(bucket.uri("store/0"), tmp_path))
+    return Checkpoints(open_folder("store/0", tmp_path))
 
 
 def describing(checkpoints: Checkpoints) -> Callable[[int, str], Manifest]:
@@ -97,13 +95,18 @@ def test_chunks_are_counted_together(
 
 
 @pytest.mark.pins("checkpoint")
-def test_damaged_manifest_is_passed_over(checkpoints: Checkpoints, tmp_path: Path) -> None:
+def test_damaged_manifest_is_passed_over(
+    checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So is one that its owner has removed since the listing."""
     one, other = (written(checkpoints, tmp_path, text) for text in (b"1", b"2"))
-    name = other.encoded()[0]
-    (tmp_path / "store/0" / name).write_bytes(b"{}")
+    names = [one.encoded()[0], other.encoded()[0], "gone.json"]
+    (tmp_path / "store/0" / names[1]).write_bytes(b"{}")
+    monkeypatch.setattr(checkpoints, "_manifest_names", lambda: names)
     notes: list[str] = []
     assert checkpoints.manifests(notes.append) == [one]
-    assert [name in note and "damaged" in note for note in notes] == [True]
+    damaged, gone = notes
+    assert names[1] in damaged and "damaged" in damaged and "gone.json" in gone
 
 
 @pytest.mark.pins("checkpoint")

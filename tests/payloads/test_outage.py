@@ -1,0 +1,98 @@
+"""An object store that dies, hangs or turns its users away: nothing wrong is decided, and a line says what to do."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.core.messages.payload_reference import PayloadReference
+from cqrs_cli.payloads.transfer import payload_transfer
+from tests.payloads.bank import LARGE, Bank
+from tests.payloads.test_broker import supervised
+from tests.support.objects.running import ObjectServer
+from tests.support.owners import running
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.objects]
+
+
+@pytest.fixture
+def kind() -> str:
+    return "objects"
+
+
+@pytest.fixture
+def server(objects: ObjectServer) -> Iterator[ObjectServer]:
+    """A server that the test may kill or pause. Afterwards it works again."""
+    yield objects
+    objects.go_on()
+    if objects.process.poll() is not None:
+        objects.start()
+
+
+@pytest.mark.pins("payloads")
+def test_owner_waits_for_the_server(
+    bank: Bank, server: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is killed and started again within the time for which payloads are tried."""
+    patient = bank.store.place._replace(retry_for=30.0)
+    bank.harness.connection = replace(bank.harness.connection, payloads=patient)
+    for subject in ("ada", "bob"):
+        bank.send(subject, "Open", f"owner={subject}{LARGE}")
+    server.kill()
+    store, refused = payload_transfer(patient).store, threading.Event()
+
+    def telling(folder: str, reference: PayloadReference) -> bytes:
+        try:
+            return type(store).get(store, folder, reference)
+        except OSError:
+            refused.set()
+            raise
+
+    monkeypatch.setattr(store, "get", telling)
+    with running(replace(bank.harness.plan(), targets=None)):
+        assert refused.wait(30)
+        assert bank.harness.outcomes() == []
+        server.start()
+        eventually(lambda: len(bank.harness.outcomes()) == 2)
+    assert [outcome.data.status for outcome in bank.harness.outcomes()] == ["accepted"] * 2
+    assert bank.harness.violations("state") == []
+
+
+@pytest.mark.pins("payloads")
+@pytest.mark.parametrize(
+    ("trouble", "reason"), [("kill", "it cannot be reached"), ("pause", "the store does not answer")]
+)
+def test_outage_fails_commands_one_by_one(
+    bank: Bank, server: ObjectServer, trouble: str, reason: str
+) -> None:
+    """Those with small data are decided; what failed may be sent again, and is decided once the store is back."""
+    bank.send("ada", "Open", f"owner={LARGE}")
+    bank.send("bob", "Open", "owner=bob")
+    getattr(server, trouble)()
+    assert bank.decide() == ["PAYLOAD_UNAVAILABLE", "accepted"]
+    assert reason in str(bank.harness.outcomes()[0].data.message)
+    if trouble == "kill":
+        server.start()
+    server.go_on()
+    bank.send("ada", "Open", f"owner={LARGE}")
+    assert bank.decide() == ["PAYLOAD_UNAVAILABLE", "accepted", "accepted"]
+    assert bank.harness.violations("state") == []
+
+
+@pytest.mark.pins("payloads")
+@pytest.mark.parametrize("trouble", ["kill", pytest.param("pause", marks=pytest.mark.slow)])
+def test_event_waits_for_the_server(bank: Bank, server: ObjectServer, trouble: str) -> None:
+    """Nothing of its batch is committed before its payload is stored."""
+    bank.send_inline("ada", "Open", f"owner=ada{LARGE}")
+    getattr(server, trouble)()
+    with supervised(bank, "state") as supervisor:
+        eventually(lambda: any("could not be stored" in note for note in supervisor.notes))
+        assert bank.events() == [] and bank.harness.outcomes() == []
+        if trouble == "kill":
+            server.start()
+        server.go_on()
+        eventually(lambda: bank.harness.outcomes())
+    assert bank.decide() == ["accepted"]
+    assert bank.harness.violations("state") == []

@@ -1,0 +1,129 @@
+"""An object store of the S3 protocol: large objects, many of them, and what is said when it cannot be used."""
+
+import os
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.storage import buckets
+from cqrs_cli.storage.folder import StorageFolder, open_folder
+from tests.support import ROOT
+from tests.support.objects.running import READER, Bucket, ObjectServer
+
+pytestmark = pytest.mark.objects
+
+
+@pytest.fixture
+def folder(bucket: Bucket) -> StorageFolder:
+    return open_folder(bucket.uri("in"), Path("/"))
+
+
+def told(folder: StorageFolder) -> set[str]:
+    """What is said to a listing, a write and a try."""
+    said = set()
+    for use in (folder.files, lambda: folder.write("a", iter([b"x"])), folder.try_out):
+        with pytest.raises(UnavailableError, match=r"s3://bucket-\w+/in cannot be used: ") as raised:
+            use()
+        said.add(str(raised.value).partition("cannot be used: ")[2])
+    return said
+
+
+def test_object_of_many_parts_is_whole(folder: StorageFolder) -> None:
+    """Arrow uploads parts of 10 MiB, and the server takes none below 5 MiB but the last."""
+    chunks = [os.urandom(1 << 20) for _ in range(24)]
+    folder.write("large", iter(chunks))
+    assert b"".join(folder.chunks("large")) == b"".join(chunks)
+
+
+def test_torn_upload_leaves_no_object(folder: StorageFolder, bucket: Bucket) -> None:
+    """Also one of which parts were uploaded."""
+
+    def torn() -> Iterator[bytes]:
+        for _ in range(12):
+            yield bytes(1 << 20)
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more"):
+        folder.write("large", torn())
+    assert not (bucket.folder / "in" / "large").exists()
+
+
+def test_listing_has_all_pages(folder: StorageFolder, bucket: Bucket) -> None:
+    """A thousand objects come in an answer; folders do not count."""
+    (bucket.folder / "in" / "deeper").mkdir(parents=True)
+    (bucket.folder / "in" / "deeper" / "x").touch()
+    for number in range(1001):
+        (bucket.folder / "in" / f"{number:04}").touch()
+    assert [file.name for file in folder.files()] == [f"{number:04}" for number in range(1001)]
+
+
+def test_last_object_leaves_an_empty_folder(folder: StorageFolder) -> None:
+    assert folder.try_out()
+    assert folder.files() == []
+
+
+def test_missing_bucket_is_named(folder: StorageFolder, bucket: Bucket) -> None:
+    """It is not an empty one."""
+    bucket.folder.rmdir()
+    assert told(folder) == {"the bucket does not exist; make it, or correct the address"}
+
+
+@pytest.mark.parametrize("variable", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
+def test_wrong_credentials_are_named(
+    folder: StorageFolder, variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, "another")
+    for each in told(folder):
+        assert each.endswith("; check the credentials in the environment, and the rights that they have")
+
+
+def test_readers_may_read_and_list(folder: StorageFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the rights that the documentation names for them."""
+    folder.write("a", iter([b"x"]))
+    for name, value in READER.items():
+        monkeypatch.setenv(name, value)
+    assert ([file.name for file in folder.files()], folder.read("a")) == (["a"], b"x")
+    with pytest.raises(UnavailableError, match="access is denied; check the credentials"):
+        folder.write("b", iter([b"x"]))
+    with pytest.raises(UnavailableError, match="access is denied; check the credentials"):
+        folder.remove("a")
+
+
+def test_dead_server_is_named(folder: StorageFolder, objects: ObjectServer) -> None:
+    objects.kill()
+    try:
+        assert told(folder) == {"it cannot be reached; is the store up, and its address right?"}
+    finally:
+        objects.start()
+    assert folder.files() == []
+
+
+def test_silent_server_is_given_up(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes connections and never answers."""
+    monkeypatch.setattr(buckets, "_REQUEST_TIMEOUT", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = bucket._replace(port=silent.getsockname()[1]).uri("in")
+        with pytest.raises(UnavailableError, match="it does not answer; is the store up"):
+            open_folder(uri, Path("/")).read("a")
+
+
+def test_documented_folders_are_possible() -> None:
+    """Options that do not exist would be refused."""
+    for page in ("payloads.md", "operations.md"):
+        uris = re.findall(r'"(s3://[^"]+)"', (ROOT / "docs" / page).read_text(encoding="utf-8"))
+        assert uris
+        for uri in uris:
+            assert uri.startswith(open_folder(uri, Path("/")).uri)
+
+
+def test_server_ends_with_its_starter(tmp_path: Path) -> None:
+    """However that ends: its stdin does."""
+    server = ObjectServer(tmp_path)
+    assert server.process.stdin is not None
+    server.process.stdin.close()
+    assert server.process.wait(30) == 0
+    server.kill()
