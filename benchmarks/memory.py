@@ -1,13 +1,25 @@
-"""Memory: an owner's anonymous memory, at its greatest, with millions of aggregates in its shards."""
+"""Memory: an owner's anonymous memory, at its greatest, with millions of aggregates in its shards.
+
+With `--within MB` also how fast owners decide whose process may use no more than that, page cache included, beside one
+that may use all: what they need of larger shards is then read from the disk again and again. It takes root.
+"""
 
 import argparse
+import multiprocessing
+import multiprocessing.connection
+import os
 import subprocess
-from contextlib import closing
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
 
 from benchmarks.arena import Arena, arena, command, deposit, greatest_memory
 from benchmarks.report import report
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.jobs.run.prepare import prepare
+from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.registry import load as load_aggregate
 from cqrs_cli.settings.settings import load_settings
@@ -22,22 +34,74 @@ def main() -> None:
     options.add_argument("--state-bytes", type=int, default=3, help="in each account's owner")
     options.add_argument("--commands", type=int, default=500_000)
     options.add_argument("--partitions", type=int, default=4)
+    options.add_argument(
+        "--within", type=int, metavar="MB", help="measure owners that have this much memory, too"
+    )
     given = options.parse_args()
+    rows: list[dict[str, object]] = []
     with arena() as here:
         topics = here.topics("bank_account", given.partitions)
         _fill(here, given)
+        for limit in (None, given.within) if given.within else ():
+            deposit(here, topics, given.commands, given.aggregates)
+            rows.append(_within(here, given, limit))
         deposit(here, topics, given.commands, given.aggregates)
         greatest = _greatest(here, given)
-    report(
-        "memory",
-        [
-            {
-                "what": f"{given.aggregates:,} aggregates, one owner of all",
-                "state_bytes": given.state_bytes,
-                "anonymous_mb": greatest / 1e6,
-            }
-        ],
+    aggregates = f"{given.aggregates:,} aggregates, one owner of all"
+    rows.append({"what": aggregates, "state_bytes": given.state_bytes, "anonymous_mb": greatest / 1e6})
+    report("memory", rows)
+
+
+def _within(here: Arena, given: argparse.Namespace, limit: int | None) -> dict[str, object]:
+    """The rate of owners of all partitions, in a process that begins with none of the shards in memory."""
+    size = sum(_forgotten(file) for file in (here.root / ".cqrs").rglob("data.mdb"))
+    with _group(limit) as group:
+        pipe, child = multiprocessing.Pipe()
+        process = multiprocessing.get_context("spawn").Process(target=_own, args=(here, group, child))
+        process.start()
+        seconds = pipe.recv()
+        process.join()
+    what = "owners with all memory" if limit is None else f"owners within {limit} MB"
+    return {"what": what, "shards_mb": size / 1e6, "commands_per_s": given.commands / seconds}
+
+
+def _forgotten(file: Path) -> int:
+    """Bytes of a file on disk, none of which the page cache holds any more."""
+    with file.open("rb") as opened:
+        os.fsync(opened.fileno())
+        os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    return 512 * file.stat().st_blocks
+
+
+@contextmanager
+def _group(limit: int | None) -> Iterator[Path | None]:
+    """A control group (v1 or v2) of so many MB: the file that takes its processes."""
+    if limit is None:
+        yield None
+        return
+    first = Path("/sys/fs/cgroup/memory")
+    folder = (first if first.is_dir() else first.parent) / f"cqrs-{os.getpid()}"
+    folder.mkdir()
+    try:
+        most = "memory.limit_in_bytes" if first.is_dir() else "memory.max"
+        (folder / most).write_text(str(limit << 20))
+        yield folder / "cgroup.procs"
+    finally:
+        folder.rmdir()
+
+
+def _own(here: Arena, group: Path | None, pipe: "multiprocessing.connection.Connection") -> None:
+    if group is not None:
+        group.write_text(str(os.getpid()))
+    settings = load_settings({}, here.root)
+    aggregates = {"bank_account": load_aggregate("bank_account", settings.aggregates, settings.root)}
+    plan = replace(
+        prepare(settings, here.connection, aggregates, once=True), state_dir=here.root / ".cqrs" / "state"
     )
+    began = time.perf_counter()
+    for ending in own(plan, 0, 1, 0):
+        assert ending.error is None, ending
+    pipe.send(time.perf_counter() - began)
 
 
 def _fill(here: Arena, given: argparse.Namespace) -> None:
