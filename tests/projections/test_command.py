@@ -43,6 +43,9 @@ def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, 
     assert (said["projection"], said["revision"], said["lag"]) == ("recent_orders", 1, 0)
     assert {int(p): at for p, at in said["positions"][f"{prefix}order.events"].items()} == positions(place)
     assert told(place) == expected(logs)
+    again = shop.json("project", "recent_orders", "--once", "--rebuild")
+    assert said["events"] == again["events"] > 0
+    assert told(place) == expected(logs)
     shop.cqrs("init", "-q")
     shop.cqrs("project", "all_events", "--once", "--to", "sqlite:///all.db")
     found = rows(

@@ -96,9 +96,10 @@ def project(
             cli.note(f"took over from {', '.join(prepared.before)}")
         where = f"{counted(len(prepared.live.sources), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"projecting {name} into {shown(place)}: {where}; Ctrl-C stops")
+        filled = None
         if prepared.new is not None:
-            _fill_beside(cli, context, prepared, prepared.new, loaded, tasks, display)
-        _project(cli, context, prepared.live, loaded, tasks, once, display)
+            filled = _fill_beside(cli, context, prepared, prepared.new, loaded, tasks, display)
+        _project(cli, context, prepared.live, loaded, tasks, once, display, filled)
 
 
 def _fill_beside(
@@ -109,16 +110,17 @@ def _fill_beside(
     loaded: "LoadedProjection",
     tasks: int,
     display: "RateDisplay[ProjectionProgress]",
-) -> None:
+) -> "ProjectionProgress":
     """Fill new tables up to the present ends of the logs, then exchange them for the live ones."""
     from cqrs_cli.jobs.project.driver import run_projection
     from cqrs_cli.projections.prepare import ends
     from cqrs_cli.projections.swap import exchange
 
     cli.note(f"filling new tables of revision {loaded.projection.revision} beside the present ones")
-    run_projection(context, replace(new, targets=ends(new)), tasks, display.show, cli.note)
+    filled = run_projection(context, replace(new, targets=ends(new)), tasks, display.show, cli.note)
     exchange(prepared.live, new, loaded, cli.note)
     cli.note("the new tables are in place")
+    return filled
 
 
 def _project(
@@ -129,8 +131,9 @@ def _project(
     tasks: int,
     once: bool,
     display: "RateDisplay[ProjectionProgress]",
+    filled: "ProjectionProgress | None",
 ) -> None:
-    """Go on with the live tables, and print how far they are when that ends."""
+    """Go on with the live tables, and print how far they are when that ends, with what was `filled` before."""
     from cqrs_cli.cli.render.project import projection_document, projection_text
     from cqrs_cli.jobs.project.driver import run_projection
     from cqrs_cli.projections.prepare import ends
@@ -142,6 +145,8 @@ def _project(
         if display.last is not None:
             cli.note(f"stopped: {projection_text(loaded.name, display.last)}")
         raise
+    if filled is not None:
+        done = replace(done, events=filled.events + done.events, seconds=filled.seconds + done.seconds)
     cli.result(
         projection_document(loaded.name, loaded.projection.revision, done), projection_text(loaded.name, done)
     )
