@@ -158,7 +158,7 @@ def _answer(cli: Cli, session: "SqlSession", query: str, shape: Format, target: 
         cli.result({"rows": count, "out": target.folder}, f"{count:,} rows written to {target.folder}")
     elif answer.columns:
         with session.told():
-            print_rows(cli, answer, shape)
+            print_rows(cli, answer, shape, session.check)
     cli.flush()
 
 

@@ -113,11 +113,11 @@ class SqlSession:
         try:
             yield
         except (PySparkException, Py4JError) as error:
-            self._raise_failed()
+            self.check()
             raise self._refusal(error) from error
-        self._raise_failed()
+        self.check()
 
-    def _raise_failed(self) -> None:
+    def check(self) -> None:
         """Raise the gravest error of the tasks that folded states: they gave no rows."""
         for results in self._results:
             raise_gravest(results.value.values())

@@ -4,12 +4,13 @@ import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 from cqrs_cli.cli.commands.sql import completer
-from cqrs_cli.cli.render.queries.sql import cell_text, csv_lines
+from cqrs_cli.cli.render.queries.sql import cell_text, csv_lines, print_rows
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.jobs.engine.staging import Target
 from cqrs_cli.jobs.sql.driver import SqlSession, split_queries
@@ -94,6 +95,22 @@ def test_command_answers_from_a_file(project: Project) -> None:
         {"status": "accepted"},
         {"then": 0},
     ]
+
+
+@pytest.mark.parametrize("shape", ["table", "csv", "json"])
+def test_answers_that_lack_rows_are_not_printed(shape: Literal["table", "csv", "json"]) -> None:
+    """A sum over the states of some partitions is a wrong number, whatever error comes after it."""
+    printed: list[object] = []
+    rows = SimpleNamespace(collect=lambda: [(10,)], toLocalIterator=lambda: iter([(10,)]))
+    answer: Any = SimpleNamespace(columns=["n"], limit=lambda _: rows, toJSON=lambda: rows, **vars(rows))
+    cli: Any = SimpleNamespace(line=printed.append, stdout=SimpleNamespace(print=printed.append))
+
+    def lacking() -> None:
+        raise ContradictionError("a partition cannot be read", "look at it")
+
+    with pytest.raises(ContradictionError):
+        print_rows(cli, answer, shape, lacking)
+    assert printed == ([b"n"] if shape == "csv" else [])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import base64
 import io
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import islice
@@ -20,22 +20,34 @@ if TYPE_CHECKING:
 MOST_ROWS = 1_000
 
 
-def print_rows(cli: Cli, answer: "DataFrame", shape: Literal["table", "csv", "json", "parquet"]) -> None:
-    """Print the answer of a query."""
+def print_rows(
+    cli: Cli,
+    answer: "DataFrame",
+    shape: Literal["table", "csv", "json", "parquet"],
+    check: Callable[[], None],
+) -> None:
+    """Print the answer of a query. `check` raises if it lacks rows: no row that was made of others is printed then."""
     if shape == "json":
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)  # of a Spark to come, in which it gives a DataFrame
             documents = answer.toJSON()
-        for row in documents.toLocalIterator():
+        for row in _checked(documents.toLocalIterator(), check):
             cli.line(str(row).encode())
     elif shape == "csv":
-        for line in csv_lines(answer.columns, answer.toLocalIterator()):
+        for line in csv_lines(answer.columns, _checked(answer.toLocalIterator(), check)):
             cli.line(line)
     else:
         rows = answer.limit(MOST_ROWS + 1).collect()
+        check()
         cli.stdout.print(rows_table(answer.columns, rows[:MOST_ROWS]))
         if len(rows) > MOST_ROWS:
             cli.note(f"these are the first {MOST_ROWS:,} rows: --format csv or json prints all")
+
+
+def _checked(rows: "Iterable[Any]", check: Callable[[], None]) -> Iterator[Any]:
+    for row in rows:
+        check()
+        yield row
 
 
 def rows_table(columns: list[str], rows: "Iterable[Any]") -> "Table":
