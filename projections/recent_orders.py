@@ -24,7 +24,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 import cqrs_cli as cqrs
 from aggregates.order import Cancelled, Deleted, Placed, Shipped
@@ -75,6 +75,9 @@ def upsert(
     db: Connection, table: Table, key: dict[str, Any], new: dict[str, Any], change: dict[str, Any]
 ) -> None:
     """A new row, or a change of the one that is there."""
+    if db.dialect.name == "mariadb":
+        db.execute(mysql.insert(table).values(**key, **new).on_duplicate_key_update(change))
+        return
     insert = postgresql.insert if db.dialect.name == "postgresql" else sqlite.insert
     row = insert(table).values(**key, **new)
     db.execute(row.on_conflict_do_update(index_elements=list(key), set_=change))

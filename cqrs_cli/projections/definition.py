@@ -8,15 +8,23 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.projections.load import LoadedProjection
+from cqrs_cli.projections.mariadb.adapting import adapt_tables
+from cqrs_cli.projections.mariadb.connecting import check_engines
 
 #: Table → its columns with their types, as the database tells them.
 Columns = dict[str, list[list[str]]]
 
 
+def made_metadata(loaded: LoadedProjection, engine: Engine) -> MetaData:
+    """The tables as they are made in this database."""
+    metadata: MetaData = loaded.projection.metadata
+    return adapt_tables(metadata) if engine.dialect.name == "mariadb" else metadata
+
+
 def definition_digest(loaded: LoadedProjection, engine: Engine) -> str:
     """16 hex digits that change with the tables, their indexes and the events that are taken."""
     parts = list(loaded.takes)
-    for table in loaded.projection.metadata.sorted_tables:
+    for table in made_metadata(loaded, engine).sorted_tables:
         parts.append(str(CreateTable(table).compile(engine)))
         parts += sorted(str(CreateIndex(index).compile(engine)) for index in table.indexes)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
@@ -53,3 +61,5 @@ def check_columns(connection: Connection, name: str, made: str) -> None:
             f"somebody changed table {table}: {what if found[table] else 'it is gone'}",
             f"fill it again: cqrs project {name} --rebuild",
         )
+    if connection.dialect.name == "mariadb":
+        check_engines(connection, list(expected))

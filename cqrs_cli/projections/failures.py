@@ -5,6 +5,8 @@ from typing import Literal
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from cqrs_cli.projections.mariadb import connecting as mariadb
+
 #: SQLSTATEs after which the same transaction may succeed: serialization failure, deadlock, lock not available.
 _PASSING = {"40001", "40P01", "55P03"}
 
@@ -26,10 +28,10 @@ def remedy(error: Exception) -> Remedy:
         return "wait"
     if not isinstance(error, DBAPIError):
         return "none"
-    state = str(getattr(error.orig, "sqlstate", None) or "")
-    if state in _PASSING or str(error.orig).startswith(_LOCKED):
+    state, code = str(getattr(error.orig, "sqlstate", None) or ""), mariadb.code_of(error.orig)
+    if state in _PASSING or code in mariadb.AGAIN or str(error.orig).startswith(_LOCKED):
         return "again"
-    if error.connection_invalidated or state.startswith(_AWAY):
+    if error.connection_invalidated or state.startswith(_AWAY) or code in mariadb.AWAY:
         return "wait"
     unreached = isinstance(error, (OperationalError, InterfaceError)) and not state
     return "wait" if unreached and error.orig is not None and _is_silent(error.orig) else "none"
@@ -38,13 +40,21 @@ def remedy(error: Exception) -> Remedy:
 def made_meanwhile(error: Exception) -> bool:
     """True if what was to be made is there by now."""
     cause = getattr(error, "orig", None)
+    if mariadb.code_of(cause) in mariadb.MADE:
+        return True
     return getattr(cause, "sqlstate", None) in _MADE or "already exists" in str(cause)
+
+
+def place_is_gone(error: Exception) -> bool:
+    """True if MariaDB has no such database or table; others show tables of another place, or none."""
+    return mariadb.code_of(getattr(error, "orig", None)) in mariadb.GONE
 
 
 def words(error: BaseException) -> str:
     """The first line of what a database said, without the statement that SQLAlchemy adds."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-    return (str(cause).strip().splitlines() or [type(cause).__name__])[0][:300]
+    said = cause.args[-1] if mariadb.code_of(cause) else cause
+    return (str(said).strip().splitlines() or [type(cause).__name__])[0][:300]
 
 
 def _is_silent(cause: BaseException) -> bool:

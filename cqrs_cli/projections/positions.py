@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Engine, insert, inspect, make_url, select, update
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, TakenOverError, UnavailableError
 from cqrs_cli.kafka import readers
@@ -14,7 +14,7 @@ from cqrs_cli.kafka.connection.connection import Connection as Cluster
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections.control import POSITIONS
 from cqrs_cli.projections.database import open_database, reading, shown
-from cqrs_cli.projections.failures import words
+from cqrs_cli.projections.failures import place_is_gone, words
 from cqrs_cli.projections.plan import DatabasePlace, ProjectionPlan
 
 
@@ -69,10 +69,20 @@ def own_position(engine: Engine, plan: ProjectionPlan, source: EventPartition) -
 
     Raises `TakenOverError` if another run owns the position, `ContradictionError` if it is one in another topic.
     """
-    with reading(engine).connect() as connection:
-        if not inspect(connection).has_table(POSITIONS.name):
-            raise TakenOverError(f"the tables that {plan.name} was filling are gone", "another rebuild began")
-        found = read_positions(connection, plan.name).get((source.topic, source.partition))
+    try:
+        with reading(engine).connect() as connection:
+            there = inspect(connection).has_table(POSITIONS.name)
+            found = read_positions(connection, plan.name) if there else None
+    except DBAPIError as error:
+        if not place_is_gone(error):
+            raise
+        found = None
+    if found is None:
+        raise TakenOverError(f"the tables that {plan.name} was filling are gone", "another rebuild began")
+    return _own(plan, source, found.get((source.topic, source.partition)))
+
+
+def _own(plan: ProjectionPlan, source: EventPartition, found: Position | None) -> int:
     if found is None or found.owner != plan.owner:
         who = f"run {found.owner}" if found else "another run"
         raise TakenOverError(

@@ -8,27 +8,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.connection import Connection as Cluster
 from cqrs_cli.kafka.event_tail import EventPartition, Tell
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.projections.control import CONTROL
 from cqrs_cli.projections.database import new_place, open_database, reading, shown
-from cqrs_cli.projections.definition import check_columns, definition_digest
+from cqrs_cli.projections.definition import check_columns, definition_digest, read_columns
 from cqrs_cli.projections.failures import made_meanwhile, remedy, words
 from cqrs_cli.projections.load import LoadedProjection
 from cqrs_cli.projections.plan import DatabasePlace, ProjectionPlan
 from cqrs_cli.projections.positions import take_positions
 from cqrs_cli.projections.tables import (
+    Begin,
+    check_exchangeable,
     clear_place,
     make_control,
     make_tables,
     place_exists,
+    preparing,
     read_made,
     refuse_foreign,
 )
@@ -56,7 +59,7 @@ class PreparedProjection:
 
 def prepare_projection(
     settings: "Settings",
-    connection: Connection,
+    connection: Cluster,
     loaded: LoadedProjection,
     place: DatabasePlace,
     note: Tell,
@@ -70,8 +73,14 @@ def prepare_projection(
     """
     plan = _plan(settings, connection, loaded, place)
     engine = open_database(place)
+
+    def prepared() -> PreparedProjection:
+        starts = _starts(plan)
+        with preparing(engine, plan.name, new_place(place, plan.name)) as begin:
+            return prepare_tables(plan, loaded, engine, rebuild, starts, begin)
+
     try:
-        return patiently(lambda: _prepared(plan, loaded, engine, rebuild), place, note)
+        return patiently(prepared, place, note)
     finally:
         engine.dispose()
 
@@ -98,7 +107,7 @@ def patiently(work: Callable[[], _T], place: DatabasePlace, note: Tell) -> _T:
 
 
 def _plan(
-    settings: "Settings", connection: Connection, loaded: LoadedProjection, place: DatabasePlace
+    settings: "Settings", connection: Cluster, loaded: LoadedProjection, place: DatabasePlace
 ) -> ProjectionPlan:
     topics = {name: Topics(name, settings.topic_prefix).events for name in sorted(loaded.aggregates)}
     with Admin(connection) as admin:
@@ -122,40 +131,46 @@ def _plan(
     )
 
 
-def _prepared(
-    plan: ProjectionPlan, loaded: LoadedProjection, engine: Engine, rebuild: bool
+def prepare_tables(
+    plan: ProjectionPlan,
+    loaded: LoadedProjection,
+    engine: Engine,
+    rebuild: bool,
+    starts: Mapping[EventPartition, int],
+    begin: Begin,
 ) -> PreparedProjection:
-    starts = _starts(plan)
+    """Make the tables that are missing, and take ownership of those to fill."""
     make_control(engine)
     with reading(engine).connect() as connection:
         made = read_made(connection, plan.name)
         refuse_foreign(connection, loaded, made.names if made else [])
-    if made is None:
-        make_tables(engine, loaded)
+    if made is None or not made.definition:
+        make_tables(engine, loaded, made.names if made else [])
     elif rebuild or made.revision < loaded.projection.revision:
+        check_exchangeable(engine, made.names)
         return PreparedProjection(plan, _beside(plan, loaded, engine, rebuild, starts), [])
-    else:
-        _check_made(plan, loaded, engine)
-    return PreparedProjection(plan, None, _take(engine, plan, starts))
+    with begin() as db:
+        before = take_positions(db, plan, starts)
+        _check_made(plan, loaded, db)  # now that no other run can exchange the tables
+    return PreparedProjection(plan, None, before)
 
 
-def _check_made(plan: ProjectionPlan, loaded: LoadedProjection, engine: Engine) -> None:
+def _check_made(plan: ProjectionPlan, loaded: LoadedProjection, db: Connection) -> None:
     """Refuse code that is older than the tables, or another with the same revision; and tables that were changed."""
-    with reading(engine).connect() as connection:
-        made = read_made(connection, plan.name)
-        assert made is not None
-        revision = loaded.projection.revision
-        if made.revision > revision:
-            raise ConfigurationError(
-                f"the tables of {plan.name} have revision {made.revision}, the code {revision}",
-                "deploy the newer code, or fill them from this one: cqrs project --rebuild",
-            )
-        if made.definition != definition_digest(loaded, engine):
-            raise ConfigurationError(
-                f"the tables or events of projection {plan.name} changed, its revision did not",
-                f"raise it: cqrs.Projection(…, revision={revision + 1})",
-            )
-        check_columns(connection, plan.name, made.tables)
+    made = read_made(db, plan.name)
+    assert made is not None
+    revision = loaded.projection.revision
+    if made.revision > revision:
+        raise ConfigurationError(
+            f"the tables of {plan.name} have revision {made.revision}, the code {revision}",
+            "deploy the newer code, or fill them from this one: cqrs project --rebuild",
+        )
+    if made.definition != definition_digest(loaded, db.engine):
+        raise ConfigurationError(
+            f"the tables or events of projection {plan.name} changed, its revision did not",
+            f"raise it: cqrs.Projection(…, revision={revision + 1})",
+        )
+    check_columns(db, plan.name, made.tables)
 
 
 def _beside(
@@ -184,7 +199,8 @@ def _beside(
             clear_place(live, place)
             CONTROL.create_all(engine, checkfirst=False)
             make_tables(engine, loaded)
-        _take(engine, new, starts)
+        with engine.begin() as db:
+            take_positions(db, new, starts)
     finally:
         engine.dispose()
     return new
@@ -193,13 +209,10 @@ def _beside(
 def _is_begun(engine: Engine, loaded: LoadedProjection) -> bool:
     with reading(engine).connect() as connection:
         made = read_made(connection, loaded.name)
+        if made is None or read_columns(connection, made.names) != made.columns:
+            return False
     revision, definition = loaded.projection.revision, definition_digest(loaded, engine)
-    return made is not None and (made.revision, made.definition) == (revision, definition)
-
-
-def _take(engine: Engine, plan: ProjectionPlan, starts: Mapping[EventPartition, int]) -> list[str]:
-    with engine.begin() as db:
-        return take_positions(db, plan, starts)
+    return (made.revision, made.definition) == (revision, definition)
 
 
 def _starts(plan: ProjectionPlan) -> dict[EventPartition, int]:

@@ -170,7 +170,8 @@ class Projector:
         )
 
     def _check_tables(self) -> None:
-        """Raise `ConfigurationError` if the tables are not as they were made, which explains most errors."""
+        """Raise an error if the tables are another run's, or not as they were made, which explains most errors."""
+        own_position(self._engine, self._plan, self._source)
         with reading(self._engine).connect() as connection:
             query = select(PROJECTIONS.c.tables).where(PROJECTIONS.c.projection == self._plan.name)
             made = connection.execute(query).scalar()

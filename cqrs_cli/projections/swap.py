@@ -1,4 +1,5 @@
-"""Exchanges the live tables of a projection, and their positions, for the new ones: in one transaction.
+"""Exchanges the live tables of a projection, and their positions, for the new ones: in one transaction where tables are
+part of one, else so that it is finished by whoever comes next.
 
 1. Lock the live positions of all partitions: the live tables stand still.
 2. Fold into the new tables what is missing, until each new position is as far as the live one: nobody who waited for
@@ -11,9 +12,8 @@ import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
 
-from sqlalchemy import Connection, delete, insert, make_url, select, text, update
+from sqlalchemy import Connection, MetaData, Table, inspect, make_url, select, text, update
 from sqlalchemy.exc import OperationalError
 
 from cqrs_cli.errors import TakenOverError
@@ -21,11 +21,12 @@ from cqrs_cli.kafka.event_tail import EventPartition, Tell
 from cqrs_cli.projections.control import POSITIONS, PROJECTIONS
 from cqrs_cli.projections.database import BUSY, open_database
 from cqrs_cli.projections.load import LoadedProjection
+from cqrs_cli.projections.mariadb.exchanging import exclusively, rename_tables
 from cqrs_cli.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.projections.positions import Position, read_positions
 from cqrs_cli.projections.prepare import patiently
 from cqrs_cli.projections.runner import project_partitions
-from cqrs_cli.projections.tables import clear_place
+from cqrs_cli.projections.tables import adopt_control, clear_place, drop_schema, finish_exchange
 
 #: Brings the new tables up to these offsets.
 CatchUp = Callable[[Mapping[EventPartition, int]], None]
@@ -52,10 +53,13 @@ def raise_first(results: Iterable[ProjectorResult]) -> None:
 
 def swap_tables(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> None:
     """Put the new tables in the place of the live ones. Raises `TakenOverError` if the new ones are another run's."""
-    if new.place.schema is None:
-        _swap_files(live, new, catch_up)
-    else:
-        _swap_schemas(live, new, catch_up)
+    match make_url(live.place.url).get_backend_name():
+        case "sqlite":
+            _swap_files(live, new, catch_up)
+        case "mariadb":
+            _swap_databases(live, new, catch_up)
+        case _:
+            _swap_schemas(live, new, catch_up)
 
 
 def _targets(
@@ -83,29 +87,68 @@ def _swap_schemas(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) 
     """PostgreSQL: tables move between schemas, with their indexes and sequences."""
     schema = str(new.place.schema)
     engine = open_database(live.place)
-    theirs = POSITIONS.to_metadata(type(POSITIONS.metadata)(), schema=schema)
-    facts = PROJECTIONS.to_metadata(type(POSITIONS.metadata)(), schema=schema)
     try:
         with engine.begin() as db:
-            mine = POSITIONS.c.projection == live.name
-            db.execute(select(POSITIONS.c.next_offset).where(mine).with_for_update()).all()
-            catch_up(_targets(live, read_positions(db, live.name)))
-            rows = db.execute(select(theirs).with_for_update()).mappings().all()
-            _check_owner(new, {row["owner"] for row in rows})
-            fact = db.execute(select(facts).where(facts.c.projection == live.name)).mappings().one()
-            _exchange_schemas(db, live.name, schema, json.loads(fact["tables"]))
-            db.execute(delete(POSITIONS).where(mine))
-            db.execute(insert(POSITIONS), [dict(row) for row in rows])
-            noted = {name: value for name, value in fact.items() if name != "projection"}
-            db.execute(update(PROJECTIONS).where(PROJECTIONS.c.projection == live.name).values(**noted))
-            db.execute(text(f'DROP SCHEMA "{schema}" CASCADE'))
+            theirs = _stand_still(db, live, new, catch_up)
+            if theirs is not None:
+                _exchange_schemas(db, schema, *_both_tables(db, live.name, schema))
+                adopt_control(db, live.name, theirs, schema)
+                drop_schema(db, schema)
     finally:
         engine.dispose()
 
 
-def _exchange_schemas(db: Connection, name: str, schema: str, tables: Mapping[str, Any]) -> None:
-    row = PROJECTIONS.c
-    old = json.loads(db.execute(select(row.tables).where(row.projection == name)).scalar_one())
+def _swap_databases(live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp) -> None:
+    """MariaDB: the three steps of `mariadb.exchanging`, which says why."""
+    beside = str(new.place.schema)
+    engine = open_database(live.place)
+    try:
+        with exclusively(engine, live.name) as db:
+            if finish_exchange(db, live.name, beside):  # the answer to the renaming was lost
+                return
+            db.commit()
+            theirs = _stand_still(db, live, new, catch_up)
+            if theirs is None:
+                return
+            old, made = _both_tables(db, live.name, beside)
+            db.execute(update(POSITIONS).where(POSITIONS.c.projection == live.name).values(owner=new.owner))
+            db.commit()
+            rename_tables(db, beside, old, made, theirs.name)
+            finish_exchange(db, live.name, beside)
+    finally:
+        engine.dispose()
+
+
+def _stand_still(
+    db: Connection, live: ProjectionPlan, new: ProjectionPlan, catch_up: CatchUp
+) -> Table | None:
+    """Lock the live positions and bring the new ones up to them; the table of these, whose rows are locked, too.
+
+    None if they are in place: the answer to the last commit was lost.
+    """
+    mine = POSITIONS.c.projection == live.name
+    db.execute(select(POSITIONS.c.next_offset).where(mine).with_for_update()).all()
+    before = read_positions(db, live.name)
+    if not inspect(db).has_table(POSITIONS.name, schema=new.place.schema):
+        _check_owner(new, {position.owner for position in before.values()})
+        return None
+    catch_up(_targets(live, before))
+    theirs = POSITIONS.to_metadata(MetaData(), schema=str(new.place.schema))
+    _check_owner(new, set(db.execute(select(theirs.c.owner).with_for_update()).scalars()))
+    return theirs
+
+
+def _both_tables(db: Connection, name: str, schema: str) -> tuple[list[str], list[str]]:
+    """The names of the live tables and of the new ones."""
+    facts = PROJECTIONS.to_metadata(MetaData(), schema=schema)
+    old, made = (
+        db.execute(select(table.c.tables).where(table.c.projection == name)).scalar_one()
+        for table in (PROJECTIONS, facts)
+    )
+    return list(json.loads(old)), list(json.loads(made))
+
+
+def _exchange_schemas(db: Connection, schema: str, old: list[str], tables: list[str]) -> None:
     home = db.execute(text("SELECT current_schema()")).scalar_one()
     if old:
         db.execute(text("DROP TABLE IF EXISTS " + ", ".join(f'"{home}"."{table}"' for table in old)))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support import ROOT
+from tests.support.mariadb import MariaDb, mariadb, programs
 from tests.support.postgres import Postgres, binaries, postgres
 
 if TYPE_CHECKING:
@@ -26,6 +27,16 @@ def server() -> Iterator[Postgres]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def maria_server() -> Iterator[MariaDb]:
+    """The one MariaDB of the run."""
+    pytest.importorskip("pymysql", reason="needs the extra `projections`")
+    if programs() is None:
+        pytest.skip("no MariaDB here (Debian: apt-get install mariadb-server-core mariadb-client-core)")
+    with mariadb() as started:
+        yield started
+
+
 @pytest.fixture
 def settings(prefix: str) -> "Settings":
     """Those of a project with the examples, its topics with their own prefix."""
@@ -34,14 +45,23 @@ def settings(prefix: str) -> "Settings":
     return load_settings({"topic_prefix": prefix}, ROOT)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> "DatabasePlace":
     """An empty database of each kind."""
     from cqrs_cli.projections.database import parse_database
 
     if request.param == "sqlite":
         return parse_database("sqlite:///read.db", tmp_path)
-    return parse_database(request.getfixturevalue("server").make_database(), tmp_path)
+    server = request.getfixturevalue("server" if request.param == "postgresql" else "maria_server")
+    return parse_database(server.make_database(), tmp_path)
+
+
+@pytest.fixture
+def maria(maria_server: MariaDb, tmp_path: Path) -> "DatabasePlace":
+    """An empty MariaDB database."""
+    from cqrs_cli.projections.database import parse_database
+
+    return parse_database(maria_server.make_database(), tmp_path)
 
 
 @pytest.fixture

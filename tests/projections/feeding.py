@@ -1,6 +1,7 @@
 """Projecting without a broker: logs as lists, read by the tails that projectors take."""
 
 import random
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, select, text
 
 from aggregates.order import Cancelled, Deleted, LineAdded, Placed, Shipped
 from cqrs_cli.core.aggregate.decider import Event
@@ -17,7 +18,8 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.projections.database import open_database, reading
+from cqrs_cli.projections.control import POSITIONS
+from cqrs_cli.projections.database import open_database, reading, shown
 from cqrs_cli.projections.load import LoadedProjection, load_projection
 from cqrs_cli.projections.plan import DatabasePlace, ProjectionPlan, ProjectorResult
 from cqrs_cli.projections.positions import take_positions
@@ -188,7 +190,14 @@ def errors(results: list[ProjectorResult]) -> list[str]:
 
 
 def positions(place: DatabasePlace) -> dict[int, int]:
-    return dict(rows(place, "SELECT partition, next_offset FROM cqrs_positions"))
+    query = select(POSITIONS.c.partition, POSITIONS.c.next_offset)
+    with opened(place) as engine, reading(engine).connect() as db:
+        return dict(tuple(row) for row in db.execute(query))
+
+
+def url_of(place: DatabasePlace) -> str:
+    """What users write after --to."""
+    return re.sub(r"\+\w+", "", shown(place), count=1)
 
 
 def write(folder: Path, text_of: str, name: str = "mine") -> Path:

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.projections.database import parse_database, shown
+from cqrs_cli.projections.database import parse_database
 from cqrs_cli.projections.plan import DatabasePlace
 from cqrs_cli.settings.settings import Settings
-from tests.projections.feeding import positions, random_log, rows, told
+from tests.projections.feeding import positions, random_log, rows, told, url_of
 from tests.projections.test_broker import expected, write_logs
 from tests.projections.topics import make_orders, write_events
 from tests.support import ROOT
@@ -83,7 +83,7 @@ def test_new_revision_replaces_under_load(
     """Events come in, readers look, the older run works: then it ends with exit status 6, and no reader lost a row."""
     topics = make_orders(connection, prefix)
     logs = {partition: random_log(partition, 3000) for partition in range(4)}
-    to = ("--to", shown(place).replace("+psycopg", ""))
+    to = ("--to", url_of(place))
     seen: list[int] = []
     stop = threading.Event()
     file = shop.folder / "projections/recent_orders.py"

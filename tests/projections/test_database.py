@@ -15,6 +15,8 @@ from tests.projections.feeding import opened, plan, projected, random_log, recen
         ("orders.db", "--to: not a URL of a database: 'orders.db'"),
         ("postgresql://u:secret@h/d", "a password is not accepted on the command line"),
         ("mysql://h/d", "mysql is not supported"),
+        ("mariadb://u:secret@h/d", "a password is not accepted on the command line"),
+        ("mariadb://h", "MariaDB needs the name of a database"),
         ("sqlite://", "SQLite needs a file"),
         ("sqlite:///:memory:", "SQLite needs a file"),
     ],
@@ -36,6 +38,14 @@ def test_postgres_is_reached_by_psycopg(tmp_path: Path) -> None:
     place = parse_database("postgresql://u@h/d", tmp_path)
     assert place.url == "postgresql+psycopg://u@h/d"
     assert new_place(place, "mine") == DatabasePlace(place.url, "cqrs_new_mine")
+
+
+def test_mariadb_is_reached_by_pymysql(tmp_path: Path) -> None:
+    place = parse_database("mariadb://u@h/d", tmp_path)
+    assert place.url == "mariadb+pymysql://u@h/d"
+    assert new_place(place, "mine") == DatabasePlace(place.url, "d-mine-new")
+    with pytest.raises(ConfigurationError, match="more than 64 characters"):
+        new_place(place, "m" * 59)
 
 
 def test_waiting_ends_with_the_event(place: DatabasePlace) -> None:

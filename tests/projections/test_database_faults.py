@@ -6,11 +6,15 @@ import subprocess
 import sys
 
 import pytest
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, MetaData, text
 
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections import database
+from cqrs_cli.projections.database import shown
 from cqrs_cli.projections.plan import DatabasePlace
+from cqrs_cli.projections.prepare import prepare_tables
+from cqrs_cli.projections.tables import make_control, make_tables
 from tests.projections.feeding import (
     ListTail,
     errors,
@@ -53,6 +57,25 @@ def test_busy_databases_are_waited_for(file: DatabasePlace, monkeypatch: pytest.
     assert told(file) == model(logs)
 
 
+def test_tables_half_made_are_made_again(place: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What of them is there is the projection's own, not somebody else's."""
+    loaded = recent_orders()
+
+    def cut_off(metadata: MetaData, db: Connection, **_: object) -> None:
+        metadata.sorted_tables[0].create(db)
+        raise CqrsError("cut off")
+
+    with opened(place) as engine:
+        make_control(engine)
+        with monkeypatch.context() as patch, pytest.raises(CqrsError, match="cut off"):
+            patch.setattr(MetaData, "create_all", cut_off)
+            make_tables(engine, loaded)
+        one = plan({source(0): []}, place)
+        prepare_tables(one, loaded, engine, False, {source(0): 0}, engine.begin)
+    assert told(place) == ({}, {})
+    assert rows(place, "SELECT owner FROM cqrs_positions") == [("me",)]
+
+
 KILLED = """
 import os, signal, sys
 from cqrs_cli.projections.plan import DatabasePlace
@@ -93,24 +116,31 @@ def test_killed_batches_leave_nothing(place: DatabasePlace) -> None:
 
 
 @pytest.mark.pins("projected-once")
-def test_database_away_is_waited_for(place: DatabasePlace, request: pytest.FixtureRequest) -> None:
-    if not place.url.startswith("postgresql"):
+@pytest.mark.parametrize("half", [False, True])
+def test_database_away_is_waited_for(
+    place: DatabasePlace, request: pytest.FixtureRequest, half: bool
+) -> None:
+    """Killed before a statement of a batch, or before its commit."""
+    if place.url.startswith("sqlite"):
         pytest.skip("a file is never away")
-    server = request.getfixturevalue("server")
+    server = request.getfixturevalue("server" if place.url.startswith("postgresql") else "maria_server")
     logs, loaded, notes = {source(0): random_log(0, 60)}, recent_orders(), list[str]()
     made = plan(logs, place)
     take(made, loaded)
     killed: list[bool] = []
 
     def project(db: Connection, events: Events) -> None:
-        loaded.projection.project(db, events)
+        if not half:
+            loaded.projection.project(db, events)
         if len(killed) < 2:
             killed.append(True)
             server.kill()
             server.start()
+        if half:
+            loaded.projection.project(db, events)
 
     assert errors(projected(made, logs, with_project(loaded, project), notes=notes)) == []
     assert told(place) == model(logs)
-    assert "no answer from postgresql" in notes[0]
+    assert f"no answer from {shown(place)}" in notes[0]
     assert "still trying" in notes[0]
     assert rows(place, "SELECT owner FROM cqrs_positions") == [("me",)]

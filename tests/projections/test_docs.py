@@ -77,5 +77,7 @@ def test_file_and_tables_are_as_said(tmp_path: Path) -> None:
     assert all(f"`{table}`" in TEXT for table in CONTROL.tables)
     assert new_place(parse_database("sqlite:///f.db", tmp_path), "n").url.endswith("/f.db-n-new")
     assert new_place(parse_database("postgresql://h/d", tmp_path), "n").schema == "cqrs_new_n"
+    assert new_place(parse_database("mariadb://h/d", tmp_path), "n").schema == "d-n-new"
     assert "`<file>-<name>-new`" in TEXT
+    assert "`<database>-<name>-new`" in TEXT
     assert "`cqrs_new_<name>`" in TEXT

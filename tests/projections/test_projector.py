@@ -116,11 +116,11 @@ def test_topics_made_again_are_noticed(file: DatabasePlace) -> None:
 
 @pytest.mark.pins("projected-once")
 @pytest.mark.parametrize("to", [0, 30])
-def test_moved_positions_are_gone_on_from(file: DatabasePlace, to: int) -> None:
+def test_moved_positions_are_gone_on_from(place: DatabasePlace, to: int) -> None:
     """A backup was restored under a projector that works, rows and positions alike."""
     log = random_log(0, 60)
     logs, loaded = {source(0): log}, recent_orders()
-    made = plan(logs, file)
+    made = plan(logs, place)
     take(made, loaded)
     moved: list[bool] = []
 
@@ -128,7 +128,7 @@ def test_moved_positions_are_gone_on_from(file: DatabasePlace, to: int) -> None:
         def poll(self, most: int) -> Any:
             if self._position > 40 and not moved:
                 moved.append(True)
-                with opened(file) as engine, engine.begin() as db:
+                with opened(place) as engine, engine.begin() as db:
                     db.execute(text("DELETE FROM recent_orders"))
                     db.execute(text("DELETE FROM customers"))
                     db.execute(text(f"UPDATE cqrs_positions SET next_offset = {to}"))
@@ -137,15 +137,15 @@ def test_moved_positions_are_gone_on_from(file: DatabasePlace, to: int) -> None:
     assert errors(projected(made, logs, loaded, tail=lambda one, start: Tail(log, start, 7))) == []
     rest = {source(0): [one for one in log if one.offset >= to]}
     if to == 0:
-        assert told(file) == model(rest)
-    assert positions(file) == {0: log[-1].offset + 1}
+        assert told(place) == model(rest)
+    assert positions(place) == {0: log[-1].offset + 1}
 
 
 @pytest.mark.pins("projected-once")
-def test_lost_answers_repeat_nothing(file: DatabasePlace) -> None:
+def test_lost_answers_repeat_nothing(place: DatabasePlace) -> None:
     """The commit was done, its answer is an error."""
     logs, loaded = {source(0): random_log(0, 30)}, recent_orders()
-    made = plan(logs, file)
+    made = plan(logs, place)
     take(made, loaded)
     lost: list[int] = []
 
@@ -154,9 +154,9 @@ def test_lost_answers_repeat_nothing(file: DatabasePlace) -> None:
         if len(lost) < 3:
             lost.append(1)
             held: Any = db.connection.dbapi_connection
-            held.execute("COMMIT")
+            held.cursor().execute("COMMIT")
             raise OperationalError("COMMIT", None, Exception("database is locked"))
 
     assert errors(projected(made, logs, with_project(loaded, project))) == []
     assert len(lost) == 3
-    assert told(file) == model(logs)
+    assert told(place) == model(logs)

@@ -9,13 +9,13 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.projections.database import parse_database, shown
+from cqrs_cli.projections.database import parse_database
 from cqrs_cli.projections.plan import DatabasePlace
 from cqrs_cli.projections.positions import projection_statuses
 from cqrs_cli.projections.prepare import ends, prepare_projection
 from cqrs_cli.projections.runner import project_partitions
 from cqrs_cli.settings.settings import load_settings
-from tests.projections.feeding import random_log, recent_orders
+from tests.projections.feeding import random_log, recent_orders, url_of
 from tests.projections.topics import make_orders, write_events
 from tests.support import ROOT
 
@@ -36,7 +36,7 @@ def test_status_shows_projections_lag(
     projected = ends(plan)[plan.sources[0]]
     write_events(connection, topics.events, 0, log[40:])
     monkeypatch.chdir(ROOT)
-    url = shown(place).replace("+psycopg", "")
+    url = url_of(place)
     call = ["status", "order", "--projections", url, "--topic-prefix", prefix, "-q"]
     call += ["-b", connection.bootstrap_server]
     capfd.readouterr()

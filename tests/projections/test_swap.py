@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Column, Integer, MetaData, String, Table, insert, inspect, text
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 import cqrs_cli as cqrs
 from aggregates.order import Placed
@@ -35,7 +35,11 @@ from tests.projections.feeding import (
 )
 from tests.support import ROOT
 
-INSERTS: dict[str, Any] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+INSERTS: dict[str, Any] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+    "mariadb": mysql.insert,
+}
 
 
 def second_revision() -> LoadedProjection:
@@ -59,9 +63,12 @@ def second_revision() -> LoadedProjection:
         for one in events:
             if isinstance(one.event, Placed):
                 customer = one.event.customer
-                row = INSERTS[db.dialect.name](buyers).values(customer=customer, orders=1)
                 more = {"orders": buyers.c.orders + 1}  # in one statement: two partitions may have a customer
-                db.execute(row.on_conflict_do_update(index_elements=["customer"], set_=more))
+                row = INSERTS[db.dialect.name](buyers).values(customer=customer, orders=1)
+                if db.dialect.name == "mariadb":
+                    db.execute(row.on_duplicate_key_update(more))
+                else:
+                    db.execute(row.on_conflict_do_update(index_elements=["customer"], set_=more))
                 db.execute(insert(orders).values(order_id=one.aggregate_id, customer=customer))
 
     return replace(first, projection=cqrs.Projection(project, metadata, revision=2))

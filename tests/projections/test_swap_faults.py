@@ -5,19 +5,23 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from cqrs_cli.errors import CqrsError, TakenOverError
+from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections.plan import DatabasePlace
+from cqrs_cli.projections.prepare import prepare_tables
 from cqrs_cli.projections.swap import raise_first, swap_tables
-from cqrs_cli.projections.tables import clear_place
+from cqrs_cli.projections.tables import clear_place, drop_schema
 from tests.projections.feeding import (
+    ListTail,
     model,
     opened,
     projected,
     random_log,
+    recent_orders,
     rows,
     source,
     take,
@@ -50,6 +54,25 @@ def test_builder_without_its_tables_stops(place: DatabasePlace) -> None:
     assert told(place) == model(logs)
 
 
+def test_tables_gone_meanwhile_stop(place: DatabasePlace) -> None:
+    """The second rebuild exchanged them, or cleared the place, while the first one filled them."""
+    if place.url.startswith("sqlite"):
+        pytest.skip("a file that is open stays")
+    logs = {source(0): random_log(0, 60)}
+    loaded, live = second_revision(), filled(place, logs)
+    new = begin_beside(live, loaded, "new")
+
+    class Tail(ListTail):
+        def poll(self, most: int) -> Any:
+            if self._position > 20:
+                with opened(place) as engine, engine.begin() as db:
+                    drop_schema(db, str(new.place.schema))
+            return super().poll(most)
+
+    (result,) = projected(new, logs, loaded, tail=lambda one, start: Tail(logs[one], start, 7))
+    assert isinstance(result.error, TakenOverError)
+
+
 def test_failing_exchange_changes_nothing(place: DatabasePlace) -> None:
     """A view on a live table forbids to drop it on PostgreSQL; in any case all stays as it was."""
     logs = {source(0): random_log(0, 30)}
@@ -63,6 +86,26 @@ def test_failing_exchange_changes_nothing(place: DatabasePlace) -> None:
         swap_tables(live, new, catch_up)
     assert told(place) == model(logs)
     assert rows(place, "SELECT owner FROM cqrs_positions") == [("old",)]
+
+
+@pytest.mark.pins("projected-once")
+def test_older_code_takes_no_newer_tables(place: DatabasePlace) -> None:
+    """The exchange comes between an older run's look at the tables and its taking of the positions."""
+    logs = {source(0): random_log(0, 30)}
+    live, loaded = filled(place, logs), second_revision()
+    new = begin_beside(live, loaded, "new")
+    older = replace(live, owner="older")
+    with opened(place) as engine:
+
+        def begin() -> Any:
+            tail = replace(new, targets=live.targets)
+            swap_tables(live, new, lambda targets: raise_first(projected(tail, logs, loaded)))
+            return engine.begin()
+
+        with pytest.raises(ConfigurationError, match="have revision 2, the code 1"):
+            prepare_tables(older, recent_orders(), engine, False, dict.fromkeys(older.sources, 0), begin)
+    assert rows(place, "SELECT owner FROM cqrs_positions") == [("new",)]
+    assert buyers(place) == model(logs)[1]
 
 
 SWAPPING = """

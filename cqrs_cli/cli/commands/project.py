@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         "cqrs project recent_orders",
         "cqrs project recent_orders --to sqlite:///orders.db --once",
         "cqrs project recent_orders --to postgresql://shop@db-1/shop",
+        "cqrs project recent_orders --to mariadb://shop@db-1/shop",
         "cqrs project recent_orders --rebuild",
         "cqrs project recent_orders --metrics-address 9600",
     ],
@@ -49,7 +50,7 @@ def project(
         ),
     ],
     to: Annotated[
-        str, typer.Option("--to", metavar="URL", help="The database: SQLite or PostgreSQL.")
+        str, typer.Option("--to", metavar="URL", help="The database: SQLite, PostgreSQL or MariaDB.")
     ] = "sqlite:///projections.db",
     once: Annotated[bool, typer.Option("--once", help="Project what is there now, then end.")] = False,
     rebuild: Annotated[
@@ -63,8 +64,8 @@ def project(
 
     Rows and the position are one transaction, so they agree after any crash. A later `cqrs project` of the same tables
     takes them over, and the earlier one ends with exit status 6. When the projection's revision was raised, or with
-    --rebuild, new tables are filled beside the present ones, which are served meanwhile, and exchanged in one
-    transaction. A password is not part of the URL: it stands in ~/.pgpass or PGPASSWORD.
+    --rebuild, new tables are filled beside the present ones, which are served meanwhile, and exchanged at once. A
+    password is not part of the URL: it stands in ~/.pgpass or PGPASSWORD, for MariaDB in ~/.my.cnf or MYSQL_PWD.
     """
     check_sqlalchemy()
     from cqrs_cli.cli.render.progress import serve_metrics

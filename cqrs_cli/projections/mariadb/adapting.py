@@ -1,0 +1,91 @@
+"""The tables of a projection as MariaDB needs them, so that one definition means the same in every database.
+
+What is written out stays as it is: a length, a precision, a type of MariaDB's, a collation.
+"""
+
+from typing import Any
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    DateTime,
+    Float,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    Text,
+    Time,
+    Unicode,
+    UnicodeText,
+)
+from sqlalchemy.dialects import mysql
+from sqlalchemy.schema import ColumnCollectionConstraint
+
+from cqrs_cli.errors import ConfigurationError
+
+#: Characters of a text in a key whose column says no length. Three such columns fit into one key.
+_KEY_LENGTH = 255
+
+#: Compares as SQLite and PostgreSQL do: `a`, `A` and `a ` are three texts.
+COLLATION = "utf8mb4_nopad_bin"
+
+# Types that hold less in MariaDB than elsewhere: 64 KiB, whole seconds, seven digits.
+_WIDER: dict[type, Any] = {
+    Text: mysql.LONGTEXT(),
+    UnicodeText: mysql.LONGTEXT(),
+    LargeBinary: mysql.LONGBLOB(),
+    DateTime: mysql.DATETIME(fsp=6),
+    Time: mysql.TIME(fsp=6),
+    Float: mysql.DOUBLE(),
+}
+
+
+def adapt_tables(metadata: MetaData) -> MetaData:
+    """A copy to make the tables from. Raises `ConfigurationError` for what cannot be meant in MariaDB."""
+    copy = MetaData()
+    for table in metadata.sorted_tables:
+        _adapt_table(table.to_metadata(copy))
+    return copy
+
+
+def _adapt_table(table: Table) -> None:
+    options = {name.lower(): value for name, value in table.kwargs.items()}
+    if str(options.get("mariadb_engine", "InnoDB")).lower() != "innodb":
+        raise ConfigurationError(
+            f"table {table.name} is to be in {options['mariadb_engine']}, which has no transactions",
+            "leave out mariadb_engine: it is InnoDB",
+        )
+    table.kwargs["mariadb_engine"] = "InnoDB"
+    if not options.keys() & {"mariadb_charset", "mariadb_collate", "mariadb_default_charset"}:
+        table.kwargs["mariadb_charset"] = "utf8mb4"
+        table.kwargs["mariadb_collate"] = COLLATION
+    for constraint in table.foreign_key_constraints:
+        constraint.name = None  # it would have to differ from the one of the table that it is exchanged for
+    keys = _key_columns(table)
+    for column in table.columns:
+        column.type = _adapted_type(column, column.name in keys)
+
+
+def _key_columns(table: Table) -> set[str]:
+    """The columns that are part of a key or an index."""
+    lists: list[Any] = [index.columns for index in table.indexes]
+    for constraint in table.constraints:
+        if isinstance(constraint, ColumnCollectionConstraint) and not isinstance(constraint, CheckConstraint):
+            lists.append(constraint.columns)
+    return {column.name for columns in lists for column in columns}
+
+
+def _adapted_type(column: Column[Any], key: bool) -> Any:
+    kind: Any = column.type
+    if type(kind) in (String, Unicode) and kind.length is None:
+        collation = kind.collation
+        return mysql.VARCHAR(_KEY_LENGTH, collation=collation) if key else mysql.LONGTEXT(collation=collation)
+    if type(kind) is Numeric and kind.precision is None:
+        raise ConfigurationError(
+            f"column {column.table.name}.{column.name} is Numeric without a precision: MariaDB keeps whole numbers",
+            "give it one: Numeric(18, 2)",
+        )
+    plain = getattr(kind, "length", None) is None and getattr(kind, "precision", None) is None
+    return _WIDER.get(type(kind), kind) if plain and getattr(kind, "collation", None) is None else kind
