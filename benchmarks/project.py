@@ -1,4 +1,4 @@
-"""Projection rate: how fast `cqrs project` brings events into SQLite and PostgreSQL, a row for each."""
+"""Projection rate: how fast `cqrs project` brings events into SQLite, PostgreSQL and MariaDB, a row for each."""
 
 import argparse
 import shutil
@@ -42,13 +42,17 @@ def main() -> None:
 
 
 def databases(stack: ExitStack) -> dict[str, Callable[[int], str]]:
-    """For each kind a function that gives the URL of a new database; PostgreSQL where it is installed."""
+    """For each kind a function that gives the URL of a new database; the servers where they are installed."""
+    from tests.support.mariadb import mariadb, programs
     from tests.support.postgres import binaries, postgres
 
     kinds: dict[str, Callable[[int], str]] = {"SQLite": lambda run: f"sqlite:///run-{run}.db"}
     if binaries() is not None:
         server = stack.enter_context(postgres())
         kinds["PostgreSQL"] = lambda run: server.make_database()
+    if programs() is not None:
+        other = stack.enter_context(mariadb())
+        kinds["MariaDB"] = lambda run: other.make_database()
     return kinds
 
 
