@@ -5,6 +5,7 @@ Each event's id is the place behind it in every partition, `0:12,1:7`: a client 
 """
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Mapping
 
@@ -16,6 +17,9 @@ from cqrs_cli.gateway.feed import FeedEvent
 from cqrs_cli.gateway.follower import Follower, feed_event
 from cqrs_cli.gateway.gateway import Gateway, Problem
 from cqrs_cli.kafka import readers
+
+#: What ends a line of a stream. U+2028 and its like do not, and stand in JSON as they are.
+_LINE_END = re.compile(r"\r\n|\n|\r")
 
 #: Events that are taken at once.
 _PAGE = 200
@@ -128,6 +132,5 @@ def _parse(text: str) -> dict[int, int] | None:
 def server_sent(event: FeedEvent, places: Mapping[int, int]) -> str:
     """An event as the standard has it (WHATWG HTML, 9.2): name, id and data, which may have several lines."""
     at = ",".join(f"{number}:{place}" for number, place in sorted(places.items()))
-    lines = event.text.splitlines() or [""]
-    data = "".join(f"data: {line}\n" for line in lines)
+    data = "".join(f"data: {line}\n" for line in _LINE_END.split(event.text))
     return f"event: {event.type.rpartition('.')[2]}\nid: {at}\n{data}\n"
