@@ -115,7 +115,7 @@ def test_broken_code_leaves_the_run(reloading: Reloading) -> None:
     reloading.wait_for("started")
 
 
-def test_broken_code_of_an_aggregate_is_the_aggregates(reloading: Reloading) -> None:
+def test_errors_of_aggregates_are_theirs(reloading: Reloading) -> None:
     """Though a process imports it, and fails too."""
     process = reloading.log.parent / "processes" / "counting.py"
     process.parent.mkdir()
