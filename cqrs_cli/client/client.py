@@ -23,6 +23,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.settings.settings import load_settings
+from cqrs_cli.words import counted
 
 #: The CloudEvents source of commands that a client sends.
 CLIENT_SOURCE = "/cqrs/client"
@@ -123,7 +124,8 @@ class Client:
         unsent = sender.close() if sender is not None else []
         if unsent:
             raise UnavailableError(
-                f"the client was closed with {len(unsent)} commands not in the log, the first {unsent[0].id}",
+                f"the client was closed with {counted(len(unsent), 'command')} not in the log,"
+                f" the first {unsent[0].id}",
                 "to send them again with the same ids is safe",
             )
 

@@ -158,7 +158,7 @@ def test_unreachable_brokers_are_errors() -> None:
     client = cqrs.Client(ROOT, bootstrap_server="127.0.0.1:1")
     with pytest.raises(UnavailableError, match=r"127.0.0.1:1"):
         client.send("acc-42", Close()).wait()
-    with pytest.raises(UnavailableError, match="closed with 1 commands not in the log"):
+    with pytest.raises(UnavailableError, match="closed with 1 command not in the log"):
         client.close()
 
 
