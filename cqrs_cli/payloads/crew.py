@@ -49,7 +49,7 @@ class Crew:
         self._most = most
         self._lock = threading.Lock()
         self._threads = 0
-        self._idle = 0
+        self._unfinished = 0  # jobs
         self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def call(self, calls: Mapping[_K, Callable[[], _V]], timeout: float) -> dict[_K, _V | Exception]:
@@ -61,16 +61,14 @@ class Crew:
 
     def _submit(self, job: Callable[[], None]) -> None:
         with self._lock:
-            if self._jobs.qsize() >= self._idle and self._threads < self._most:
+            self._unfinished += 1
+            if self._threads < min(self._unfinished, self._most):
                 self._threads += 1
                 threading.Thread(target=self._work, name="payloads", daemon=True).start()
         self._jobs.put(job)
 
     def _work(self) -> None:
         while True:
+            self._jobs.get()()
             with self._lock:
-                self._idle += 1
-            job = self._jobs.get()
-            with self._lock:
-                self._idle -= 1
-            job()
+                self._unfinished -= 1

@@ -1,7 +1,6 @@
 """Payloads to a store and back, and a store that loses, alters and withholds them."""
 
 import threading
-from functools import partial
 
 import pytest
 
@@ -11,6 +10,7 @@ from cqrs_cli.payloads.crew import Crew
 from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.transfer import PayloadTransfer
 from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore
+from tests.support.waiting import eventually
 
 
 @EACH_STORE
@@ -59,6 +59,15 @@ def test_missing_and_altered_are_told(store: FolderStore) -> None:
     assert found[good] == b"good"
 
 
+@pytest.mark.objects
+@pytest.mark.parametrize("kind", ["objects"])
+def test_missing_bucket_is_told(store: FolderStore) -> None:
+    """To look for its payloads one by one would not help."""
+    lost = store.put(b"lost")
+    store.refuse()
+    assert store.transfer.fetch(FOLDER, [lost]) == {lost: "the bucket does not exist"}
+
+
 @EACH_STORE
 def test_silent_store_harms_no_other(store: FolderStore) -> None:
     silent, good = refer(b"silent"), store.put(b"good")
@@ -103,9 +112,13 @@ def test_unknown_store_is_a_setting() -> None:
 
 def test_crew_stays_small() -> None:
     """Calls that never return keep its threads, and no more: later calls are left out when their time is up."""
-    never = threading.Event()
-    crew = Crew(2)
-    assert crew.call(dict.fromkeys(range(4), partial(never.wait, 30)), 0.05) == {}
+    never, hanging, crew = threading.Event(), list[int](), Crew(2)
+
+    def hang() -> bool:
+        hanging.append(1)
+        return never.wait(30)
+
+    eventually(lambda: crew.call(dict.fromkeys(range(4), hang), 0.05) == {} and len(hanging) == 2)
     assert crew.call({"next": lambda: 1}, 0.05) == {}
     assert len([one for one in threading.enumerate() if one.name == "payloads"]) >= 2
     assert crew._threads == 2
