@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,6 +25,13 @@ _BY_REASON = {
 def document(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """An answer in JSON."""
     return Response(msgspec.json.encode(body), status, headers, "application/json")
+
+
+def known(request: Request, *names: str) -> QueryParams:
+    """The query, if it has no other parameters than these; a misspelt one would be an answer to another question."""
+    if unknown := sorted(request.query_params.keys() - set(names)):
+        raise Problem(400, "unknown parameter", f"{unknown[0][:60]!r}; known: {', '.join(names) or 'none'}")
+    return request.query_params
 
 
 def etag(version: int) -> str:

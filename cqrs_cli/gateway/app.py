@@ -5,6 +5,7 @@ from importlib import resources
 from urllib.parse import unquote
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -62,14 +63,20 @@ def make_app(gateway: Gateway, hosts: Collection[str] = (), token: str | None = 
             case [name, aggregate_id] if aggregate_id:
                 return await read_present(gateway, request, name, aggregate_id)
             case [name, aggregate_id, "history"] if aggregate_id:
-                return await read_history(gateway, name, aggregate_id)
+                return await read_history(gateway, request, name, aggregate_id)
         raise Problem(404, "no such path", "GET /openapi.json says what there is")
 
     return Starlette(
         routes=[Route("/{path:path}", answer, methods=["GET", "POST"])],
         middleware=[Middleware(Measured, metrics=metrics), Middleware(Guard, hosts=hosts, token=token)],
-        exception_handlers={Problem: answer_problem},
+        exception_handlers={Problem: answer_problem, HTTPException: _answer_refusal},
     )
+
+
+async def _answer_refusal(request: Request, error: Exception) -> Response:
+    """A refusal of Starlette's own, as another method than those there are."""
+    assert isinstance(error, HTTPException)
+    return await answer_problem(request, Problem(error.status_code, error.detail, headers=error.headers))
 
 
 async def _answer_post(gateway: Gateway, request: Request, parts: list[str]) -> Response:

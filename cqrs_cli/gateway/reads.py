@@ -10,15 +10,14 @@ from starlette.responses import Response
 from cqrs_cli.client import history as histories
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import CqrsError, UsageError
-from cqrs_cli.gateway.answers import document, etag
+from cqrs_cli.gateway.answers import document, etag, known
 from cqrs_cli.gateway.follower import Follower
 from cqrs_cli.gateway.gateway import Gateway, Problem
 
 
 async def read_present(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
     """The aggregate now, at a version or a time, or as soon as it has reached a version."""
-    asked = request.query_params
-    follower = gateway.follower(aggregate)
+    follower, asked = gateway.follower(aggregate), known(request, "version", "at", "at_least", "wait")
     if "version" in asked and "at" in asked:
         raise Problem(400, "version and at exclude each other")
     if "version" in asked or "at" in asked:
@@ -34,9 +33,10 @@ async def read_present(gateway: Gateway, request: Request, aggregate: str, aggre
     return document(body, headers={"ETag": etag(found.version), "Cache-Control": "no-cache"})
 
 
-async def read_history(gateway: Gateway, aggregate: str, aggregate_id: str) -> Response:
+async def read_history(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
     """The aggregate with its events."""
     follower = gateway.follower(aggregate)
+    known(request)
     found = await _folded(gateway, follower, aggregate_id, None)
     if found.version == 0:
         raise Problem(404, "it does not exist", f"{aggregate} {aggregate_id} has no events")
@@ -45,7 +45,7 @@ async def read_history(gateway: Gateway, aggregate: str, aggregate_id: str) -> R
 
 async def read_page(gateway: Gateway, request: Request, aggregate: str) -> Response:
     """Aggregates in the order of their ids."""
-    follower, asked = gateway.follower(aggregate), request.query_params
+    follower, asked = gateway.follower(aggregate), known(request, "prefix", "after", "limit")
     limit = _number("limit", asked.get("limit"), 100)
     if not 1 <= limit <= gateway.limits.page:
         raise Problem(400, "limit", f"1 to {gateway.limits.page}, not {limit}")

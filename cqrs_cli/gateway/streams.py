@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.gateway.answers import known
 from cqrs_cli.gateway.feed import FeedEvent
 from cqrs_cli.gateway.follower import Follower, feed_event
 from cqrs_cli.gateway.gateway import Gateway, Problem
@@ -36,9 +37,9 @@ async def stream_events(
     gateway: Gateway, request: Request, aggregate: str, aggregate_id: str | None
 ) -> StreamingResponse:
     """The events from `Last-Event-ID` on, from the beginning (`?from=beginning`), or those that come from now on."""
-    follower = gateway.follower(aggregate)
+    follower, asked = gateway.follower(aggregate), known(request, "type", "from")
     places = await _places(gateway, request, follower)
-    kinds = {f"{aggregate}.{name}" for name in request.query_params.getlist("type")}
+    kinds = {f"{aggregate}.{name}" for name in asked.getlist("type")}
     if unknown := sorted(kinds - set(follower.aggregate.decode_event)):
         raise Problem(400, "type", f"{aggregate} has no event {unknown[0].partition('.')[2]}")
     return StreamingResponse(

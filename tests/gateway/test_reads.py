@@ -82,6 +82,9 @@ def test_any_id_can_be_asked_for(gateway: Reached) -> None:
         ("/bank_account?limit=100000", 400),
         ("/bank_account/x/y/z", 404),
         ("/bank_account/%FF", 400),
+        ("/bank_account/x?versoin=1", 400),
+        ("/bank_account/x/history?at=2h", 400),
+        ("/bank_account?limti=1", 400),
     ],
 )
 def test_wrong_questions_are_problems(gateway: Reached, path: str, status: int) -> None:
@@ -98,3 +101,9 @@ def test_restart_goes_on_where_it_was(connection: Connection, accounts: Topics, 
         assert second.get(f"/bank_account/{name}").body["version"] == 2
         # What is in the shard is not read again: memory begins behind it.
         assert second.follower.feed.after(0, places[0] - 1, 1) is None or places[0] == 0
+
+
+def test_other_methods_are_problems(gateway: Reached) -> None:
+    found = gateway.ask("DELETE", "/bank_account/x")
+    assert (found.status, found.headers["content-type"]) == (405, "application/problem+json")
+    assert "GET" in found.headers["allow"]
