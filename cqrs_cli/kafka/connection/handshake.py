@@ -152,7 +152,8 @@ def _no_tls(error: ssl.SSLError) -> Refusal:
     if "alert" in reason and ("certificate" in reason or "unknown ca" in reason):
         why = reason.partition("alert ")[2]
         return Refusal(f"it refuses the certificate of this client: {why}", OUR_CERTIFICATE)
-    if isinstance(error, ssl.SSLEOFError) or "wrong version number" in reason or "record layer" in reason:
+    ended = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError))  # the second with some OpenSSLs
+    if ended or "wrong version number" in reason or "record layer" in reason:
         return Refusal("it speaks no TLS", NO_TLS)
     return Refusal(f"TLS fails: {reason}", "check the ssl.* client properties and the listener's")
 
