@@ -78,7 +78,7 @@ def _greet_with_tls(
         with _connected(address, within) as plain, tls.wrap_socket(plain, server_hostname=host) as wrapped:
             try:
                 return say(wrapped)
-            except (ssl.SSLEOFError, ConnectionError):
+            except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError):
                 pass
     return Refusal("it closes the connection after the TLS handshake", OUR_CERTIFICATE)
 
