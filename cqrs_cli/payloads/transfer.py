@@ -60,7 +60,7 @@ class PayloadTransfer:
         return done[""]
 
     def _call(self, calls: "Mapping[_K, partial[_T]]") -> tuple[dict[_K, _T], dict[_K, Exception | None]]:
-        """What the calls returned, and of those that failed the last error, None if there was no answer in time."""
+        """The answers of the calls, and of those that failed the last error, None if there was no answer in time."""
         self.store.open()  # not within the time that a call has
         done: dict[_K, _T] = {}
         failed: dict[_K, Exception | None] = {}

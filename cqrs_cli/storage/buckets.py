@@ -44,7 +44,7 @@ def require_bucket(filesystem: Any, path: str) -> None:
 
 
 def list_files(filesystem: Any, path: str) -> list[Any]:
-    """What is known of the files right in a folder; none if it does not exist."""
+    """The files right in a folder, with what is known of them; none if it does not exist."""
     from pyarrow import fs
 
     found = filesystem.get_file_info(fs.FileSelector(path, allow_not_found=True))

@@ -1,4 +1,4 @@
-"""What the error of a store means, and what to do about it, in a line."""
+"""The meaning of a store's error, and what to do about it, in a line."""
 
 import re
 from typing import NamedTuple

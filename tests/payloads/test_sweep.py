@@ -92,7 +92,7 @@ def test_missing_bucket_is_told(store: FolderStore) -> None:
 
 @EACH_STORE
 def test_foreign_files_are_left_alone(store: FolderStore) -> None:
-    """What a sender left half-written is deleted."""
+    """A file that a sender left half-written is deleted."""
     reference = store.put(b"x")
     foreign, draft = store.path / FOLDER / "README", store.path / FOLDER / f".{reference.sha256}.{'0' * 32}"
     for file in (foreign, draft):

@@ -85,7 +85,7 @@ class Stage:
         self.write([placed(number, partition) for number in range(first, first + count)], partition)
 
     def react(self, **options: Any) -> list[ProcessResult]:
-        """What a run with `--once` comes to, which must end without an error."""
+        """The result of a run with `--once`, which must end without an error."""
         results = react_here(self.plan(**options))
         assert errors(results) == []
         return results
@@ -230,5 +230,5 @@ def errors(results: Iterable[ProcessResult]) -> list[str]:
 
 
 def orders(first: int, count: int, partition: int = 0) -> Counter[str]:
-    """What must have been asked for, each once."""
+    """The commands that must have been asked for, each once."""
     return Counter({f"o-{partition}-{number}": 1 for number in range(first, first + count)})

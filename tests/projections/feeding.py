@@ -196,7 +196,7 @@ def positions(place: DatabasePlace) -> dict[int, int]:
 
 
 def url_of(place: DatabasePlace) -> str:
-    """What users write after --to."""
+    """The URL that users write after --to."""
     return re.sub(r"\+\w+", "", shown(place), count=1)
 
 

@@ -1,4 +1,4 @@
-"""What a proof of a partition reads, and what it leaves out."""
+"""The records that a proof of a partition reads, and those it leaves out."""
 
 import pytest
 

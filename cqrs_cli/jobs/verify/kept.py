@@ -43,7 +43,7 @@ def usable(folder: Path) -> Iterator[None]:
 
 
 def take_up(folder: Path) -> Carried:
-    """What an earlier verify left of a partition; raises `ConfigurationError` if a byte of it is damaged."""
+    """The remains of an earlier verify of a partition; raises `ConfigurationError` if a byte of it is damaged."""
     file = folder / _CARRIED_FILE
     with usable(folder):
         content = file.read_bytes()

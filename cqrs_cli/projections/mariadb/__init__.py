@@ -1,1 +1,1 @@
-"""What is MariaDB's own: nothing of it is needed for SQLite and PostgreSQL."""
+"""MariaDB's own ways: nothing of it is needed for SQLite and PostgreSQL."""

@@ -1,4 +1,4 @@
-"""What an exchange of tables needs in MariaDB, where each statement about tables ends its transaction.
+"""The exchange of tables in MariaDB, where each statement about tables ends its transaction.
 
 1. A transaction gives the live positions to the run that filled the new tables: the older run writes no more.
 2. One `RENAME TABLE`, which is whole after any crash: the live tables go away, the new ones come, and the new positions

@@ -1,4 +1,4 @@
-"""What a run says of its processes."""
+"""The words of a run on its processes."""
 
 from dataclasses import replace
 
