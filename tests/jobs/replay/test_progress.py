@@ -10,13 +10,14 @@ import pytest
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.jobs.engine import words as engine
-from cqrs_cli.jobs.engine.words import JobProgress, TaskWords
+from cqrs_cli.jobs.engine.words import JobProgress
 from cqrs_cli.jobs.replay import driver, task
 from cqrs_cli.jobs.replay.driver import plan_replay
 from cqrs_cli.jobs.replay.fold import ReplayFold
 from cqrs_cli.jobs.replay.progress import ReplayTeller
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from tests.jobs.heard import Heard, told
 from tests.jobs.replay.test_spill import Most
 from tests.support import ROOT
 from tests.support.eventlog import append, counted, create
@@ -26,18 +27,6 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
-
-
-class Heard(TaskWords):
-    """Keeps all words."""
-
-    def __init__(self, spans: dict[int, int | None]) -> None:
-        self.all: list[bytes] = []
-        super().__init__("127.0.0.1", spans)
-
-    def _take(self, body: bytes) -> None:
-        super()._take(body)
-        self.all.append(body)
 
 
 @pytest.fixture(autouse=True)
@@ -52,12 +41,6 @@ def words() -> Iterator[Heard]:
     heard = Heard({0: 100, 1: 100, 2: 50})
     with heard:
         yield heard
-
-
-def told(words: Heard, count: int, ended: dict[int, int] | None = None) -> JobProgress:
-    """The progress after `count` words."""
-    eventually(lambda: len(words.all) == count)
-    return words.progress(ended or {})._replace(seconds=0)
 
 
 def test_share_moves_within_a_task(words: Heard) -> None:

@@ -14,7 +14,7 @@ from cqrs_cli.jobs.verify.driver import plan_verify
 from cqrs_cli.jobs.verify.progress import ProofTeller
 from cqrs_cli.jobs.verify.task import OWNER_LOGS, ProofPlan, prove_partition
 from cqrs_cli.owner.plan import shard_folder
-from tests.jobs.replay.test_progress import Heard
+from tests.jobs.heard import Heard, told
 from tests.support.harness import TopicHarness
 from tests.support.waiting import eventually
 
@@ -34,12 +34,6 @@ def words() -> Iterator[Heard]:
     heard = Heard(dict.fromkeys(range(3)))
     with heard:
         yield heard
-
-
-def told(words: Heard, count: int, ended: dict[int, int] | None = None) -> JobProgress:
-    """The progress after `count` words."""
-    eventually(lambda: len(words.all) == count)
-    return words.progress(ended or {})._replace(seconds=0)
 
 
 def test_share_moves_within_a_partition(words: Heard) -> None:

@@ -1,0 +1,22 @@
+"""The words of a job's tasks, as a driver hears them."""
+
+from cqrs_cli.jobs.engine.words import JobProgress, TaskWords
+from tests.support.waiting import eventually
+
+
+class Heard(TaskWords):
+    """Keeps all words."""
+
+    def __init__(self, spans: dict[int, int | None]) -> None:
+        self.all: list[bytes] = []
+        super().__init__("127.0.0.1", spans)
+
+    def _take(self, body: bytes) -> None:
+        super()._take(body)
+        self.all.append(body)
+
+
+def told(words: Heard, count: int, ended: dict[int, int] | None = None) -> JobProgress:
+    """The progress after `count` words."""
+    eventually(lambda: len(words.all) == count)
+    return words.progress(ended or {})._replace(seconds=0)
