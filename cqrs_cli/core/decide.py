@@ -6,10 +6,8 @@ no difference: the same records give the same bytes.
 
 from collections.abc import Iterable
 from math import inf
-from typing import Any
 
-from msgspec import UNSET, UnsetType
-from msgspec.structs import asdict
+from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
@@ -25,23 +23,16 @@ from cqrs_cli.core.checks import (
     without_bytes,
 )
 from cqrs_cli.core.context import BatchContext, Decisions, Undecided
-from cqrs_cli.core.deferral.entry import Deferral
-from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.handle import Handled, handle
+from cqrs_cli.core.handle import Answer, call_decide
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
-from cqrs_cli.core.messages.outcome import (
-    Verdict,
-    WrittenOutcome,
-    WrittenVerdict,
-    write_outcome,
-)
+from cqrs_cli.core.messages.outcome import WrittenVerdict
 from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
-from cqrs_cli.core.messages.record import Record, is_text
-from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.core.refusal import note_refusal
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.overlay import Overlay
+from cqrs_cli.core.plain import PlainPath
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.core.waiting import check_original, check_time
 
@@ -55,7 +46,7 @@ def decide_batch(aggregate: Aggregate, records: Iterable[Record], context: Batch
     return Batch(aggregate, context).decide_piece(records)
 
 
-class Batch:
+class Batch(Overlay):
     """One batch under way: an overlay of what it changed over what the context answers.
 
     It may be decided piece by piece, and the cuts between pieces make no difference, either. The few records of a piece
@@ -63,19 +54,9 @@ class Batch:
     """
 
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
-        self.aggregate = aggregate
-        self.context = context
-        self.done = Decisions(context.clock)
-        self.states, self.remembered = self.done.states, self.done.remembered
-        self.deferrals = context.deferrals
-        self.done.deferred = self.deferrals.changed
-        self.counts = self.done.counts = {**dict.fromkeys(STATUSES, 0), "events": 0}
-        self.marked = context.refused | context.blamed.keys()  # offsets that are not decided as others are
+        super().__init__(aggregate, context)
         self.deciding: Record | None = None  # for others to watch
-        self.event_bytes = 0
-        self.told: dict[str, Any] = {}  # of the deferral, by the outcome under way
-        self.timestamp: int | None = None
-        self.time = ""  # the text of `timestamp`
+        self.plain = PlainPath(self)
 
     def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
         """The decisions of the batch so far; events, outcomes and the like are those of these records alone.
@@ -88,7 +69,8 @@ class Batch:
         try:
             for record in records:
                 self.deciding = record
-                self._decide(record)
+                if not self.plain.decide(record):
+                    self._decide(record)
                 if self.event_bytes > most_bytes:
                     break
         except PROCESS_ERRORS as error:
@@ -106,10 +88,10 @@ class Batch:
 
     def _decide(self, record: Record) -> None:
         """Check in the order of docs/messages.md, under its numbers: the first check that refuses gives the reason."""
-        aggregate, context, clock = self.aggregate, self.context, self._clock(record)
+        aggregate, context, clock = self.aggregate, self.context, self.clock(record)
         envelope: CommandEnvelope | None = None
         verdict = WrittenVerdict(status="unchanged", partition=context.partition, offset=record.offset)
-        mark, blame, remembered, deferrals = 0, None, True, self.deferrals
+        mark, blame, deferrals = 0, None, self.deferrals
         entry = deferrals.said_at(record.offset) if deferrals.active else None
         try:
             if record.offset in self.marked:
@@ -134,7 +116,7 @@ class Batch:
                 original = check_id(first, mark, expired)  # 5
             if original is not None:
                 verdict.status, verdict.original = "duplicate", original
-                return self._put_outcome(record, envelope, verdict)
+                return self.put_outcome(record, envelope, verdict)
             decode = decoder_of(aggregate, envelope.type)  # 6
             if blame is not None:
                 raise Refused(Reason.HANDLER_ERROR, blame)
@@ -143,31 +125,15 @@ class Batch:
             if envelope.notbefore is not None or envelope.expirytime is not None:
                 check_time(context, record, envelope, verdict, entry)  # 9
             check_version(wanted, verdict.version)  # 10
+            answer: Answer = ()
             if envelope.type in REQUESTS:
                 self.told["target"] = deferrals.request(envelope.subject, command)
             else:
-                made = handle(aggregate, context, record, envelope, command, before, self.time)  # 11
-                self._accept(envelope.subject, verdict, made)
+                answer = call_decide(aggregate, record, envelope, command, before)  # 11
         except Refused as refused:
-            remembered = self._refuse(record, verdict, refused)
-        except Later as later:
-            put_off = deferrals.put_off(record, envelope, entry, mark, verdict.version, later)
-            remembered = self._refuse(record, verdict, put_off)
-        return self._put_outcome(record, envelope, verdict, mark if remembered else None, entry)
-
-    def _decided_again(self, entry: Deferral, verdict: WrittenVerdict) -> None:
-        """The entry of a command that was said again ends with its final outcome, which names where it was deferred."""
-        self.told["deferredfrom"] = self.deferrals.place(entry)
-        if verdict.status != "deferred":
-            self.deferrals.end(entry)
-
-    def _clock(self, record: Record) -> int:
-        """The greatest timestamp so far. Records of one millisecond come together, and share its text."""
-        if record.timestamp != self.timestamp:
-            self.timestamp, self.time = record.timestamp, rfc3339(record.timestamp)
-            if record.timestamp > self.done.clock:
-                self.done.clock = record.timestamp
-        return self.done.clock
+            remembered = self.refuse(record, verdict, refused)
+            return self.put_outcome(record, envelope, verdict, mark if remembered else None, entry)
+        return self.conclude(record, envelope, verdict, mark, before, answer, entry)
 
     def _state(self, aggregate_id: str) -> Folded | None:
         return self.states.get(aggregate_id) or self.context.state(aggregate_id)
@@ -175,70 +141,3 @@ class Batch:
     def _first_decision(self, envelope: CommandEnvelope) -> DedupEntry | None:
         key = (envelope.subject, envelope.id)
         return self.remembered.get(key) or self.context.remembered(*key)
-
-    def _accept(self, subject: str, verdict: WrittenVerdict, made: Handled) -> None:
-        events, after, payloads = made
-        if after is None:
-            return
-        verdict.status = "accepted"
-        verdict.version = after.version
-        verdict.events = len(events)
-        self.done.events += events
-        for value, _, _ in events:
-            self.event_bytes += len(value)
-        if payloads:
-            self.done.payloads |= payloads
-            self.event_bytes += sum(map(len, payloads.values()))
-        self.states[subject] = after
-
-    def _refuse(self, record: Record, verdict: WrittenVerdict, refused: Refused) -> bool:
-        """Note what a check says. True if the decision is remembered."""
-        if refused.reason.status == "deferred":
-            self.event_bytes += len(record.value or b"")
-        self.told |= note_refusal(self.done, self.context, record, verdict, refused)
-        return refused.reason.remembered
-
-    def _put_outcome(
-        self,
-        record: Record,
-        envelope: CommandEnvelope | None,
-        verdict: WrittenVerdict,
-        mark: int | None = None,
-        entry: Deferral | None = None,
-    ) -> None:
-        """Write the outcome. `mark`: the fingerprint of a decision that is remembered."""
-        if entry is not None:
-            self._decided_again(entry, verdict)
-        if mark is not None and envelope is not None:
-            self.remembered[envelope.subject, envelope.id] = DedupEntry(
-                record.timestamp, record.offset, verdict.status, verdict.version, verdict.events, mark
-            )
-        self.counts[verdict.status] += 1
-        subject: str | UnsetType = UNSET
-        cause: str | UnsetType = UNSET
-        correlation: str | UnsetType = UNSET
-        parent: str | UnsetType = UNSET
-        state: str | UnsetType = UNSET
-        kind = "cqrs.failed"
-        if envelope is not None:
-            if verdict.status != "failed" or envelope.type in self.aggregate.commands:
-                kind = f"{envelope.type}.{verdict.status}"
-            if verdict.reason != "KEY_MISMATCH" or is_text(record.key):
-                subject, cause = envelope.subject, envelope.id
-                correlation, (parent, state) = envelope.correlationid or cause, envelope.trace()
-        if self.told:
-            verdict, self.told = Verdict(**asdict(verdict), **self.told), {}
-        outcome = WrittenOutcome(
-            "1.0",
-            f"{self.context.partition}/{record.offset}",
-            self.aggregate.ce_source,
-            kind,
-            subject,
-            self.time,
-            cause,
-            correlation,
-            parent,
-            state,
-            verdict,
-        )
-        self.done.outcomes.append((write_outcome(outcome), record.key, record.timestamp))

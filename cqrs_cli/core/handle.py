@@ -1,4 +1,4 @@
-"""Deciding one command: the only place that calls an aggregate's `decide`."""
+"""Deciding one command: the only place that calls an aggregate's `decide`, and what is made of its answer."""
 
 from collections.abc import Callable, Iterable
 from itertools import islice
@@ -32,24 +32,19 @@ RECORD_OVERHEAD = 512
 #: The events of a command, the state that they lead to, None if there is no event, and their payloads.
 Handled = tuple[list[OutputRecord], Folded | None, dict[PayloadReference, bytes]]
 
+#: What `decide` said: its events, or that there are none. A value: an exception that is kept keeps its frames.
+Answer = tuple[Event, ...] | Refused | Later
 
-def handle(
-    aggregate: Aggregate,
-    context: BatchContext,
-    record: Record,
-    envelope: CommandEnvelope,
-    command: Command,
-    before: Folded | None,
-    time: str,
-) -> Handled:
-    """Check 11: the events of one command, the state they lead to, None if there is no event, and their payloads.
 
-    Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
-    then decoded. Raises `Refused` if `decide` raises `Rejected` (BUSINESS_RULE), and for HANDLER_ERROR and TOO_LARGE:
-    then all of the events are dropped. Errors of the process and `Later` come out as they are.
+def call_decide(
+    aggregate: Aggregate, record: Record, envelope: CommandEnvelope, command: Command, before: Folded | None
+) -> Answer:
+    """Check 11, first half: the answer of the aggregate's `decide`, which is asked once.
+
+    `Refused` is for `Rejected` (BUSINESS_RULE), any other exception (HANDLER_ERROR), and too many events (TOO_LARGE).
+    Errors of the process come out as they are.
     """
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
-    evolve = aggregate.decider.evolve
     version, state = (before.version, before.state) if before else (0, aggregate.decider.initial)
     try:
         # a generator decides late and may never end: all of it is needed before anything is folded
@@ -58,16 +53,38 @@ def handle(
         else:
             deciding = decide(command, state)
         decided = tuple(islice(deciding, MAX_EVENTS + 1))
-    except (KeyboardInterrupt, Later, *PROCESS_ERRORS):
+    except (KeyboardInterrupt, *PROCESS_ERRORS):
         raise
+    except Later as later:
+        return later
     except Rejected as rejected:
-        raise _business_rule(rejected, aggregate.package) from None
+        return _business_rule(rejected, aggregate.package)
     except BaseException as error:  # the aggregate's own code: anything may come
-        raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
+        return _handler_error(error, aggregate.package)
+    if len(decided) > MAX_EVENTS:
+        return Refused(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
+    return decided
+
+
+def handle(
+    aggregate: Aggregate,
+    context: BatchContext,
+    record: Record,
+    envelope: CommandEnvelope,
+    decided: tuple[Event, ...],
+    before: Folded | None,
+    time: str,
+) -> Handled:
+    """Check 11, second half: the events that were decided as records, the state they lead to, and their payloads.
+
+    Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
+    then decoded. Raises `Refused` for HANDLER_ERROR and TOO_LARGE: then all of the events are dropped. Errors of the
+    process come out as they are.
+    """
     if not decided:
         return [], None, {}
-    if len(decided) > MAX_EVENTS:
-        raise Refused(Reason.TOO_LARGE, f"more than {MAX_EVENTS} events")
+    evolve = aggregate.decider.evolve
+    version, state = (before.version, before.state) if before else (0, aggregate.decider.initial)
     datas: list[tuple[str, bytes]] = []
     try:
         for event in decided:
@@ -80,9 +97,16 @@ def handle(
     except (Refused, KeyboardInterrupt, *PROCESS_ERRORS):
         raise
     except BaseException as error:  # a `Rejected` too: `evolve` may not refuse
-        raise Refused(Reason.HANDLER_ERROR, raised(error, aggregate.package)) from error
+        raise _handler_error(error, aggregate.package) from error
     events, payloads = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
     return events, Folded(version + len(datas), state, record.offset, len(datas) - 1, time), payloads
+
+
+def _handler_error(error: BaseException, package: str) -> Refused:
+    """The refusal for an exception of the aggregate's code, which is its cause."""
+    refused = Refused(Reason.HANDLER_ERROR, raised(error, package))
+    refused.__cause__ = error
+    return refused
 
 
 def _circumstances(record: Record, envelope: CommandEnvelope, version: int) -> Context:

@@ -30,8 +30,8 @@ DETAILS = [
     ),
     Mutation(
         "a command does not see what those before it in the batch changed",
-        "cqrs_cli/core/decide.py",
-        (("return self.states.get(aggregate_id) or self", "return self"),),
+        "cqrs_cli/core/plain.py",
+        (("self._states.get(subject) or self._state_of", "self._state_of"),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
     Mutation(

@@ -81,7 +81,24 @@ RULES = [
         "event ids are random",
         "cqrs_cli/core/handle.py",
         (('f"{place}{index}"', "f\"{place}{__import__('random').getrandbits(40)}\""),),
-        "tests/core/test_decide.py::test_event_and_outcome_are_as_documented",
+        "tests/core/test_plain.py::test_both_paths_give_the_same",
+    ),
+    Mutation(
+        "the plain path forgets what the batch has decided",
+        "cqrs_cli/core/plain.py",
+        (("(subject, command_id) in self._remembered or ", ""),),
+        "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
+    ),
+    Mutation(
+        "an answer that is not plain is asked for again",
+        "cqrs_cli/core/plain.py",
+        (
+            (
+                "            self._conclude(record, envelope, expected, mark, before, answer)",
+                "            return False",
+            ),
+        ),
+        "tests/core/test_plain.py::test_both_paths_give_the_same",
     ),
     Mutation(
         "repeated commands are not known again after a restart",
@@ -130,8 +147,8 @@ RULES = [
         "cqrs_cli/core/handle.py",
         (
             (
-                "(KeyboardInterrupt, Later, *PROCESS_ERRORS):\n        raise\n    except Rejected",
-                "(KeyboardInterrupt, Later):\n        raise\n    except Rejected",
+                "(KeyboardInterrupt, *PROCESS_ERRORS):\n        raise\n    except Later",
+                "KeyboardInterrupt:\n        raise\n    except Later",
             ),
         ),
         "tests/core/test_decide.py::test_process_error_is_no_verdict",
