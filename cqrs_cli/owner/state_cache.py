@@ -67,7 +67,7 @@ class StateCache:
         if saved is None:
             return None
         folded = unpack(self._aggregate, aggregate_id, saved)
-        self._decoded.keep(aggregate_id, folded, len(saved.state))
+        self._decoded.keep_all({aggregate_id: folded}, [len(saved.state)])
         return folded
 
     def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
@@ -164,10 +164,8 @@ class StateCache:
         if deferred:
             self._look_at_deferred()
         if states:
-            keep, total = self._decoded.keep, 0
-            for aggregate_id, folded in states.items():
-                total += keep(aggregate_id, folded, len(packed[aggregate_id].state))
-            self._mean = total / len(states)
+            sizes = [len(saved.state) for saved in packed.values()]
+            self._mean = self._decoded.keep_all(states, sizes) / len(states)
 
 
 def pack(aggregate: Aggregate, folded: Folded) -> StoredState:

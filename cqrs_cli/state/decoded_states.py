@@ -1,5 +1,7 @@
 """Decoded states that an owner keeps above its shard, in bounded memory."""
 
+from collections.abc import Iterable, Mapping
+
 from cqrs_cli.core.fold import Folded
 
 #: The most states: a page of the shard is soon read and decoded, and more of them stay in no processor's cache.
@@ -19,24 +21,28 @@ class DecodedStates:
         self._budget, self._capacity = budget, capacity
         self._states: dict[str, Folded] = {}
         self._sizes: dict[str, int] = {}
-        self._total = 0
+        self._total = 0  # at least the bytes of all
         self.get = self._states.get
 
-    def keep(self, aggregate_id: str, folded: Folded, encoded: int) -> int:
-        """Keep a state whose JSON has `encoded` bytes; the oldest ones are forgotten where there is no room.
+    def keep_all(self, states: Mapping[str, Folded], encoded: Iterable[int]) -> int:
+        """Keep states whose JSON has so many bytes each; the oldest ones are forgotten where there is no room.
 
-        Returns the bytes of objects that it is taken to need.
+        Returns the bytes of objects that they are taken to need.
         """
-        size = _FIXED + _PER_BYTE * encoded
-        self._total += size - self._sizes.get(aggregate_id, 0)
-        self._sizes[aggregate_id] = size
-        self._states[aggregate_id] = folded
+        sizes = dict(zip(states, [_FIXED + _PER_BYTE * size for size in encoded], strict=True))
+        total = sum(sizes.values())
+        self._sizes.update(sizes)
+        self._states.update(states)
+        self._total += total  # those kept before count twice, until it matters
         if self._total > self._budget or len(self._states) > self._capacity:
-            self._forget(aggregate_id)
-        return size
+            self._forget(next(reversed(sizes)))
+        return total
 
     def _forget(self, newest: str) -> None:
-        """Make room for a tenth of all, so that this is done seldom."""
+        """If there are too many, make room for a tenth of all, so that this is done seldom."""
+        self._total = sum(self._sizes.values())
+        if self._total <= self._budget and len(self._states) <= self._capacity:
+            return
         for oldest in list(self._states):
             if self._total <= 0.9 * self._budget and len(self._states) <= 0.9 * self._capacity:
                 return

@@ -33,8 +33,8 @@ _SAVED = Struct("<QQI")
 _REMEMBERED = Struct("<qQQIBI")
 _LENGTH = Struct("<I")
 
-#: UUIDs in canonical lower case, one after the other.
-_UUIDS = re.compile("(?:[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12})*")
+#: A UUID in canonical lower case.
+_UUID_TEXT = re.compile("[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 
 _stored: Callable[..., StoredState] = StoredState
 _POSITIONS = Struct("<5q")
@@ -71,7 +71,7 @@ def dedup_key(subject: str, command_id: str) -> bytes:
     cannot disturb the order, and tells where the id ends and the subject begins. The subject stands for
     itself: for one of ordinary length a hash is dearer to make, and could collide and pass for a duplicate.
     """
-    if len(command_id) == 36 and _UUIDS.fullmatch(command_id):
+    if len(command_id) == 36 and _UUID_TEXT.fullmatch(command_id):
         return _UUID + unhexlify(command_id.replace("-", "")) + subject.encode()
     text = command_id.encode()
     return _TEXT + text + subject.encode() + len(text).to_bytes(4, "big")
@@ -80,16 +80,35 @@ def dedup_key(subject: str, command_id: str) -> bytes:
 def dedup_entries(remembered: Mapping[tuple[str, str], DedupEntry]) -> list[tuple[bytes, bytes]]:
     """Decisions as keys and values of LMDB. Where all ids are UUIDs, all keys are made at once: a third of the time."""
     ids = [command_id for _, command_id in remembered]
-    text = "".join(ids)
-    if set(map(len, ids)) == {36} and _UUIDS.fullmatch(text):
-        raw = unhexlify(text.replace("-", ""))
+    if (raw := _uuids(ids)) is not None:
         keys = [
             _UUID + raw[16 * number : 16 * number + 16] + subject.encode()
             for number, (subject, _) in enumerate(remembered)
         ]
     else:
         keys = [dedup_key(subject, command_id) for subject, command_id in remembered]
-    return list(map(dedup_entry, keys, remembered.values()))
+    values = [
+        _pack_remembered(
+            one.timestamp, one.offset, one.version, one.events, _STATUS_CODES[one.status], one.fingerprint
+        )
+        for one in remembered.values()
+    ]
+    if max(map(len, keys), default=0) > MAX_KEY:
+        return [_shortened(key, value) for key, value in zip(keys, values, strict=True)]
+    return list(zip(keys, values, strict=True))
+
+
+def _uuids(ids: Sequence[str]) -> bytes | None:
+    """The 16 bytes of each id, one after the other; None unless all are UUIDs in canonical lower case."""
+    text, dashes = "".join(ids), "-" * len(ids)
+    if set(map(len, ids)) != {36} or text.lower() != text or text.count("-") != 4 * len(ids):
+        return None
+    if any(text[place::36] != dashes for place in (8, 13, 18, 23)):
+        return None
+    try:
+        return unhexlify(text.replace("-", ""))
+    except ValueError:  # not hexadecimal, or not ASCII
+        return None
 
 
 def greatest_id(keys: Sequence[bytes]) -> str:
@@ -109,13 +128,23 @@ def shorten(key: bytes) -> bytes:
     return _LONG + blake2b(key, digest_size=32).digest()
 
 
-def state_entry(aggregate_id: str, saved: StoredState) -> tuple[bytes, bytes]:
-    """An aggregate as a key and value of LMDB."""
-    key = aggregate_id.encode()
-    head = _pack_saved(saved.version, saved.offset, saved.eventindex)
-    if len(key) > MAX_KEY:
-        return shorten(key), head + _LENGTH.pack(len(key)) + key + saved.state
-    return key, head + saved.state
+def state_entries(states: Mapping[str, StoredState]) -> list[tuple[bytes, bytes]]:
+    """Aggregates as keys and values of LMDB."""
+    entries = [
+        (aggregate_id.encode(), _pack_saved(saved.version, saved.offset, saved.eventindex) + saved.state)
+        for aggregate_id, saved in states.items()
+    ]
+    if max([len(key) for key, _ in entries], default=0) > MAX_KEY:
+        return [_whole_state(key, value) for key, value in entries]
+    return entries
+
+
+def _whole_state(key: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """An entry whose value has the key, if that is too long to be one."""
+    if len(key) <= MAX_KEY:
+        return key, value
+    head, state = value[:_after_saved], value[_after_saved:]
+    return shorten(key), head + _LENGTH.pack(len(key)) + key + state
 
 
 def encode_state(saved: StoredState) -> bytes:
@@ -140,19 +169,8 @@ def is_long(key: bytes) -> bool:
     return key.startswith(_LONG)
 
 
-def dedup_entry(key: bytes, remembered: DedupEntry) -> tuple[bytes, bytes]:
-    """A decision as a key and value of LMDB, `key` being its `id_key`."""
-    value = _pack_remembered(
-        remembered.timestamp,
-        remembered.offset,
-        remembered.version,
-        remembered.events,
-        _STATUS_CODES[remembered.status],
-        remembered.fingerprint,
-    )
-    if len(key) > MAX_KEY:
-        return shorten(key), value + key
-    return key, value
+def _shortened(key: bytes, value: bytes) -> tuple[bytes, bytes]:
+    return (shorten(key), value + key) if len(key) > MAX_KEY else (key, value)
 
 
 def decode_dedup(value: bytes) -> DedupEntry:

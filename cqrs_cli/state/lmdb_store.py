@@ -107,7 +107,7 @@ class LmdbStore:
         check_clock(change)
         before, now = change.start.clock // self._window_ms, change.end.clock // self._window_ms
         # Sorted, since neighbours share pages: each page is found and copied once.
-        states = sorted((encoding.state_entry(*item) for item in change.states.items()), key=_by_key)
+        states = sorted(encoding.state_entries(change.states), key=_by_key)
         ids = [
             (self._ids[(now - age) % 2], sorted(encoding.dedup_entries(remembered), key=_by_key))
             for age, remembered in enumerate(by_segment(change, self._window_ms))

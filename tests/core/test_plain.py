@@ -230,6 +230,16 @@ def test_ordinary_commands_take_the_plain_path(
     assert whole[1][4]["accepted"] == 1
 
 
+@pytest.mark.parametrize(
+    "context, reason", [({"max_event_bytes": 1600}, ["TOO_LARGE"]), ({"payload_threshold": 30}, [])]
+)
+def test_large_events_are_not_plain(context: dict[str, Any], reason: list[str]) -> None:
+    stream = [note({"texts": [200 * "long"]})]
+    found = decided(Batch, stream, context, 1)
+    assert found == decided(Contract, stream, context, 1)
+    assert list(found[1][5]) == reason
+
+
 @pytest.mark.parametrize("how", ["memory", "fold-memory"])
 def test_process_error_leaves_the_batch_undecided(how: str) -> None:
     stream = [note({"how": how})]

@@ -30,7 +30,7 @@ from cqrs_cli.owner.claim import Claim, parse_claim
 from cqrs_cli.owner.recover import parse_outcome, remember
 from cqrs_cli.owner.state_cache import pack
 from cqrs_cli.settings.durations import parse_duration, show_duration
-from cqrs_cli.state.encoding import dedup_entry, dedup_key, state_entry
+from cqrs_cli.state.encoding import dedup_entries, state_entries
 from tests.fuzz.damage import FOREIGN, damaged, documents, texts
 
 ACCOUNT = Aggregate.of("bank_account", bank_account.decider)
@@ -80,7 +80,7 @@ def record(value: bytes | None, offset: int = 0) -> Record:
 def test_any_event_is_folded_or_refused(value: bytes | None) -> None:
     try:
         folded = fold_event(ACCOUNT, None, read_event(value))
-        state_entry("acc-42", pack(ACCOUNT, folded))
+        state_entries({"acc-42": pack(ACCOUNT, folded)})
         folds = True
     except (ValueError, FoldError):
         folds = False
@@ -103,8 +103,7 @@ def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
     else:
         remembered: dict[tuple[str, str], DedupEntry] = {}
         remember(remembered, read, 0)
-        for ids, first in remembered.items():
-            dedup_entry(dedup_key(*ids), first)
+        dedup_entries(remembered)
         assert outcome_line(read).isprintable()
 
 

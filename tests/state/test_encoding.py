@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.stored import DedupEntry, StoredState
@@ -9,6 +9,9 @@ texts = st.one_of(
     st.text("ab\0\x01\x02\xff", max_size=6),
     uuids,
     uuids.map(str.upper),
+    uuids.map(lambda text: text[1:] + text[0]),
+    uuids.map(lambda text: text[:-2] + "--"),
+    uuids.map(lambda text: text.replace("0", "g")),
     uuids.map(lambda text: text.replace("-", "")),
     uuids.map(lambda text: text.replace("-", "") + "----"),
     uuids.map(lambda text: bytes.fromhex(text.replace("-", "")).decode("latin-1")),
@@ -41,18 +44,27 @@ def test_a_canonical_uuid_takes_16_bytes(command_id: str, subject: str) -> None:
 DECISION = DedupEntry(0, 0, "accepted", version=1, events=1, fingerprint=0)
 
 
+UUID = "0198f2c4-7c1e-7b8a-9d55-0198f2c47c1e"
+
+
+@example([("a", UUID), ("a", UUID[:-2] + "--")])
+@example([("a", UUID), ("a", "g" + UUID[1:])])
+@example([("a", UUID[:35]), ("a", UUID[35] + UUID)])
 @given(st.lists(st.tuples(texts, uuids | texts), unique=True, max_size=5))
 def test_many_keys_are_as_single_ones(pairs: list[tuple[str, str]]) -> None:
     made = encoding.dedup_entries(dict.fromkeys(pairs, DECISION))
-    assert made == [encoding.dedup_entry(encoding.dedup_key(*pair), DECISION) for pair in pairs]
+    alone = [encoding.dedup_key(*pair) for pair in pairs]
+    assert [key for key, _ in made] == [
+        key if len(key) <= encoding.MAX_KEY else encoding.shorten(key) for key in alone
+    ]
+    assert made == [entry for pair in pairs for entry in encoding.dedup_entries({pair: DECISION})]
 
 
 @given(st.lists(st.lists(st.tuples(texts, uuids | texts), min_size=1, max_size=4), max_size=2), uuids | texts)
 def test_greater_ids_are_not_remembered(segments: list[list[tuple[str, str]]], command_id: str) -> None:
     """An id greater than the greatest is in no segment, under any subject."""
     keys = [
-        sorted(encoding.dedup_entry(encoding.dedup_key(*one), DECISION)[0] for one in pairs)
-        for pairs in segments
+        sorted(key for key, _ in encoding.dedup_entries(dict.fromkeys(pairs, DECISION))) for pairs in segments
     ]
     if command_id > encoding.greatest_id([segment[-1] for segment in keys]):
         assert command_id not in {known for pairs in segments for _, known in pairs}
@@ -69,12 +81,19 @@ def test_an_aggregate_survives_its_bytes(
     name: str, version: int, offset: int, index: int, state: bytes
 ) -> None:
     saved = StoredState(version, offset, index, state)
-    key, value = encoding.state_entry(name, saved)
+    key, value = encoding.state_entries({name: saved})[0]
     assert len(key) <= encoding.MAX_KEY
     if encoding.is_long(key):
         assert encoding.decode_long_state(value) == (name.encode(), saved)
     else:
         assert (key.decode(), encoding.decode_state(value)) == (name, saved)
+
+
+def test_a_long_id_beside_a_short_one() -> None:
+    saved = StoredState(1, 2, 3, b"{}")
+    states = {"a": saved, "b" * 600: saved}
+    alone = [encoding.state_entries({name: saved})[0] for name in states]
+    assert encoding.state_entries(states) == alone
 
 
 @given(texts, texts, st.integers(-1, 2**53), numbers, st.sampled_from(["accepted", "unchanged", "rejected"]))
@@ -83,7 +102,7 @@ def test_a_decision_survives_its_bytes(
 ) -> None:
     decision = DedupEntry(timestamp, offset, status, version=2**53, events=10_000, fingerprint=2**32 - 1)
     whole = encoding.dedup_key(subject, command_id)
-    key, value = encoding.dedup_entry(whole, decision)
+    ((key, value),) = encoding.dedup_entries({(subject, command_id): decision})
     assert len(key) <= encoding.MAX_KEY
     assert encoding.decode_whole_dedup(value, whole) == decision
     assert key == whole or value.endswith(whole)
