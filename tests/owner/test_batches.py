@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cqrs_cli.core.handle import handle
+from cqrs_cli.core.handle import call_decide
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients, transactional
 from cqrs_cli.kafka.connection.connection import Connection
@@ -94,14 +94,14 @@ def test_short_memory_costs_no_command(
 ) -> None:
     """A `decide` that lacks memory behind a backlog is asked again alone, and is accepted."""
 
-    def crowded(aggregate: Any, context: Any, record: Record, *more: Any) -> Any:
+    def crowded(aggregate: Any, record: Record, *more: Any) -> Any:
         if record.offset == 70 and sizes[-1] > 1:
             raise MemoryError
-        return handle(aggregate, context, record, *more)
+        return call_decide(aggregate, record, *more)
 
     counters.send(*increments(100))
     with monkeypatch.context() as patch:
-        patch.setattr("cqrs_cli.core.decide.handle", crowded)
+        patch.setattr("cqrs_cli.core.plain.call_decide", crowded)
         patch.setattr("cqrs_cli.owner.trials.attempts.ATTEMPTS", 1)
         quietly(counters.plan())
     assert len(sizes) < 20
@@ -113,12 +113,12 @@ def test_short_memory_costs_no_command(
 def test_lasting_process_error_fails_alone(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int], error: BaseException
 ) -> None:
-    def broken(aggregate: Any, context: Any, record: Record, *more: Any) -> Any:
+    def broken(aggregate: Any, record: Record, *more: Any) -> Any:
         if record.offset == 7:
             raise error
-        return handle(aggregate, context, record, *more)
+        return call_decide(aggregate, record, *more)
 
-    monkeypatch.setattr("cqrs_cli.core.decide.handle", broken)
+    monkeypatch.setattr("cqrs_cli.core.plain.call_decide", broken)
     counters.send(*increments(10))
     with running(counters.plan()) as owner:
         assert owner.error() is None
