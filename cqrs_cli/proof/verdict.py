@@ -18,7 +18,7 @@ VERSION_REASONS = {reason.name for reason in Reason if reason.check == 10}
 REASONS = {status: {reason.name for reason in Reason if reason.status == status} for status in STATUSES}
 
 
-def check_verdict(verdict: Verdict, reserved: bool = False) -> Iterator[str]:
+def check_verdict(verdict: Verdict, reserved: bool) -> Iterator[str]:
     """Yield every contradiction within a verdict. `reserved`: of a reserved type, like `cqrs.Cancel`."""
     status, reason = verdict.status, verdict.reason or None
     if status not in REASONS:

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
 from cqrs_cli.core.messages.outcome import Original, Verdict
 from cqrs_cli.proof.verdict import check_verdict
@@ -43,7 +44,9 @@ def test_duplicate_of_a_deferred_command_is_fine() -> None:
             {"original": Original(0, "failed", 0, 0)},
             "points to a decision that was failed, which is not",
         ),
+        ("duplicate", {"original": UNSET}, "is duplicate without a first decision"),
         ("accepted", {"decidedat": "x"}, "is accepted with a decidedat"),
+        ("rejected", {"reason": "EXPIRED"}, "is rejected without a decidedat"),
         ("accepted", {"due": "x"}, "is accepted with a time when it is due, without an attempt"),
         ("accepted", {"attempt": 1}, "is accepted without a time when it is due, with an attempt"),
     ],
@@ -60,3 +63,17 @@ def test_expectation_counts_only_where_it_was_checked() -> None:
         members: dict[str, Any] = unmet | ({"events": 1} if status == "accepted" else {})
         assert len(said(status, **members)) == 1, status
         assert len(said(status, reserved=True, **members)) == 1, status
+
+
+def test_expectation_may_hold_or_be_checked_before() -> None:
+    """The decision that a duplicate repeats was checked when it was made."""
+    for status in ("accepted", "unchanged", "rejected"):
+        assert said(status, expected="any") == [], status
+    assert said("duplicate", expected="07") == []
+
+
+def test_reserved_command_may_find_nobody() -> None:
+    """Where no such command is deferred `cqrs.Cancel` is NOT_FOUND, which is not about an expected version."""
+    missing: dict[str, Any] = {"reason": "NOT_FOUND"}
+    assert said("rejected", reserved=True, **missing) == []
+    assert said("rejected", **missing) == ["is NOT_FOUND without an expected version"]
