@@ -54,7 +54,9 @@ def message_schema(cls: type[msgspec.Struct]) -> dict[str, Any]:
     return {"$schema": DIALECT, **reference, "$defs": definitions}
 
 
-def components(classes: Iterable[type], template: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+def components(
+    classes: Iterable[type[msgspec.Struct]], template: str
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """A reference for each class, and what the references lead to; `template` has the form of a reference.
 
     As msgspec has them, and times are said to be times: it leaves their format out where the type admits naive ones.
@@ -69,12 +71,11 @@ def components(classes: Iterable[type], template: str) -> tuple[list[dict[str, A
     return list(references), definitions
 
 
-def _close(classes: list[type], references: Iterable[Any], definitions: dict[str, Any]) -> None:
+def _close(classes: list[type[msgspec.Struct]], references: Iterable[Any], definitions: dict[str, Any]) -> None:
     """Refuse unknown fields in all objects that are led to by classes which refuse them, and by no other."""
     closed, shared = set[str](), set[str]()
     for cls, reference in zip(classes, references, strict=True):
-        config = getattr(cls, "__struct_config__", None)
-        _reach(reference, definitions, closed if config and config.forbid_unknown_fields else shared)
+        _reach(reference, definitions, closed if cls.__struct_config__.forbid_unknown_fields else shared)
     for name in closed - shared:
         if "properties" in definitions[name]:
             definitions[name]["additionalProperties"] = False
