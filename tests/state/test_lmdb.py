@@ -37,8 +37,25 @@ def test_everything_is_there_after_opening_again(open_store: OpenStore) -> None:
 def test_closed_store_names_its_folder(open_store: OpenStore, tmp_path: Path) -> None:
     store = open_store()
     store.close()
-    with pytest.raises(ConfigurationError, match=f"the state folder {tmp_path}/0 cannot be used"):
-        list(store.items())
+    for use in (lambda: list(store.items()), store.sync):
+        with pytest.raises(ConfigurationError, match=f"the state folder {tmp_path}/0 cannot be used"):
+            use()
+
+
+def test_abandoned_store_needs_no_closing(open_store: OpenStore) -> None:
+    store = open_store()
+    store.abandon()
+    store.close()
+
+
+@pytest.mark.parametrize("length", [encoding.MAX_KEY - 1, encoding.MAX_KEY, encoding.MAX_KEY + 1])
+def test_longest_keys_are_found_again(open_store: OpenStore, length: int) -> None:
+    store = open_store()
+    subject, command_id = "a" * length, "01234567-89ab-cdef-0123-456789abcdef"
+    key = (subject[len(encoding.dedup_key("", command_id)) :], command_id)
+    assert len(encoding.dedup_key(*key)) == length
+    write(store, states={subject: saved()}, remembered={key: decision()})
+    assert (look_up(store, subject), recall(store, *key)) == (saved(), decision())
 
 
 def test_change_survives_growing_map(open_store: OpenStore) -> None:

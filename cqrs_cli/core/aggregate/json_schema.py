@@ -71,7 +71,9 @@ def components(
     return list(references), definitions
 
 
-def _close(classes: list[type[msgspec.Struct]], references: Iterable[Any], definitions: dict[str, Any]) -> None:
+def _close(
+    classes: list[type[msgspec.Struct]], references: Iterable[Any], definitions: dict[str, Any]
+) -> None:
     """Refuse unknown fields in all objects that are led to by classes which refuse them, and by no other."""
     closed, shared = set[str](), set[str]()
     for cls, reference in zip(classes, references, strict=True):
