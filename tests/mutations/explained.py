@@ -26,6 +26,10 @@ def _is_zip(change: Change) -> bool:
     return "strict=" in change.line and (change.old, change.new) in _ZIPS
 
 
+def _is_list(change: Change) -> bool:
+    return '", ".join(' in change.line and '"XX, XX".join(' in change.became
+
+
 _ZIPS = {
     (old, new) for old in ("True", "False", "strict=True", "strict=False") for new in ("None", "False", "")
 }
@@ -40,6 +44,7 @@ CLASSES = (
         "the case or the frame of words for people: tests pin the part that says what happened", _is_wording
     ),
     Class("how much of somebody's text a message quotes", _is_cut),
+    Class("what stands between the parts of a list in a message", _is_list),
     Class("`strict` of a zip whose arguments have one length: an assertion that never fails", _is_zip),
     Class("the name of a failpoint: processes are killed there by the tests with a broker", _is_failpoint),
 )
@@ -50,7 +55,6 @@ _GUARD = "a cheap test before the exact one: it costs time only"
 _DIGEST = "any other separator does as well: digests are compared with those of the same code only"
 
 EXPLAINED: tuple[Explained, ...] = (
-    Explained("core.aggregate.aggregate", "the separator in a message", ('"XX, XX".join(cls',)),
     Explained("core.aggregate.annotations", _FALSE, ('"__parameters__", None)',)),
     Explained("core.aggregate.code_digest", _DIGEST, ('"XX\\0XX".join(',)),
     Explained(

@@ -3,6 +3,7 @@
 from tests.mutations.change import SAME, Explained
 
 _UNSEEN = "the value is stored under its key, and only the key is read"
+_SYNC = "a process that ends loses nothing: only a machine that fails at that moment shows it"
 _MESSAGE = "a message that callers do not show: they go by the class of the error"
 
 OF_STATE: tuple[Explained, ...] = (
@@ -56,6 +57,12 @@ OF_STATE: tuple[Explained, ...] = (
         ("compact=None)", "copy(str(folder), )", "compact=False)"),
     ),
     Explained("state.lmdb_store", _MESSAGE, ("NotOwnerError(None)",)),
+    Explained("state.lmdb_store", "it is only ever asked whether the store is open", ("self._open = None",)),
+    Explained(
+        "state.lmdb_view",
+        "two segments have no time in common",
+        ("remembered.timestamp >= found.timestamp",),
+    ),
     Explained("state.memory", "what is taken back was there", ("entries.pop(key, )",)),
     Explained(
         "state.shard",
@@ -68,5 +75,6 @@ OF_STATE: tuple[Explained, ...] = (
         ("datetime.now(None)", "[:41].strip", ".strip(None)", '.strip("XX-XX")'),
     ),
     Explained("state.shard", "the path is that of a folder", ("os.O_RDONLY & os.O_DIRECTORY",)),
+    Explained("state.trace_index", _SYNC, ("self._env.sync(None)", "self._env.sync(False)")),
     Explained("state.trace_index", "below every command", ("else -2",)),
 )
