@@ -16,7 +16,10 @@ from tests.mutations.change import Change
 from tests.mutations.explained import CLASSES, EXPLAINED
 
 #: The exit codes that mutmut keeps of a mutant: pytest passed, or had no test that reaches it.
-_UNNOTICED = (0, 5, 33)
+UNNOTICED = (0, 5, 33)
+
+#: mutmut's exit code of what is not run: it is explained.
+SKIPPED = 34
 
 _PIECES = re.compile(r"\w+|\s+|[^\w\s]")
 
@@ -34,24 +37,25 @@ class Survivor(NamedTuple):
 
 
 def survivors(folder: Path) -> Iterator[Survivor]:
-    """The survivors in the folder that mutmut writes."""
-    for file, codes in _results(folder):
-        names = [name for name, code in codes.items() if code in _UNNOTICED]
+    """The survivors in the folder that mutmut writes, and what was not run since it is explained."""
+    for file, codes in results(folder):
+        names = [name for name, code in codes.items() if code in (*UNNOTICED, SKIPPED)]
         if names:
-            yield from _of_file(file, names)
+            yield from changes(file, names)
 
 
 def not_run(folder: Path) -> int:
     """The mutants that an interrupted run has left."""
-    return sum(code is None for _, codes in _results(folder) for code in codes.values())
+    return sum(code is None for _, codes in results(folder) for code in codes.values())
 
 
-def _results(folder: Path) -> Iterator[tuple[Path, dict[str, int | None]]]:
-    for results in sorted(folder.rglob("*.py.meta")):
-        yield results.with_suffix(""), json.loads(results.read_text(encoding="utf-8"))["exit_code_by_key"]
+def results(folder: Path) -> Iterator[tuple[Path, dict[str, int | None]]]:
+    """The mutated files, and the exit code for each mutant, which is None until it was run."""
+    for kept in sorted(folder.rglob("*.py.meta")):
+        yield kept.with_suffix(""), json.loads(kept.read_text(encoding="utf-8"))["exit_code_by_key"]
 
 
-def _of_file(file: Path, names: list[str]) -> Iterator[Survivor]:
+def changes(file: Path, names: list[str]) -> Iterator[Survivor]:
     """Read the changes back: the file has each mutant of a function next to the function as it was."""
     text = file.read_text(encoding="utf-8")
     lines = [re.sub(r"__mutmut_(orig|\d+)\b", "", line.strip()) for line in text.splitlines()]
@@ -103,7 +107,7 @@ def main(folder: Path) -> int:
     for one in rest:
         print(one)
     left = not_run(folder)
-    print(f"{len(found)} survivors, of which {len(rest)} are not explained; {left} mutants were not run")
+    print(f"{len(found) - len(rest)} mutants are explained, {len(rest)} are not; {left} were not run")
     return 1 if rest or left else 0
 
 

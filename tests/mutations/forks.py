@@ -1,0 +1,115 @@
+"""A mutant in a process of its own: a fork of the one that has collected the tests."""
+
+import mmap
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from math import ceil
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import pytest
+
+#: Seconds between two looks at a fork.
+LOOK = 0.005
+
+#: The exit codes that mutmut keeps: a test failed, it took too long. 0: no test failed.
+_NOTICED, _TIMEOUT = 1, 36
+
+#: A test may take as many times its own time, and these seconds of processor time, or of waiting. Then it is told to
+#: end, and must within seconds.
+_TIMES, _COMPUTING, _WAITING, _ENDING = 10, 3, 20, 5
+
+#: Bytes that a mutant may take: one may add to a list for ever.
+_MEMORY = 4 << 30
+
+
+class Timed(NamedTuple):
+    """A collected test, and the seconds that it takes without a mutant."""
+
+    item: pytest.Item
+    seconds: float
+
+
+class LateError(BaseException):
+    """The mutant takes too long: its test ends, and cleans up."""
+
+
+class Fork:
+    """Runs tests as a mutant until one fails. To be looked at every `LOOK` seconds until it has ended."""
+
+    def __init__(self, mutant: str, tests: Sequence[Timed]) -> None:
+        self.mutant = mutant
+        self.took = 0.0  # not by the clock, which goes on while the process group is stopped
+        self._tests = tests
+        self._at = mmap.mmap(-1, 4)  # the number of the test that runs, told by the fork
+        self._was, self._since = self._at[:], 0.0
+        self._failed = self._late = False
+        self._folder = Path(tempfile.mkdtemp(prefix="mutant-"))
+        self._pid = os.fork()
+        if not self._pid:
+            code = _NOTICED
+            try:
+                code = self._run()
+            finally:
+                os._exit(code)
+
+    def look(self) -> int | None:
+        """The exit code, once it has ended."""
+        self.took += LOOK
+        ended, status = os.waitpid(self._pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if self._at[:] != self._was:
+            self._was, self._since = self._at[:], self.took
+        seconds = self._tests[int.from_bytes(self._was, "big")].seconds
+        late = self.took - self._since - _WAITING - _TIMES * seconds
+        if late > _ENDING:
+            self.kill()
+        elif late > 0 and not self._late:
+            self._late = True
+            os.kill(self._pid, signal.SIGXCPU)
+        return None
+
+    def kill(self) -> None:
+        os.kill(self._pid, signal.SIGKILL)
+
+    def clear(self) -> str:
+        """Remove what it left behind; the name of the test that failed, if one did."""
+        noticing = self._folder / "noticed"
+        test = noticing.read_text(encoding="utf-8") if noticing.exists() else ""
+        shutil.rmtree(self._folder, ignore_errors=True)
+        return test
+
+    def _run(self) -> int:
+        os.environ["MUTANT_UNDER_TEST"] = self.mutant
+        if trampoline := sys.modules.get("mutmut.mutation.trampoline"):
+            vars(trampoline)["get_mutant_under_test"] = lambda: (
+                self.mutant
+            )  # asked in each call of a function
+        tempfile.tempdir = os.environ["TMPDIR"] = str(self._folder)
+        signal.signal(signal.SIGXCPU, self._be_late)
+        resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY, _MEMORY))
+        self._tests[0].item.config.pluginmanager.register(self)
+        following = [*self._tests[1:], None]
+        for number, ((item, seconds), after) in enumerate(zip(self._tests, following, strict=True)):
+            self._at[:] = number.to_bytes(4, "big")
+            limit = ceil(time.process_time() + _COMPUTING + _TIMES * seconds)
+            resource.setrlimit(resource.RLIMIT_CPU, (limit, resource.RLIM_INFINITY))
+            item.ihook.pytest_runtest_protocol(item=item, nextitem=after and after.item)
+            if self._failed:
+                (self._folder / "noticed").write_text(item.nodeid, encoding="utf-8")
+                return _TIMEOUT if self._late else _NOTICED
+        return 0
+
+    def _be_late(self, *_: object) -> NoReturn:
+        self._late = True
+        raise LateError
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._failed = self._failed or report.failed

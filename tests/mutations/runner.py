@@ -1,0 +1,161 @@
+"""Run the mutants that mutmut has made, each in a fork of one process that has collected the tests.
+
+`mutmut run` starts pytest for each of them, which takes many times as long. It makes the mutants, and finds the tests
+that reach each function; the results go where it keeps its own.
+
+`python -m tests.mutations.runner [PATTERN…]`, in the folder `mutants`, runs those that have no result, or those whose
+names match. Explained ones are run only when they are named. No mutant's time runs while its process group is stopped.
+"""
+
+import fnmatch
+import gc
+import io
+import json
+import sys
+import time
+import tomllib
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.mutations.forks import LOOK, Fork, Timed
+from tests.mutations.survivors import SKIPPED, UNNOTICED, changes, reason, results
+
+#: Mutants that run at a time.
+_FORKS = 2
+
+#: A test that takes longer, in seconds, draws so many examples at most: what a mutant breaks shows soon, or elsewhere.
+_SLOW, _EXAMPLES = 0.5, 20
+
+#: Where hypothesis keeps the settings of a test.
+_SETTINGS = "_hypothesis_internal_use_settings"
+
+#: mutmut's exit code where no test reaches a function.
+_NO_TESTS = 33
+
+
+class Mutants:
+    """A plugin: it runs mutants where pytest would run the tests that it has collected."""
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        stats = json.loads(Path("mutmut-stats.json").read_text(encoding="utf-8"))
+        self._reaching: dict[str, list[str]] = stats["tests_by_mangled_function_name"]
+        self._seconds: dict[str, float] = stats["duration_by_test"]
+        self._tests: dict[str, Timed] = {}
+        self._noticing: defaultdict[str, Counter[str]] = defaultdict(Counter)  # by function: tests
+        self._forks: list[Fork] = []
+        self._files: dict[str, Path] = {}
+        self._explained: list[str] = []
+        for file, codes in results(Path()):
+            chosen = [
+                name for name, code in codes.items() if (_fits(name, patterns) if patterns else code is None)
+            ]
+            self._files |= dict.fromkeys(chosen, file.with_suffix(".py.meta"))
+            if not patterns:
+                self._explained += [change.name for change in changes(file, chosen) if reason(change)]
+        self.codes: Counter[int] = Counter()
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        for item in session.items:
+            if item.nodeid in self._seconds:  # else it is newer than what mutmut knows
+                self._tests[item.nodeid] = Timed(item, self._seconds[item.nodeid])
+        for test in self._tests.values():
+            if test.seconds > _SLOW and isinstance(test.item, pytest.Function):
+                _draw_less(test.item.function)
+        gc.freeze()
+        if self._run_unchanged():
+            pytest.exit("a test fails without a mutant", 1)
+        for name in self._explained:
+            self._keep(name, SKIPPED, 0)
+        mutants = sorted(
+            self._files.keys() - self._explained,
+            key=lambda name: sum(test.seconds for test in self._order(name)),
+        )
+        try:
+            for number, name in enumerate(mutants, 1):
+                if tests := self._order(name):
+                    self._forks.append(Fork(name, tests))
+                else:
+                    self._keep(name, _NO_TESTS, 0)
+                self._wait(_FORKS - 1)
+                if number % 100 == 0:
+                    print(f"{number} of {len(mutants)} mutants", file=sys.stderr)
+            self._wait(0)
+        finally:
+            for fork in self._forks:
+                fork.kill()
+        return True
+
+    def _run_unchanged(self) -> int:
+        fork = Fork("", list(self._tests.values()))
+        while (code := fork.look()) is None:
+            time.sleep(LOOK)
+        print(fork.clear(), end="", file=sys.stderr)
+        return code
+
+    def _order(self, mutant: str) -> list[Timed]:
+        """The tests that reach a mutant: first those that noticed others of its function, then its module's own."""
+        function = _function(mutant)
+        *folders, module, _ = function.split(".")[1:]
+        own, noticing = "/".join(["tests", *folders, f"test_{module}"]), self._noticing[function]
+        names = [name for name in self._reaching.get(function, ()) if name in self._tests]
+        names.sort(key=lambda name: (-noticing[name], not name.startswith(own), self._seconds[name]))
+        return [self._tests[name] for name in names]
+
+    def _wait(self, most: int) -> None:
+        """Wait until at most so many run."""
+        while len(self._forks) > most:
+            time.sleep(LOOK)
+            for fork in [*self._forks]:
+                if (code := fork.look()) is not None:
+                    self._forks.remove(fork)
+                    self._noticing[_function(fork.mutant)][fork.clear()] += 1
+                    self._keep(fork.mutant, code, fork.took)
+
+    def _keep(self, mutant: str, code: int, took: float) -> None:
+        file = self._files[mutant]
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        kept["exit_code_by_key"][mutant], kept["durations_by_key"][mutant] = code, took
+        written = file.with_suffix(".new")
+        written.write_text(json.dumps(kept, indent=4), encoding="utf-8")
+        written.replace(file)
+        self.codes[code] += 1
+        if code in UNNOTICED:
+            print(f"not noticed: {mutant}", file=sys.stderr)
+
+
+def _draw_less(function: Any) -> None:
+    from hypothesis import settings  # pytest has to be the first to import it
+
+    own: settings | None = getattr(function, _SETTINGS, None)
+    if own is not None and own.max_examples > _EXAMPLES:
+        setattr(function, _SETTINGS, settings(own, max_examples=_EXAMPLES))
+
+
+def _fits(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatch(name, one) for one in patterns)
+
+
+def _function(mutant: str) -> str:
+    return mutant.partition("__mutmut_")[0]
+
+
+def main(patterns: Sequence[str]) -> int:
+    """Run the mutants; 0 unless the tests could not be collected, or one fails without a mutant."""
+    options = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["tool"]["mutmut"]
+    arguments = [*options["pytest_add_cli_args_test_selection"], *options["pytest_add_cli_args"]]
+    mutants, said = Mutants(patterns), io.StringIO()
+    with redirect_stdout(said):  # nobody reads what the tests of a mutant say
+        status = pytest.main(["-q", *arguments], plugins=[mutants])
+    if status:
+        print(said.getvalue())
+    print(*(f"{count} with {code}" for code, count in mutants.codes.most_common()), sep=", ", file=sys.stderr)
+    return int(status)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
