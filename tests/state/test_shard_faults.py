@@ -1,5 +1,6 @@
 """A shard that is held for ever, or is damaged, is set aside: never believed, never deleted."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import Limits, open_readonly, open_shard
 from tests.state.shards import IDENTITY, read_marker
 from tests.state.values import decision, look_up, recall, saved, write
-from tests.support.waiting import eventually
 
 PAGE = 4096
 STATES = {f"a{n:03}": saved(1, b'{"balance":%d}' % n) for n in range(400)}
@@ -47,8 +47,8 @@ write(store, states={{"late": saved()}})
 store.close()
 """
     with subprocess.Popen([sys.executable, "-c", code], text=True) as process:
-        stat = Path(f"/proc/{process.pid}/stat")
-        eventually(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        changed = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert changed is not None and changed.si_code == os.CLD_STOPPED
         yield process
         process.kill()
 
