@@ -40,6 +40,7 @@ OF_STATE: tuple[Explained, ...] = (
             "while there or cursor",  # the index is the last in the database
         ),
     ),
+    Explained("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
     Explained(
         "state.errors",
         SAME,
@@ -55,6 +56,23 @@ OF_STATE: tuple[Explained, ...] = (
         "state.lmdb_store",
         "a copy with its unused pages: it costs room only",
         ("compact=None)", "copy(str(folder), )", "compact=False)"),
+    ),
+    Explained(
+        "state.lmdb_store",
+        "no two entries have one key: what comes after it is never compared",
+        tuple(
+            f"{entries}, {key})"
+            for entries in ("change.states.items())", "dedup_entries(remembered)")
+            for key in ("", "key=None")
+        ),
+    ),
+    Explained(
+        "state.lmdb_store",
+        SAME,
+        (
+            "(now + age) % 2",
+            "before, now = change.start.clock / self._window_ms",  # whole numbers are compared with it
+        ),
     ),
     Explained("state.lmdb_store", _MESSAGE, ("NotOwnerError(None)",)),
     Explained("state.lmdb_store", "it is only ever asked whether the store is open", ("self._open = None",)),
