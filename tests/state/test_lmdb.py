@@ -132,7 +132,7 @@ def test_folder_opens_once_per_process(open_store: OpenStore) -> None:
 
 def test_growing_map_still_checks_owner(open_store: OpenStore) -> None:
     store = open_store(map_size=256 << 10)
-    with pytest.raises(NotOwnerError):
+    with pytest.raises(NotOwnerError, match=r"the shard is at \(.* ''\), not \(.* 'other'\)$"):
         store.apply(
             WriteBatch("other", Positions(), at(0, 1), {str(n): saved(1, b"x" * 999) for n in range(999)})
         )
