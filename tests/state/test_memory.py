@@ -41,3 +41,9 @@ def test_size_is_that_of_the_objects() -> None:
     grown = store.size
     write(store, states={"a": saved(2, b"x" * 50_000)})
     assert (round(grown, -3), round(store.size, -3)) == (100_000, 50_000)
+
+
+def test_size_counts_the_keys() -> None:
+    store = MemoryStore(WINDOW)
+    write(store, states={f"{number:0500}": saved() for number in range(100)})
+    assert 50_000 < store.size < 100_000
