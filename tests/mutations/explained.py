@@ -79,6 +79,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "core.aggregate.compatibility", "an aggregate's name has no dot", ('wire_type.partition(".")[2]',)
     ),
+    Explained("core.aggregate.invalid", "no package has that name", ('package: str = "XXXX"',)),
     Explained(
         "core.aggregate.json_schema",
         _FALSE,
