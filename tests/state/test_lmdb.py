@@ -1,6 +1,7 @@
 """The store in LMDB keeps the contract, and its file whole."""
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,16 @@ def test_everything_is_there_after_opening_again(open_store: OpenStore) -> None:
 def test_closed_store_names_its_folder(open_store: OpenStore, tmp_path: Path) -> None:
     store = open_store()
     store.close()
-    for use in (lambda: list(store.items()), store.sync):
+    uses: list[Callable[[], object]] = [
+        store.count,
+        lambda: list(store.items()),
+        lambda: look_up(store, "a"),
+        lambda: store.page("", "", 1),
+        lambda: store.snapshot().__enter__(),
+        lambda: store.copy(tmp_path),
+        store.sync,
+    ]
+    for use in uses:
         with pytest.raises(ConfigurationError, match=f"the state folder {tmp_path}/0 cannot be used"):
             use()
 

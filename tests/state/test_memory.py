@@ -25,6 +25,14 @@ def test_full_store_refuses_the_change() -> None:
     write(other, states={"b": saved(1, b"x" * 6_000)})
 
 
+def test_limit_may_be_reached() -> None:
+    budget = MemoryBudget(5 << 20)
+    budget.take(5 << 20)
+    with pytest.raises(ConfigurationError, match="need more than store_limit, 5 MiB"):
+        budget.take(1)
+    assert budget.used == 5 << 20
+
+
 def test_forgotten_ids_make_room() -> None:
     budget = MemoryBudget(10_000)
     store = MemoryStore(WINDOW, budget)
