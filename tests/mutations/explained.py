@@ -5,10 +5,12 @@ import re
 from tests.mutations.change import SAME, Change, Class, Explained
 from tests.mutations.explained_state import OF_STATE
 
+_LITERAL = re.compile(r"""\"[^"]*"|'[^']*'""")
+
 
 def _is_wording(change: Change) -> bool:
     """True if the change is within one literal that is a sentence, or part of one."""
-    literals = zip(*(re.findall(r'"[^"]*"', line) for line in (change.line, change.became)), strict=False)
+    literals = zip(*map(_LITERAL.findall, (change.line, change.became)), strict=False)
     changed = [(was, now) for was, now in literals if was != now]
     return len(changed) == 1 and all(
         re.search("[a-z]", was) and " " in was and now.replace("XX", "").lower() == was.lower()

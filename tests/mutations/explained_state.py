@@ -81,6 +81,7 @@ OF_STATE: tuple[Explained, ...] = (
         "two segments have no time in common",
         ("remembered.timestamp >= found.timestamp",),
     ),
+    Explained("state.memory", SAME, ("if more >= 0",)),  # no more is used than the limit
     Explained("state.memory", "what is taken back was there", ("entries.pop(key, )",)),
     Explained(
         "state.shard",
