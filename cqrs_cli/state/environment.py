@@ -51,7 +51,7 @@ def open_environment(path: Path, map_size: int, readonly: bool) -> lmdb.Environm
     return env
 
 
-def begin(env: lmdb.Environment, write: bool = False) -> Transaction:
+def begin(env: lmdb.Environment, write: bool) -> Transaction:
     """A transaction, also after another process has grown the map, or killed readers have filled the table."""
     try:
         return env.begin(write=write)

@@ -14,7 +14,7 @@ from cqrs_cli.core.deferral.entry import Deferral, DeferredView
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.state import deferred_table
 from cqrs_cli.state.lmdb_store import LmdbStore
-from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.state.store import Positions, WriteBatch
 
 IDS = ["x", "y", "i" * 600]
@@ -113,6 +113,26 @@ def test_id_goes_to_the_later_command(tmp_path: Path) -> None:
             store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
         with store.view() as view:
             assert view.deferred().of_id("a", "x") == second
+
+
+def test_open_view_shows_no_later_entry(tmp_path: Path) -> None:
+    entry, stores = parked(), (LmdbStore(tmp_path, 1000), MemoryStore(1000))
+    for store in stores:
+        with closing(store):
+            with store.view() as before:
+                store.apply(WriteBatch("", Positions(), Positions(), deferred={entry.key: entry}))
+                assert before.deferred().is_empty()
+            with store.view() as after:
+                assert after.deferred().find(entry.key) == entry
+
+
+def test_deferred_commands_take_memory() -> None:
+    budget, entry = MemoryBudget(), parked(command=b"x" * 5000)
+    with closing(MemoryStore(1000, budget)) as store:
+        for changes, holds in (({entry.key: entry}, True), ({}, True), ({entry.key: None}, False)):
+            store.apply(WriteBatch("", Positions(), Positions(), deferred=changes))
+            assert budget.used == store.size
+            assert (store.size > 5000) == holds
 
 
 def test_due_entries_are_limited(tmp_path: Path) -> None:

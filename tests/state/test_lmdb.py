@@ -1,14 +1,18 @@
 """The store in LMDB keeps the contract, and its file whole."""
 
+import os
 import resource
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
+import lmdb
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError
-from cqrs_cli.state import encoding
+from cqrs_cli.state import encoding, environment, lmdb_store
 from cqrs_cli.state.errors import CorruptError
+from cqrs_cli.state.lmdb_types import Transaction
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.contract import StoreContract
 from tests.state.values import WINDOW, OpenStore, at, decision, look_up, recall, saved, write
@@ -68,6 +72,30 @@ def test_longest_keys_are_found_again(open_store: OpenStore, length: int) -> Non
     assert (look_up(store, subject), recall(store, *key)) == (saved(), decision())
 
 
+def test_databases_stay_as_they_are(open_store: OpenStore, tmp_path: Path) -> None:
+    """A shard that another release has written is read by their names."""
+    store = open_store()
+    store.note_identity(b"x")
+    store.close()
+    with lmdb.open(str(tmp_path / "0"), max_dbs=5, readonly=True) as env, env.begin() as txn:
+        assert [name for name, _ in txn.cursor()] == [b"deferred", b"ids.0", b"ids.1", b"meta", b"states"]
+        meta = env.open_db(b"meta", txn, create=False)
+        assert txn.get(b"identity", db=meta) == b"x"
+
+
+def test_waiting_for_others_is_told(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, told = open_store(), list[float]()
+
+    def begin(env: lmdb.Environment, write: bool) -> Transaction:
+        told.append(store.waiting)
+        return environment.begin(env, write)
+
+    monkeypatch.setattr(lmdb_store, "begin", begin)
+    monkeypatch.setattr(lmdb_store, "time", SimpleNamespace(monotonic=iter([10.0, 12.5]).__next__))
+    assert store.count() == 0
+    assert (told, store.waiting) == ([2.5], 0.0)
+
+
 def test_change_survives_growing_map(open_store: OpenStore) -> None:
     store = open_store(map_size=256 << 10)
     states = {f"{n:06}": saved(1, b"x" * 1000) for n in range(5_000)}
@@ -94,13 +122,13 @@ def test_dropped_generations_give_their_room_back(open_store: OpenStore, tmp_pat
     assert (tmp_path / "0" / "data.mdb").stat().st_size < 1.2 * settled
 
 
-def test_full_disk_changes_nothing(open_store: OpenStore) -> None:
+def test_full_disk_changes_nothing(open_store: OpenStore, tmp_path: Path) -> None:
     store = open_store()
     write(store, states={"a": saved(1)})
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, limits[1]))
     try:
-        with pytest.raises(ConfigurationError, match="disk is full") as raised:
+        with pytest.raises(ConfigurationError, match=f"disk is full .* in {tmp_path}/0 ") as raised:
             write(store, states={str(n): saved(2, b"x" * 1000) for n in range(5_000)})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -109,13 +137,13 @@ def test_full_disk_changes_nothing(open_store: OpenStore) -> None:
     write(store, states={"a": saved(2)})
 
 
-@pytest.mark.parametrize("length", [0, 100, 4096, 5000, 8192, 20_000])
+@pytest.mark.parametrize("length", [0, 100, 4096, 5000, 8192, 20_000, -1])
 def test_truncated_file_is_not_touched(open_store: OpenStore, tmp_path: Path, length: int) -> None:
     store = open_store()
     write(store, states={str(n): saved(1, b"x" * 500) for n in range(500)})
     store.close()
     with (tmp_path / "0" / "data.mdb").open("r+b") as file:
-        file.truncate(length)
+        file.truncate(length if length >= 0 else file.seek(length, os.SEEK_END))
     if length:
         with pytest.raises(CorruptError):
             open_store()
