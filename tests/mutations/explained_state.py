@@ -3,6 +3,7 @@
 from tests.mutations.change import SAME, Explained
 
 _UNSEEN = "the value is stored under its key, and only the key is read"
+_SPEED = "how fast it is"
 _SYNC = "a process that ends loses nothing: only a machine that fails at that moment shows it"
 _MESSAGE = "a message that callers do not show: they go by the class of the error"
 
@@ -41,6 +42,7 @@ OF_STATE: tuple[Explained, ...] = (
         ),
     ),
     Explained("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
+    Explained("state.environment", _SPEED, ("readahead=None", "max_spare_txns=3")),
     Explained(
         "state.errors",
         SAME,
@@ -74,12 +76,24 @@ OF_STATE: tuple[Explained, ...] = (
             "before, now = change.start.clock / self._window_ms",  # whole numbers are compared with it
         ),
     ),
+    Explained("state.lmdb_store", "how much the map grows", ("set_mapsize(3 *",)),
+    Explained(
+        "state.lmdb_store",
+        "a shard without its databases is refused, or made, either way",
+        ("txn, create=None)", "txn, )"),
+    ),
     Explained("state.lmdb_store", _MESSAGE, ("NotOwnerError(None)",)),
     Explained("state.lmdb_store", "it is only ever asked whether the store is open", ("self._open = None",)),
     Explained(
         "state.lmdb_view",
         "two segments have no time in common",
         ("remembered.timestamp >= found.timestamp",),
+    ),
+    Explained("state.memory", _MESSAGE, ("NotOwnerError(None)",)),
+    Explained(
+        "state.memory",
+        "a copy that nobody needed: it costs time only",
+        ("looked_at = self._looks >= 0", "if (looked_at) or True else"),
     ),
     Explained("state.memory", SAME, ("if more >= 0",)),  # no more is used than the limit
     Explained("state.memory", "what is taken back was there", ("entries.pop(key, )",)),
