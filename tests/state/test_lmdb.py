@@ -11,7 +11,7 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.state import encoding, environment, lmdb_store
-from cqrs_cli.state.errors import CorruptError
+from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.lmdb_types import Transaction
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.contract import StoreContract
@@ -145,8 +145,9 @@ def test_truncated_file_is_not_touched(open_store: OpenStore, tmp_path: Path, le
     with (tmp_path / "0" / "data.mdb").open("r+b") as file:
         file.truncate(length if length >= 0 else file.seek(length, os.SEEK_END))
     if length:
-        with pytest.raises(CorruptError):
+        with pytest.raises(CorruptError) as refused:
             open_store()
+        assert refused.value.hint == REBUILD and str(tmp_path / "0") in str(refused.value)
     else:
         assert open_store().identity() == b""
 
