@@ -21,11 +21,12 @@ class Class(NamedTuple):
 
 
 class Explained(NamedTuple):
-    """Changes in a module after which a line has one of these texts."""
+    """Changes in a module after which a line has one of these texts, or one of these lines is `gone`."""
 
     module: str
     why: str
     texts: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
 
 #: Reasons that come more than once.

@@ -42,7 +42,21 @@ OF_STATE: tuple[Explained, ...] = (
         ),
     ),
     Explained("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
-    Explained("state.environment", _SPEED, ("readahead=None", "max_spare_txns=3")),
+    Explained(
+        "state.environment", "a readonly environment is never made", (), gone=("create=not readonly,",)
+    ),
+    Explained(
+        "state.environment",
+        _SPEED,
+        ("readahead=None", "max_spare_txns=3"),
+        gone=(
+            "map_size=map_size,",
+            "metasync=False,",
+            "readahead=readonly,",
+            "max_spare_txns=2,",
+            "sync=False,",
+        ),
+    ),
     Explained(
         "state.errors",
         SAME,

@@ -92,7 +92,10 @@ def reason(survivor: Survivor) -> str | None:
         if one.holds(change):
             return one.why
     for explained in EXPLAINED:
-        if explained.module == survivor.module and any(text in survivor.new for text in explained.texts):
+        if explained.module == survivor.module and (
+            any(text in survivor.new for text in explained.texts)
+            or (not survivor.new and survivor.old in explained.gone)
+        ):
             return explained.why
     return None
 

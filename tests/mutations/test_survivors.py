@@ -63,6 +63,15 @@ def test_named_change_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert run(tmp_path, total=SUM.replace("16", "18"), codes=codes) == 1
 
 
+def test_line_that_is_gone_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    explained = Explained("core", "seen by nobody", (), gone=(f"c = {WORDS}",))
+    monkeypatch.setattr(survivors, "EXPLAINED", (explained,))
+    monkeypatch.setattr(survivors, "CLASSES", ())
+    assert run(tmp_path, codes=(0, 1), total=SUM) == 1
+    (tmp_path / "cqrs_cli/core.py").write_text(MUTATED.replace("    c = {0}\n", "").replace("{1}", SUM))
+    assert survivors.main(tmp_path) == 0
+
+
 def test_what_was_not_run_stays_explained(tmp_path: Path) -> None:
     """An explanation that is gone again is missed."""
     codes = (survivors.SKIPPED, 1)
