@@ -48,7 +48,7 @@ OF_STATE: tuple[Explained, ...] = (
     Explained(
         "state.environment",
         _SPEED,
-        ("readahead=None", "max_spare_txns=3"),
+        ("map_size=None", "sync=None", "sync=True", "readahead=None", "max_spare_txns=3"),
         gone=(
             "map_size=map_size,",
             "metasync=False,",

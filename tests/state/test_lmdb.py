@@ -83,6 +83,11 @@ def test_databases_stay_as_they_are(open_store: OpenStore, tmp_path: Path) -> No
         assert txn.get(b"identity", db=meta) == b"x"
 
 
+def test_a_thousand_may_look_at_once(tmp_path: Path) -> None:
+    with environment.open_environment(tmp_path, environment.MAP_SIZE, readonly=False) as env:
+        assert env.max_readers() == 1000
+
+
 def test_waiting_for_others_is_told(open_store: OpenStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store, told = open_store(), list[float]()
 
@@ -90,6 +95,7 @@ def test_waiting_for_others_is_told(open_store: OpenStore, monkeypatch: pytest.M
         told.append(store.waiting)
         return environment.begin(env, write)
 
+    assert store.waiting == 0.0
     monkeypatch.setattr(lmdb_store, "begin", begin)
     monkeypatch.setattr(lmdb_store, "time", SimpleNamespace(monotonic=iter([10.0, 12.5]).__next__))
     assert store.count() == 0
