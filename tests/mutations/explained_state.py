@@ -48,7 +48,14 @@ OF_STATE: tuple[Explained, ...] = (
     Explained(
         "state.environment",
         _SPEED,
-        ("map_size=None", "sync=None", "sync=True", "readahead=None", "max_spare_txns=3"),
+        (
+            "map_size=None",
+            "sync=None",
+            "sync=True",
+            "readahead=None",
+            "max_spare_txns=3",
+            "max_spare_txns=None",
+        ),
         gone=(
             "map_size=map_size,",
             "metasync=False,",
