@@ -42,6 +42,7 @@ OF_STATE: tuple[Explained, ...] = (
         ),
     ),
     Explained("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
+    Explained("state.environment", "a shard has five databases", ("max_dbs=6",)),
     Explained(
         "state.environment", "a readonly environment is never made", (), gone=("create=not readonly,",)
     ),
@@ -97,7 +98,11 @@ OF_STATE: tuple[Explained, ...] = (
             "before, now = change.start.clock / self._window_ms",  # whole numbers are compared with it
         ),
     ),
-    Explained("state.lmdb_store", "how much the map grows", ("set_mapsize(3 *",)),
+    Explained(
+        "state.lmdb_store",
+        "how large the map is, which grows",
+        ("set_mapsize(3 *", "open_environment(path, None, readonly)"),
+    ),
     Explained(
         "state.lmdb_store",
         "a shard without its databases is refused, or made, either way",
