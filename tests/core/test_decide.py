@@ -113,6 +113,7 @@ def line(code: str) -> int:
     [
         ("raise", 'raise RuntimeError("boom")', "RuntimeError: boom"),
         ("mute", "raise Mute", "Mute"),
+        ("mumble", 'raise RuntimeError("no words")', "RuntimeError: no words"),
         ("fold", 'raise cqrs.Rejected("too late to refuse")', "Rejected: too late to refuse"),
         ("undone", "raise LookupError(self.how)", "LookupError: undone"),
     ],
