@@ -1,0 +1,32 @@
+"""Events are read back, and name the place of their command."""
+
+import json
+
+import pytest
+
+from cqrs_cli.core.messages.event import EventEnvelope, read_event
+
+
+def event(id: str) -> EventEnvelope:
+    texts = ("specversion", "source", "type", "subject", "time", "causationid", "correlationid")
+    numbers = ("aggregateversion", "eventindex", "eventcount")
+    members = {"id": id, **dict.fromkeys(texts, "x"), **dict.fromkeys(numbers, 1)}
+    return read_event(json.dumps(members).encode())
+
+
+@pytest.mark.parametrize("place", [(0, 0, 0), (3, 18274, 2), (3, 2**63 - 1, 2**31 - 1)])
+def test_id_names_the_place(place: tuple[int, int, int]) -> None:
+    assert event("/".join(map(str, place))).position() == place
+
+
+@pytest.mark.parametrize(
+    "id", [f"3/{2**63}/0", f"3/0/{2**31}", "3/-1/0", "3/0/-1", "3/0", "3/0/x", "3/0/0/0"]
+)
+def test_foreign_id_has_no_place(id: str) -> None:
+    with pytest.raises(ValueError):
+        event(id).position()
+
+
+def test_deep_event_is_refused() -> None:
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read_event(b'{"data":' + b"[" * 100_000)
