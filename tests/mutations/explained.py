@@ -164,6 +164,11 @@ EXPLAINED: tuple[Explained, ...] = (
         ("scope.longest_window or 1",),
     ),
     Explained("proof.join", SAME, ("if offset >= command)",)),  # asked once the command itself has none
+    Explained(
+        "proof.memory.dedup_index",
+        "of a state only the version and its command are read",
+        ('StoredState(version, command, 1, b"")', 'StoredState(version, command, 0, b"XXXX")'),
+    ),
     Explained("proof.process.reactions", _FALSE, ("begun = None",)),
     Explained(
         "proof.checks",
