@@ -234,7 +234,7 @@ def test_ordinary_commands_take_the_plain_path(
     "context, reason", [({"max_event_bytes": 1600}, ["TOO_LARGE"]), ({"payload_threshold": 30}, [])]
 )
 def test_large_events_are_not_plain(context: dict[str, Any], reason: list[str]) -> None:
-    stream = [note({"texts": [200 * "long"]})]
+    stream = [note({"texts": [300 * "long"]})]
     found = decided(Batch, stream, context, 1)
     assert found == decided(Contract, stream, context, 1)
     assert list(found[1][5]) == reason
