@@ -15,7 +15,6 @@ from cqrs_cli.core.handle import RECORD_OVERHEAD, Answer, call_decide
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, OrdinaryCommand, read_ordinary
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.fingerprint import fingerprint
-from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import check_nesting
 from cqrs_cli.core.messages.outcome import WrittenVerdict
 from cqrs_cli.core.messages.record import Record
@@ -27,7 +26,7 @@ class PlainPath:
     """The plain path of one batch. What it needs for each command is looked up once.
 
     JSON is written by hand here: in plain ASCII without a backslash, the texts of a record stand between quotes as they
-    are, and all else is numbers, names of classes and what `encode_json` gave.
+    are, and all else is numbers, names of classes and JSON of `encode_json`.
     """
 
     def __init__(self, batch: Overlay) -> None:
@@ -47,9 +46,7 @@ class PlainPath:
             aggregate.may_nest,
             batch.counts,
         )
-        self._encode = (
-            aggregate.encode_checked if aggregate.may_be_inexact or aggregate.may_nest else encode_json
-        )
+        self._encode = aggregate.quick_encode
         self._id = f'{{"specversion":"1.0","id":"{context.partition}/'
         self._type = f'","source":"{aggregate.ce_source}","type":"'
 

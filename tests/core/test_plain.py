@@ -231,7 +231,7 @@ def test_ordinary_commands_take_the_plain_path(
 
 
 @pytest.mark.parametrize(
-    "context, reason", [({"max_event_bytes": 1600}, ["TOO_LARGE"]), ({"payload_threshold": 30}, [])]
+    "context, reason", [({"max_event_bytes": 1500}, ["TOO_LARGE"]), ({"payload_threshold": 30}, [])]
 )
 def test_large_events_are_not_plain(context: dict[str, Any], reason: list[str]) -> None:
     stream = [note({"texts": [300 * "long"]})]

@@ -114,6 +114,11 @@ class Aggregate:
         """The canonical bytes of a state: equal states are equal bytes, in any process."""
         return encode_json(state)
 
+    @cached_property
+    def quick_encode(self) -> Callable[[Any], bytes]:
+        """`encode_checked` for a hot path: where nothing has to be checked, the encoder itself."""
+        return self.encode_checked if self.may_be_inexact or self.may_nest else encode_json
+
     def encode_checked(self, value: Event | State) -> bytes:
         """The JSON of an event or a state; raises `ValueError` for a value that readers could not read back."""
         if self.may_be_inexact:

@@ -1,5 +1,6 @@
 """Events on the wire: CloudEvents 1.0, structured mode, one JSON document a record."""
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
@@ -36,6 +37,16 @@ class EventEnvelope(Struct, kw_only=True, gc=False):
         return partition, offset, index
 
 
+class Fact(Struct, gc=False):
+    """The part of an event that folding needs: to read it takes half the time of a whole envelope."""
+
+    type: str
+    subject: Annotated[str, Meta(min_length=1)]
+    time: str
+    aggregateversion: int
+    data: Raw = Raw(b"{}")
+
+
 class WrittenEvent(Struct, gc=False, frozen=True):
     """An event as it is written: the fields in the order of the contract."""
 
@@ -56,6 +67,9 @@ class WrittenEvent(Struct, gc=False, frozen=True):
 
 
 _decoder = msgspec.json.Decoder(EventEnvelope)
+
+#: The `Fact` of an event's bytes; raises what msgspec raises, whose reason `read_event` says.
+decode_fact: Callable[[bytes], Fact] = msgspec.json.Decoder(Fact).decode
 
 
 def read_event(value: bytes | None) -> EventEnvelope:

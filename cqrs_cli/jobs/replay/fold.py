@@ -13,8 +13,10 @@ from zlib import crc32
 from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.core.fold import FoldError, folding
-from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.fold import FoldError, fold_next
+from cqrs_cli.core.messages.event import decode_fact, read_event
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.replay.limit import MemoryLimit
 from cqrs_cli.jobs.replay.progress import ReplayTeller
 from cqrs_cli.jobs.replay.spill import Spill, WaitingState
@@ -82,7 +84,6 @@ class ReplayFold:
         `teller`: it is told how far this is, and closed in the end.
         """
         self._aggregate = aggregate
-        self._step = folding(aggregate)
         self._until = until
         self._limit = limit
         self._now: dict[str, _At] = {}
@@ -110,24 +111,59 @@ class ReplayFold:
             self._teller.read(len(values), offset_of(len(values) - 1), self._waiting)
 
     def _fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
-        now, kept, until, step, spills = self._now, self._kept, self._until, self._step, self._spills
-        absent: _At = (0, self._aggregate.decider.initial, "")
-        index, is_whole = 0, self._is_whole
+        index = 0
+        while (index := self._fold_quickly(values, index, offset_of)) < len(values):
+            try:
+                self._fold_closely(values[index])
+            except (FoldError, ValueError) as error:
+                raise ReplayFoldError(offset_of(index), str(error)) from error
+            index += 1
+        if self._limit is not None and self._limit.is_reached(len(self._now)):
+            self._spill()
+
+    def _fold_quickly(
+        self, values: Sequence[bytes | None], start: int, offset_of: Callable[[int], int]
+    ) -> int:
+        """Fold from `start` on; the index of the first record that has to be looked at closely, or their number.
+
+        This is `fold_next` for many events. It asks for nothing twice: a fifth less time than one call for each.
+        """
+        now, kept, until, aggregate = self._now, self._kept, self._until, self._aggregate
+        decoders, evolve, state_class = aggregate.decode_event, aggregate.decider.evolve, aggregate.state
+        decode, encode, decode_state = decode_fact, aggregate.quick_encode, aggregate.decode_state
+        is_shared = bool(self._spills) or not self._is_whole
+        absent: _At = (0, aggregate.decider.initial, "")
+        index = start
         try:
-            for index, value in enumerate(values):
-                event = read_event(value)
-                subject = event.subject
-                if (spills or not is_whole) and self._is_away(subject, value, offset_of, index):
+            for index in range(start, len(values)):
+                fact = decode(values[index])  # type: ignore[arg-type]  # None: looked at closely
+                subject = fact.subject
+                if is_shared and self._is_away(subject, values[index], offset_of, index):
                     continue
                 version, state, _ = now.get(subject, absent)
-                time = event.time
-                now[subject] = at = (version + 1, step(version, state, event), time)
+                if fact.aggregateversion != version + 1:
+                    return index
+                state = evolve(state, decoders[fact.type](fact.data))
+                if type(state) is not state_class:
+                    return index
+                time = fact.time
+                now[subject] = at = (version + 1, decode_state(encode(state)), time)
                 if until is not None and time <= until:
                     kept[subject] = at
-        except (FoldError, ValueError) as error:
-            raise ReplayFoldError(offset_of(index), str(error)) from error
-        if self._limit is not None and self._limit.is_reached(len(now)):
-            self._spill()
+        except (*PROCESS_ERRORS, KeyboardInterrupt, CqrsError):
+            raise
+        except BaseException:  # the aggregate's own code: anything may come
+            return index
+        return len(values)
+
+    def _fold_closely(self, value: bytes | None) -> None:
+        """Fold a record for which that failed: raises `FoldError` or `ValueError` with the reason."""
+        event = read_event(value)
+        version, state, _ = self._now.get(event.subject, (0, self._aggregate.decider.initial, ""))
+        at = (version + 1, fold_next(self._aggregate, version, state, event), event.time)
+        self._now[event.subject] = at
+        if self._until is not None and event.time <= self._until:
+            self._kept[event.subject] = at
 
     @property
     def state_class(self) -> type[State]:
