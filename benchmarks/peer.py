@@ -18,7 +18,10 @@ from cqrs_cli.kafka.topics.topics import Topics
 #: With and without recognising repeated ids.
 DEDUP = ("off", "on")
 
-#: Its settings for low latency: the best that was found for it.
+#: Its settings for a backlog: the best that were found for it.
+_BULK = ("--commit-ms", "1000")
+
+#: And for low latency.
 _QUICK = ("producer.linger.ms=0", "producer.retry.backoff.ms=2", "producer.retry.backoff.max.ms=10")
 
 
@@ -29,16 +32,21 @@ def name_of(dedup: str) -> str:
 
 def backlog(here: Arena, folder: Path, topics: Topics, total: int, dedup: str) -> dict[str, float]:
     """Decide `total` commands that lie there: commands/s and its CPU seconds."""
-    arguments = [
-        *_call(here, folder, topics, dedup),
-        "--until",
-        str(total),
-        "--commit-ms",
-        "1000",
-        "--cache",
-        "on",
-    ]
-    said = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True).stdout
+    return _figures([*_call(here, folder, topics, dedup), "--until", str(total), *_BULK, "--cache", "on"])
+
+
+def restore(here: Arena, folder: Path, topics: Topics, total: int) -> dict[str, float]:
+    """Decide `total` commands that lie there, lose the store, and restore it from its changelog: records/s.
+
+    Without its cache, so that the changelog has a record for each command, as the events topic has.
+    """
+    call = _call(here, folder, topics, "off")
+    _figures([*call, "--until", str(total), *_BULK, "--cache", "off"])
+    return _figures([*call, "--restore-bench"])
+
+
+def _figures(call: list[str]) -> dict[str, float]:
+    said = subprocess.run(call, stdout=subprocess.PIPE, text=True, check=True).stdout
     return {name: float(figure) for name, figure in re.findall(r"(\w+)=([\d.]+)", said)}
 
 

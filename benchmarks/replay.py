@@ -1,7 +1,12 @@
-"""Replay rate: how fast `cqrs replay` folds all aggregates from the events topic."""
+"""Replay rate: how fast `cqrs replay` folds all aggregates from the events topic.
+
+With `--peer`, Kafka Streams restores its store beside it: it puts there the state after each command.
+"""
 
 import argparse
+from pathlib import Path
 
+from benchmarks import peer
 from benchmarks.arena import arena, deposit, open_accounts
 from benchmarks.report import report
 
@@ -13,6 +18,7 @@ def main() -> None:
     options.add_argument("--accounts", type=int, default=20_000)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=3)
+    options.add_argument("--peer", type=Path, help="a folder with Kafka Streams doing the same work")
     given = options.parse_args()
     with arena() as here:
         topics = here.topics("bank_account", given.partitions)
@@ -24,6 +30,12 @@ def main() -> None:
             done = here.cqrs("replay", "bank_account")
             assert done["events"] == given.events, done
             rows.append({"what": "replay", "events_per_s": done["events"] / done["seconds"]})
+        if given.peer is not None:
+            restored = peer.restore(here, given.peer, topics, given.events)
+            assert restored["records"] == given.events, restored
+            rows.append(
+                {"what": "Kafka Streams restores its store", "events_per_s": restored["records_per_s"]}
+            )
     report("replay", rows)
 
 
