@@ -25,7 +25,7 @@ from cqrs_cli.core.checks import (
 from cqrs_cli.core.context import BatchContext, Decisions, Undecided
 from cqrs_cli.core.deferral.requests import REQUESTS
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.handle import Answer, call_decide
+from cqrs_cli.core.handle import call_decide
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.outcome import WrittenVerdict
@@ -56,7 +56,6 @@ class Batch(Overlay):
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         super().__init__(aggregate, context)
         self.deciding: Record | None = None  # for others to watch
-        self.plain = PlainPath(self)
 
     def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
         """The decisions of the batch so far; events, outcomes and the like are those of these records alone.
@@ -66,10 +65,11 @@ class Batch(Overlay):
         """
         done = self.done
         done.events, done.outcomes, done.dead_letters, done.payloads = [], [], [], {}
+        decide_plainly = PlainPath(self).decide  # of this piece: a batch that held it would be a cycle
         try:
             for record in records:
                 self.deciding = record
-                if not self.plain.decide(record):
+                if not decide_plainly(record):
                     self._decide(record)
                 if self.event_bytes > most_bytes:
                     break
@@ -125,15 +125,16 @@ class Batch(Overlay):
             if envelope.notbefore is not None or envelope.expirytime is not None:
                 check_time(context, record, envelope, verdict, entry)  # 9
             check_version(wanted, verdict.version)  # 10
-            answer: Answer = ()
             if envelope.type in REQUESTS:
                 self.told["target"] = deferrals.request(envelope.subject, command)
-            else:
-                answer = call_decide(aggregate, record, envelope, command, before)  # 11
         except Refused as refused:
             remembered = self.refuse(record, verdict, refused)
             return self.put_outcome(record, envelope, verdict, mark if remembered else None, entry)
-        return self.conclude(record, envelope, verdict, mark, before, answer, entry)
+        decided = (record, envelope, verdict, mark, before)
+        if envelope.type in REQUESTS:
+            return self.conclude(*decided, (), entry)
+        # The answer gets no name: an exception in it holds this frame, and they would be a cycle.
+        return self.conclude(*decided, call_decide(aggregate, record, envelope, command, before), entry)  # 11
 
     def _state(self, aggregate_id: str) -> Folded | None:
         return self.states.get(aggregate_id) or self.context.state(aggregate_id)
