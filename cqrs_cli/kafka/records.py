@@ -25,11 +25,16 @@ def records_of(messages: Sequence[Any]) -> list[Record]:
         map(Message.key, messages),
         map(Message.value, messages),
     )
-    return list(map(_record, *columns, map(_readable_headers, messages)))
+    return list(map(_record, *columns, _readable_headers(messages)))
 
 
-def _readable_headers(message: Any) -> Headers | None:
-    try:
-        return _headers(message)
-    except (SystemError, UnicodeDecodeError):  # asked once: what a second call gives is not what was sent
-        return UNREADABLE
+def _readable_headers(messages: Sequence[Any]) -> list[Headers | None]:
+    """The headers of each. A message is asked once: what a second call gives is not what was sent."""
+    found: list[Headers | None] = []
+    asked = map(_headers, messages)
+    while len(found) < len(messages):
+        try:
+            found.extend(asked)
+        except (SystemError, UnicodeDecodeError):  # those before it are in the list, and it is asked no more
+            found.append(UNREADABLE)
+    return found

@@ -2,12 +2,14 @@
 
 import pytest
 
-from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.record import UNREADABLE, Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import StalledError, bounds, last_record, offset_at, partitions, read, read_with
+from tests.support.raw import raw
 from tests.support.stretch import Stretch
 
 pytestmark = pytest.mark.kafka
@@ -49,6 +51,18 @@ def test_record_is_read_as_written(log: Stretch) -> None:
     log.write([b"value"], timestamp=1_763_686_923_456)
     ((record,),) = read(log.connection, log.topic, 0, 0, 1)
     assert record == Record(0, 1_763_686_923_456, b"k", b"value", [("h", b"v")])
+
+
+def test_undecodable_header_names_spoil_no_neighbour(log: Stretch) -> None:
+    """The first, the last, and two in a row: the others have their headers."""
+    names = [b"\xff", b"a", b"\xff", b"\xff", b"b", b"\xff"]
+    with raw(log.connection) as requests:
+        for name in names:
+            assert requests.append(log.topic, 0, b"k", b"value", name) == 0
+    (records,) = read(log.connection, log.topic, 0, 0, len(names))
+    assert [record.headers for record in records] == [
+        UNREADABLE if name == b"\xff" else [*HEADERS, (name.decode(), b"v")] for name in names
+    ]
 
 
 def test_aborted_records_are_skipped(log: Stretch) -> None:
