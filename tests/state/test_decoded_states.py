@@ -67,6 +67,14 @@ def test_exactly_as_many_are_kept() -> None:
     assert all(states.get(str(version)) is not None for version in range(5))
 
 
+def test_what_is_kept_again_still_fits() -> None:
+    one = DecodedStates(0).keep_all({"x": counted(0)}, [20])
+    states = DecodedStates(5 * one, capacity=5)
+    for version in (*range(5), 4):
+        states.keep_all({str(version): counted(version)}, [20])
+    assert all(states.get(str(version)) is not None for version in range(5))
+
+
 def test_those_kept_at_once_fit() -> None:
     """In the end; the newest stay."""
     states = DecodedStates(float("inf"), capacity=10)

@@ -102,6 +102,23 @@ def test_waiting_for_others_is_told(open_store: OpenStore, monkeypatch: pytest.M
     assert (told, store.waiting) == ([2.5], 0.0)
 
 
+def test_pages_follow_the_order_of_ids(open_store: OpenStore) -> None:
+    store = open_store()
+    write(store, states={name: saved() for name in ("a1", "a2", "b1", "é", "x" * 600)})
+    for prefix, after, limit, names in [
+        ("", "", 9, ["a1", "a2", "b1", "é"]),
+        ("", "", 2, ["a1", "a2"]),
+        ("", "a2", 1, ["b1"]),
+        ("a", "a1", 9, ["a2"]),
+        ("b", "", 9, ["b1"]),
+        ("c", "", 9, []),
+        ("", "~", 9, ["é"]),
+        ("", "ü", 9, []),
+        ("", "", 0, []),
+    ]:
+        assert store.page(prefix, after, limit) == [(name, saved()) for name in names], (prefix, after, limit)
+
+
 def test_change_survives_growing_map(open_store: OpenStore) -> None:
     store = open_store(map_size=256 << 10)
     states = {f"{n:06}": saved(1, b"x" * 1000) for n in range(5_000)}
