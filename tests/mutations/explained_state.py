@@ -28,7 +28,14 @@ OF_STATE: tuple[Explained, ...] = (
         ("rmtree(place, ignore_errors=None)", "rmtree(place, )", "rmtree(place, ignore_errors=False)"),
     ),
     Explained(
-        "state.decoded_states", "a byte more or less of an estimate", ("get(aggregate_id, 1)", "_total < 0.9")
+        "state.decoded_states",
+        "a byte more or less of an estimate",
+        ("_total < 0.9", "self._total = 1"),
+    ),
+    Explained(
+        "state.decoded_states",
+        "what forgets looks closer: it costs time only",
+        ("if self._total >= self._budget or", "or len(self._states) >= self._capacity:"),
     ),
     Explained(
         "state.deferred_table", _UNSEEN, ("+ key, None, db=", "+ key, db=self._db)", '+ key, b"XXXX", db=')
