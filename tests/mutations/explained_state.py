@@ -93,7 +93,7 @@ OF_STATE: tuple[Explained, ...] = (
         "no two entries have one key: what comes after it is never compared",
         tuple(
             f"{entries}, {key})"
-            for entries in ("change.states.items())", "dedup_entries(remembered)")
+            for entries in ("state_entries(change.states)", "dedup_entries(remembered)")
             for key in ("", "key=None")
         ),
     ),
