@@ -4,6 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
+from cqrs_cli.state import encoding
 from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
 from tests.state.values import WINDOW, at, decision, look_up, recall, saved, write
 
@@ -56,6 +57,15 @@ class StoreContract:
         assert look_up(store, "a") == saved(7, b'{"n":1}')
         assert recall(store, "a", "1") == decision(5)
         assert store.positions() == Positions(commands=1, clock=5)
+
+    @pytest.mark.parametrize("more", [(-1,), (0,), (1,), (-1, 0, 1)])
+    def test_longest_keys_are_found_again(self, store: Store, more: tuple[int, ...]) -> None:
+        names = ["a" * (encoding.MAX_KEY + length) for length in more]
+        ids = [(name[len(encoding.dedup_key("", UUID)) :], UUID) for name in names]
+        assert [len(encoding.dedup_key(*one)) for one in ids] == [len(name) for name in names]
+        write(store, states=dict.fromkeys(names, saved()), remembered=dict.fromkeys(ids, decision()))
+        assert all(look_up(store, name) == saved() for name in names)
+        assert all(recall(store, *one) == decision() for one in ids)
 
     def test_a_newer_state_replaces_the_older(self, store: Store) -> None:
         write(store, states={"a": saved(1), "b": saved(1)})

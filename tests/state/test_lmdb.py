@@ -62,17 +62,6 @@ def test_abandoned_store_needs_no_closing(open_store: OpenStore) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("more", [(-1,), (0,), (1,), (-1, 0, 1)])
-def test_longest_keys_are_found_again(open_store: OpenStore, more: tuple[int, ...]) -> None:
-    store, command_id = open_store(), "01234567-89ab-cdef-0123-456789abcdef"
-    names = ["a" * (encoding.MAX_KEY + length) for length in more]
-    ids = [(name[len(encoding.dedup_key("", command_id)) :], command_id) for name in names]
-    assert [len(encoding.dedup_key(*one)) for one in ids] == [len(name) for name in names]
-    write(store, states=dict.fromkeys(names, saved()), remembered=dict.fromkeys(ids, decision()))
-    assert all(look_up(store, name) == saved() for name in names)
-    assert all(recall(store, *one) == decision() for one in ids)
-
-
 def test_databases_stay_as_they_are(open_store: OpenStore, tmp_path: Path) -> None:
     """A shard that another release has written is read by their names."""
     store = open_store()
