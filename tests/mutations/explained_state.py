@@ -126,7 +126,7 @@ OF_STATE: tuple[Explained, ...] = (
     Explained(
         "state.memory",
         "a copy that nobody needed: it costs time only",
-        ("looked_at = self._looks >= 0", "if (looked_at) or True else"),
+        ("looked_at = self._looks >= 0", "if (looked_at) or True else", "self._looks = 1"),
     ),
     Explained("state.memory", SAME, ("if more >= 0",)),  # no more is used than the limit
     Explained("state.memory", "what is taken back was there", ("entries.pop(key, )",)),
