@@ -51,7 +51,10 @@ OF_STATE: tuple[Explained, ...] = (
     Explained("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
     Explained("state.environment", "a shard has five databases", ("max_dbs=6",)),
     Explained(
-        "state.environment", "a readonly environment is never made", (), gone=("create=not readonly,",)
+        "state.environment",
+        "a readonly environment is never made",
+        ("create=None",),
+        gone=("create=not readonly,",),
     ),
     Explained(
         "state.environment",
