@@ -73,6 +73,11 @@ def test_databases_stay_as_they_are(open_store: OpenStore, tmp_path: Path) -> No
         assert txn.get(b"identity", db=meta) == b"x"
 
 
+def test_files_are_for_their_user_alone(open_store: OpenStore, tmp_path: Path) -> None:
+    open_store()
+    assert (tmp_path / "0" / "data.mdb").stat().st_mode & 0o777 == 0o600
+
+
 def test_a_thousand_may_look_at_once(tmp_path: Path) -> None:
     with environment.open_environment(tmp_path, environment.MAP_SIZE, readonly=False) as env:
         assert env.max_readers() == 1000

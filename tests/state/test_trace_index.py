@@ -40,6 +40,11 @@ def test_unwritten_trace_is_found(index: TraceIndex) -> None:
     assert (index.get(3), index.get(4)) == (b"x", None)
 
 
+def test_the_first_command_may_be_the_last(index: TraceIndex) -> None:
+    index.add(0, b"x")
+    assert (index.first(), index.last()) == (0, 0)
+
+
 def test_many_are_written_in_between(index: TraceIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trace_index, "TRACES_TOGETHER", 10)
     for command in range(95):
