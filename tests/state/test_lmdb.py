@@ -74,7 +74,11 @@ def test_databases_stay_as_they_are(open_store: OpenStore, tmp_path: Path) -> No
 
 
 def test_files_are_for_their_user_alone(open_store: OpenStore, tmp_path: Path) -> None:
-    open_store()
+    before = os.umask(0)
+    try:
+        open_store()
+    finally:
+        os.umask(before)
     assert (tmp_path / "0" / "data.mdb").stat().st_mode & 0o777 == 0o600
 
 
