@@ -49,6 +49,11 @@ OF_STATE: tuple[Explained, ...] = (
         ),
     ),
     Explained("state.encoding", "what is not there is not found: it costs time only", ('default="XXXX")',)),
+    Explained(
+        "state.encoding",
+        "each key is looked at again: it costs time only",
+        ("default=0) >= MAX_KEY", "default=1) > MAX_KEY"),
+    ),
     Explained("state.environment", "a shard has five databases", ("max_dbs=6",)),
     Explained(
         "state.environment",
