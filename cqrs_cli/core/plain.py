@@ -37,15 +37,13 @@ class PlainPath:
         self._state_of, self._remembered_of = context.state, context.remembered
         self._partition, self._partition_of = context.partition, context.partition_of
         self._most_data = context.payload_threshold
+        # The key is no longer than the record that has it as its subject.
         self._most_bytes = min(MAX_BYTES, context.max_event_bytes - RECORD_OVERHEAD - MAX_ATTRIBUTE)
         self._evolve, self._event_types = aggregate.decider.evolve, aggregate.event_types
         self._decode_event, self._decode_state = aggregate.decode_event, aggregate.decode_state
         self._state_class, self._initial = aggregate.state, aggregate.decider.initial
-        self._commands, self._may_nest, self._counts = (
-            aggregate.decode_command,
-            aggregate.may_nest,
-            batch.counts,
-        )
+        self._commands, self._may_nest = aggregate.decode_command, aggregate.may_nest
+        self._counts = batch.counts
         self._encode = aggregate.quick_encode
         self._id = f'{{"specversion":"1.0","id":"{context.partition}/'
         self._type = f'","source":"{aggregate.ce_source}","type":"'
