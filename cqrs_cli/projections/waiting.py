@@ -58,13 +58,16 @@ def _positions(
     try:
         with engine.connect() as connection:
             found = [(str(name), int(next_offset)) for name, next_offset in connection.execute(query)]
+            others = [] if found else sorted(connection.scalars(select(table.projection).distinct()))
     except DBAPIError:
         if inspect(engine).has_table(POSITIONS.name):
             raise
-        found = []
+        found, others = [], []
     if not found:
         what = f"projection {projection!r}" if projection else "any projection"
+        elsewhere = projection is not None and projection not in others
         raise ConfigurationError(
-            f"the database has no position of {what} on partition {partition}", "fill it: cqrs project"
+            f"the database has no position of {what} on partition {partition}",
+            f"it has {', '.join(others)}" if others and elsewhere else "fill it: cqrs project",
         )
     return found
