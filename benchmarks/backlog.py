@@ -56,12 +56,18 @@ def _ours(here: Arena, given: argparse.Namespace, prefix: str, warmth: str) -> d
     assert done["accepted"] == given.commands, done
     each = 1e6 / given.commands
     return {
-        "what": f"cqrs, ids {given.ids}, {given.remembered:,} remembered a shard, {warmth} broker",
+        "what": f"cqrs{_special(given)}, {warmth} broker",
         "commands_per_s": given.commands / done["seconds"],
         "cpu_us_per_command": (done["cpu_seconds"] + broker) * each,
         "owners_us": done["cpu_seconds"] * each,
         "broker_us": broker * each,
     }
+
+
+def _special(given: argparse.Namespace) -> str:
+    """The ids, where they are not those of other figures."""
+    kind = "" if given.ids == "uuid7" else f", {given.ids} ids"
+    return kind + (f", {given.remembered:,} remembered a shard" if given.remembered else "")
 
 
 def _remember(here: Arena, given: argparse.Namespace, prefix: str) -> None:

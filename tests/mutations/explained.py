@@ -169,6 +169,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "of a state only the version and its command are read",
         ('StoredState(version, command, 1, b"")', 'StoredState(version, command, 0, b"XXXX")'),
     ),
+    Explained("proof.join", "the first value is taken at once", ('self._value: _T | None = ""',)),
     Explained("proof.outcomes", SAME, ("return True",)),  # up to the last one there is an outcome
     Explained("proof.process.reactions", _FALSE, ("begun = None",)),
     Explained(

@@ -35,6 +35,12 @@ def test_letter_of_no_command_is_named(history: History, headers: Headers, what:
     assert f"dead-letters 0 is not a dead letter: {what}" in described(history)
 
 
+def test_letter_of_a_command_that_is_nowhere_is_named(history: History) -> None:
+    headers = {**dict(history.letters[0].headers or []), "cqrs.offset": b"99"}
+    history.letters.append(remade(history.letters[0], offset=1, headers=list(headers.items())))
+    assert only(history) == "dead-letters 1 is of command 99, which is not decided yet"
+
+
 def test_missing_dead_letter_is_found(history: History) -> None:
     history.letters.clear()
     assert only(history) == "outcomes 9 is of command 9, which has no dead letter"

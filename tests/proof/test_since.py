@@ -64,6 +64,14 @@ def test_every_fault_is_found_in_pieces(
     assert reports[-1] == history.prove()
 
 
+def test_an_offset_that_expired_meanwhile_leaves_no_command_out(tmp_path: Path) -> None:
+    """Nobody is at work who could have decided some of them just now."""
+    history = History([Wish(1, id=str(number)) for number in range(3)])
+    expired = whole(history)
+    expired.before, expired.after = history.commands[1].offset, None
+    assert Pieces(history, tmp_path).verify(expired).commands == 3
+
+
 def test_deleted_records_stay_proved(tmp_path: Path) -> None:
     """Retention takes all that a verify has read, the commands that none has read, too."""
     history = History(drawn(7))
