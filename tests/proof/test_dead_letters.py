@@ -35,7 +35,7 @@ def test_letter_of_no_command_is_named(history: History, headers: Headers, what:
     assert f"dead-letters 0 is not a dead letter: {what}" in described(history)
 
 
-def test_letter_of_a_command_that_is_nowhere_is_named(history: History) -> None:
+def test_letter_of_an_unknown_command_is_named(history: History) -> None:
     headers = {**dict(history.letters[0].headers or []), "cqrs.offset": b"99"}
     history.letters.append(remade(history.letters[0], offset=1, headers=list(headers.items())))
     assert only(history) == "dead-letters 1 is of command 99, which is not decided yet"

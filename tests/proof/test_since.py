@@ -64,7 +64,7 @@ def test_every_fault_is_found_in_pieces(
     assert reports[-1] == history.prove()
 
 
-def test_an_offset_that_expired_meanwhile_leaves_no_command_out(tmp_path: Path) -> None:
+def test_expired_offset_leaves_no_command_out(tmp_path: Path) -> None:
     """Nobody is at work who could have decided some of them just now."""
     history = History([Wish(1, id=str(number)) for number in range(3)])
     expired = whole(history)
