@@ -187,6 +187,7 @@ EXPLAINED: tuple[Explained, ...] = (
         SAME,
         ("_command = None", "_command = +1", "_command = -2"),  # it is looked at together with its events
     ),
+    Explained("proof.events", "nobody reads or asks after the end", ('self._open = ""',)),
     Explained("proof.traces", _FALSE, ("is_out_of_order = None",)),
     Explained("proof.traces", "the least of all stays the least", ("command <= self.first",)),
     Explained("proof.versions", "asked where the two are not equal", ("if begins <= version else",)),

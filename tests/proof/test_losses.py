@@ -70,9 +70,9 @@ def test_commands_begin_again_after_loss(history: History) -> None:
     assert "commands 1 has no outcome" in described(history, loss=loss)
 
 
-def begun_again(old: History, loss: Loss) -> History:
+def begun_again(old: History, loss: Loss, second: str = "") -> History:
     """Two commands in a topic that was created again, after what was decided of the old one."""
-    history = History([Wish(1, wait=60_000), wish(1)])
+    history = History([Wish(1, wait=60_000, id="x"), wish(1, id=second)])
     outcomes = [moved(one, loss.outcomes + at) for at, one in enumerate(history.outcomes)]
     events = [moved(one, loss.events + at) for at, one in enumerate(history.events)]
     history.outcomes, history.events = old.outcomes + outcomes, old.events + events
@@ -83,6 +83,17 @@ def test_one_old_command_is_enough() -> None:
     loss = Loss(0, 9, 9)
     report = begun_again(History([wish(1)]), loss).prove(loss=loss)
     assert (report.accepted, report.violations) == (2, ())
+
+
+def test_duplicate_may_be_of_the_old_topic() -> None:
+    """Whose outcomes are no longer there to be compared with."""
+    loss = Loss(0, 9, 9)
+    history = begun_again(History([wish(1)]), loss, "x")
+    original = {"offset": 7, "status": "accepted", "version": 1, "events": 1}
+    history.outcomes[-1] = edited(history.outcomes[-1], {"original": original})
+    assert history.violations(loss=loss) == []
+    history.outcomes, history.events = history.outcomes[1:], history.events[1:]
+    assert "outcomes 10 points to command 7, which has no outcome before it" in described(history)
 
 
 def test_letters_begin_again_with_outcomes() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.proof.findings import DecidedRange, LogName
+from cqrs_cli.proof.findings import DecidedRange, LogName, Report
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import LIMIT
@@ -30,7 +30,16 @@ class Last(Outcomes):
 )
 def test_commands_are_read_to_the_end(decided: DecidedRange, last: int | None, end: int) -> None:
     """The end of what is decided; where no offset was committed, the last outcome is all that is known."""
-    index = Last() if last is None else Last({last: None})  # type: ignore[dict-item]
+    assert proof(Last() if last is None else Last({last: None})).until(decided) == end  # type: ignore[dict-item]
+
+
+def test_nothing_is_reported_before_it_is_read() -> None:
+    report = proof(Last()).report()
+    assert report == Report()
+    assert report.deleted == {}
+
+
+def proof(index: Last) -> Proof:
     starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
     scratch = Scratch(index, index, index, MemoryStore(1))  # type: ignore[arg-type]
-    assert Proof(Scope("way", "", 0, starts, 1), scratch).until(decided) == end
+    return Proof(Scope("way", "", 0, starts, 1), scratch)

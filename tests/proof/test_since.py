@@ -119,6 +119,16 @@ def test_offset_set_back_begins_again(tmp_path: Path) -> None:
     assert pieces.again == [f"the committed offset went back to {history.committed}"]
 
 
+def test_dropped_outcome_begins_again(tmp_path: Path) -> None:
+    """A command repeats one that nobody should remember any more."""
+    history = History([Wish(1, id="x"), *[Wish(1, wait=WINDOW // 4)] * 30, Wish(1, id="x")])
+    pieces = Pieces(history, tmp_path)
+    pieces.verify(looks(history, [20])[0])
+    history.decide(window=30 * WINDOW)
+    assert pieces.verify(whole(history)) == history.prove()
+    assert pieces.again == ["command 0 is pointed to, and its outcome was not kept"]
+
+
 def test_lost_offset_needs_no_beginning(tmp_path: Path) -> None:
     history = History(drawn(7))
     pieces = Pieces(history, tmp_path)
