@@ -26,6 +26,8 @@ class Notes(cqrs.State):
 
 
 def decide(command: Note, notes: Notes, at: cqrs.Context) -> list[Noted]:
+    if notes.last == at.time and at.command_id.startswith("once"):
+        raise cqrs.Rejected("noted")
     return [Noted((at.aggregate_id, at.version, at.time, at.command_id, at.correlation_id))]
 
 
@@ -63,3 +65,9 @@ def test_the_context_cannot_be_changed() -> None:
     at = cqrs.Context("a", 0, TIME, "1", "1")
     with pytest.raises(AttributeError, match="immutable"):
         at.version = 7  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("second", ["once", "once ä"])
+def test_state_is_that_of_the_aggregate(second: str) -> None:
+    """On the path of ordinary commands, and on the other."""
+    assert len(noted(command("Note", {}), command("Note", {}, id=second))) == 1

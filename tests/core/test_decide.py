@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from cqrs_cli import Decider
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Undecided
+from cqrs_cli.core.messages.record import Record
 from tests.core import tally
 from tests.core.tally import WINDOW, Partition, command, record
 
@@ -124,3 +127,34 @@ def test_handler_error_names_its_line(how: str, code: str, words: str) -> None:
     assert verdict["message"] == f"tally.py:{line(code)}: {words}"
     (letter,) = partition.dead_letters
     assert dict(letter.headers)["cqrs.message"] == verdict["message"].encode()
+
+
+def test_events_are_counted_in_all_pieces() -> None:
+    batch = Partition().batch()
+    assert batch.counts["events"] == 0
+    for offset, n in enumerate((2, 3)):
+        batch.decide_piece([record(offset, command(data={"n": n}, id=str(n)))])
+    assert batch.counts["events"] == 5
+
+
+def test_piece_ends_beyond_its_bytes() -> None:
+    """Not where it has just as many."""
+    records = [record(offset, command(id=str(offset))) for offset in range(3)]
+    size = len(Partition().feed(records[0]).events[0][0])
+    assert len(Partition().batch().decide_piece(records, size).events) == 2
+    assert len(Partition().batch().decide_piece(records, size - 1).events) == 1
+
+
+def test_record_is_watched_while_it_is_decided() -> None:
+    seen: list[Record | None] = []
+
+    def decide(command: tally.Add, state: tally.Tally) -> list[tally.Added]:
+        seen.append(batch.deciding)
+        return []
+
+    batch = Partition().batch()
+    batch.aggregate = Aggregate.of("tally", Decider(decide, tally.evolve, tally.Tally()))
+    one = record(0, command())
+    assert batch.deciding is None
+    batch.decide_piece([one])
+    assert (seen, batch.deciding) == ([one], None)

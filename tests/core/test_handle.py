@@ -2,6 +2,7 @@
 
 import pytest
 
+from cqrs_cli.core import handle
 from tests.core.tally import Partition, command, record
 
 
@@ -15,3 +16,49 @@ from tests.core.tally import Partition, command, record
 def test_rejection_has_its_code(kind: str, data: object, code: str, message: str) -> None:
     verdict = Partition().verdict(record(0, command(kind, data)))
     assert (verdict["reason"], verdict["code"], verdict["message"]) == ("BUSINESS_RULE", code, message)
+
+
+def two(attributes: str = "", n: int = 2) -> bytes:
+    """A command with several events: not an ordinary one."""
+    return command("Add", {"n": n}, id=f"two{attributes}")
+
+
+def test_last_event_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handle, "MAX_EVENTS", 3)
+    partition = Partition()
+    assert partition.verdict(record(0, two(n=3)))["status"] == "accepted"
+    assert partition.verdict(record(1, two("more", n=4)))["message"] == "more than 3 events"
+
+
+def test_last_byte_of_a_record_is_allowed() -> None:
+    partition = Partition()
+    partition.feed(record(0, two()))
+    limit = max(len(value) for value, _, _ in partition.events) + len(b"a") + handle.RECORD_OVERHEAD
+    assert Partition(max_event_bytes=limit).verdict(record(0, two()))["status"] == "accepted"
+    assert Partition(max_event_bytes=limit - 1).verdict(record(0, two()))["reason"] == "TOO_LARGE"
+
+
+def test_last_byte_of_a_command_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = Partition()
+    partition.feed(record(0, two()))
+    total = sum(len(value) for value, _, _ in partition.events)
+    monkeypatch.setattr(handle, "MAX_BYTES", total)
+    assert Partition().verdict(record(0, two()))["status"] == "accepted"
+    monkeypatch.setattr(handle, "MAX_BYTES", total - 1)
+    message = Partition().verdict(record(0, two()))["message"]
+    assert message == f"event 1 makes it {total} bytes: the limit is {total - 1}"
+
+
+def test_data_at_the_threshold_stay_in_the_record() -> None:
+    size = len(b'{"n":1}')
+    inside, apart = Partition(payload_threshold=size), Partition(payload_threshold=size - 1)
+    inside.feed(record(0, two()))
+    apart.feed(record(0, two()))
+    assert (inside.payloads, list(apart.payloads.values())) == ({}, [b'{"n":1}'])
+    written = [b'"n":1' in value for value, _, _ in inside.events + apart.events]
+    assert written == [True, True, False, False]
+
+
+def test_what_is_no_event_is_named() -> None:
+    verdict = Partition().verdict(record(0, command("Crash", {"how": "bytes"})))
+    assert (verdict["reason"], verdict["message"]) == ("HANDLER_ERROR", "decide yielded bytes, not an event")

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -33,6 +34,23 @@ def cut_differently(draw: st.DrawFn) -> tuple[tuple[str, str], tuple[str, str]]:
 def test_different_ids_have_different_keys(pairs: tuple[tuple[str, str], tuple[str, str]]) -> None:
     one, two = pairs
     assert (encoding.dedup_key(*one) == encoding.dedup_key(*two)) == (one == two)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        ["000000000-000-0000-0000-000000000000"],
+        ["00000000-00000-000-0000-000000000000"],
+        ["00000000-0000-00000-000-000000000000"],
+        ["00000000-0000-0000-00000-00000000000"],
+        ["00000000-0000-0000-0000-0000000000000", "0000000-0000-0000-0000-00000000000000"],
+    ],
+)
+def test_nearly_uuids_have_the_key_of_a_text(ids: list[str]) -> None:
+    """The dashes elsewhere, or one digit more."""
+    entries = {("a", one): DedupEntry(0, 0, "accepted", 1, 1, 0) for one in ids}
+    keys = [key for key, _ in encoding.dedup_entries(entries)]
+    assert keys == [encoding.dedup_key("a", one) for one in ids]
 
 
 @given(uuids | st.just("0" * 8 + "-0000" * 3 + "-" + "0" * 12), st.text(max_size=20))

@@ -1,0 +1,27 @@
+"""What an outcome says in words, and records that are none."""
+
+import pytest
+
+from cqrs_cli.core.messages.outcome import MAX_MESSAGE, cut, read_outcome
+
+
+@pytest.mark.parametrize("length", [0, 1, MAX_MESSAGE - 1, MAX_MESSAGE])
+def test_message_that_fits_is_kept(length: int) -> None:
+    assert cut("ä" * length) == "ä" * length
+
+
+def test_long_message_ends_with_an_ellipsis() -> None:
+    assert cut("ab" * MAX_MESSAGE) == ("ab" * MAX_MESSAGE)[: MAX_MESSAGE - 1] + "…"
+
+
+def test_lone_surrogates_are_question_marks() -> None:
+    assert cut("a\ud800b") == "a?b"
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [(None, "a null value is not an outcome"), (b'{"x":' + b"[" * 100_000, "nested too deeply")],
+)
+def test_other_records_are_refused(value: bytes | None, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^{why}$"):
+        read_outcome(value)
