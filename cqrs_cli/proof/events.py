@@ -48,11 +48,13 @@ class Events:
         if open is not None:
             self._command, self._open = open
 
-    def end(self) -> None:
-        """Keep the events of the last command."""
+    def end(self, findings: Findings | None = None) -> None:
+        """Keep the events of the last command. `findings`: others than usual for what is wrong with their place."""
         if self._open is not None:
             after_loss = self._outcomes.began_again and self._is_after_loss(self._open.at)
-            self._traces.keep(self._command, self._open.at, self._open, after_loss=after_loss)
+            self._traces.keep(
+                self._command, self._open.at, self._open, after_loss=after_loss, findings=findings
+            )
             self._open = None
 
     def _problems(self, record: Record, event: EventEnvelope, partition: int, index: int) -> Iterator[str]:

@@ -77,14 +77,16 @@ class Proof:
         Without a committed offset, because it expired or nothing was decided yet, the last outcome counts.
         `commands`: where their log starts.
         """
-        self._open, self._last_event = self.events.open, self._event_traces.last
-        self.events.end()
         surely = self._outcome_traces.last + 1 if before is None else before
         at_most = LIMIT if after is None else after
         if self._earlier is not None and surely < self._earlier.commands:
             if before is not None:
                 raise BehindError(f"the committed offset went back to {before}")
             surely = self._earlier.commands
+        self._open = self.events.open
+        self._last_event, self._events_began_again = self._event_traces.last, self._event_traces.began_again
+        is_left = self._open is not None and self._open[0] >= surely
+        self.events.end(self.passing if is_left else self.findings)
         outcomes = self._known_from(self._outcome_traces, surely)
         dead_letters = self._known_from(self._letter_traces, surely)
         if isinstance(self._scratch.outcomes, BoundedIndex):
@@ -139,16 +141,17 @@ class Proof:
         scope, earlier, open = self._scope, self._earlier, self._open
         traces = (self._outcome_traces, self._event_traces, self._letter_traces)
         last = {one.kind: one.last for one in traces}
+        began_again = {one.kind: one.began_again for one in traces}
         if open is not None and open[0] < decided.surely:
             open = None
-        if open is not None:
-            last["events"] = self._last_event
+        if open is not None:  # its events are kept once more by the next proof
+            last["events"], began_again["events"] = self._last_event, self._events_began_again
         return Carried(
             decided.surely,
             dict(read),
             self._report(self.findings),
             last,
-            {one.kind: one.began_again for one in traces},
+            began_again,
             open,
             dict(rules.deferrals.open),
             {"outcomes": decided.outcomes, "dead-letters": decided.dead_letters},

@@ -135,10 +135,15 @@ class Traces:
         self._loss = scope.loss
         self._findings = findings
 
-    def keep(self, command: int, at: int, trace: Struct, *, after_loss: bool) -> None:
+    def keep(
+        self, command: int, at: int, trace: Struct, *, after_loss: bool, findings: Findings | None = None
+    ) -> None:
         """Keep the trace of a record at offset `at`. `after_loss`: the record may be the first after an accepted loss,
         in a commands topic that was created again; then the traces of the old topic are deleted.
+
+        `findings`: others than usual for what is wrong with the record's place.
         """
+        findings = self._findings if findings is None else findings
         is_out_of_order = command <= self.last
         if is_out_of_order and after_loss and not self.began_again and self._loss is not None:
             self._findings.accepted += self.index.cut(self._loss.at)
@@ -148,9 +153,9 @@ class Traces:
             self.first = command
         first = self.index.add(command, _encode(trace))
         if first is not None:
-            self._findings.add(
+            findings.add(
                 self.kind, at, f"is of command {command}, as is the record at offset {_members(first)[0]}"
             )
         elif is_out_of_order:
-            self._findings.add(self.kind, at, f"is of command {command}, and comes after command {self.last}")
+            findings.add(self.kind, at, f"is of command {command}, and comes after command {self.last}")
         self.last = command

@@ -12,8 +12,9 @@ from cqrs_cli.proof.carried import BehindError, BoundedIndex, Carried, check_beg
 from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.scope import Loss
 from cqrs_cli.state.trace_index import TraceIndex
-from tests.proof.history import History, appended
+from tests.proof.history import History, appended, wish
 from tests.proof.pieces import LOGS, Look, Pieces, looks, whole
+from tests.proof.test_losses import begun_again
 
 
 @pytest.fixture
@@ -142,6 +143,20 @@ def test_loss_is_carried(history: History, tmp_path: Path) -> None:
         look.loss = loss
         assert pieces.verify(look).violations == ()
     assert (pieces.again, take_up(tmp_path / "2").loss) == ([], loss)
+
+
+def test_loss_may_end_in_open_events(tmp_path: Path) -> None:
+    """The first events after it are the last that were read."""
+    loss = Loss(0, 9, 9)
+    history = begun_again(History([wish(1), wish(1)]), loss)
+    pieces = Pieces(history, tmp_path)
+    ends: dict[LogName, int] = {"outcomes": 10, "events": 10, "dead-letters": 0}
+    first = Look(0, 2, ends, loss=loss)
+    assert pieces.verify(first).violations == ()
+    last = whole(history)
+    last.loss = loss
+    assert pieces.verify(last) == history.prove(loss=loss)
+    assert pieces.again == []
 
 
 def test_first_command_must_be_there(history: History, tmp_path: Path) -> None:

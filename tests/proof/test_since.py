@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.proof.findings import LogName
 from cqrs_cli.state.trace_index import TraceIndex
-from tests.proof.history import WINDOW, History, Wish, drawn, seeds
+from tests.proof.history import WINDOW, History, Wish, drawn, seeds, swapped
 from tests.proof.pieces import IN_MEMORY, LOGS, Pieces, looks, whole
 from tests.proof.reading import outcome_of
 from tests.proof.test_single_faults import FAULTS
@@ -148,3 +149,19 @@ def test_old_outcomes_are_dropped(tmp_path: Path) -> None:
     for kind, count in (("outcomes", 5), ("events", 0), ("dead-letters", 0)):
         with closing(TraceIndex(tmp_path / "2" / kind)) as kept:
             assert len(list(kept.items())) == count
+
+
+@pytest.mark.parametrize("kind", LOGS)
+@pytest.mark.parametrize(("one", "other"), [(-1, 0), (-2, -1), (-2, 0), (-3, -1)])
+def test_order_is_looked_at_across_pieces(tmp_path: Path, kind: LogName, one: int, other: int) -> None:
+    """Around the last record that was read, whose events are left to the next verify: each fault is told once."""
+    history = History([Wish(10 if at % 2 else 1) for at in range(40)])
+    pieces = Pieces(history, tmp_path)
+    first = looks(history, [20], (8, 8, 8, 8))[0]
+    log = {"outcomes": history.outcomes, "events": history.events, "dead-letters": history.letters}[kind]
+    end = next(at for at, record in enumerate(log) if record.offset >= first.ends[kind])
+    swapped(log, end + one, end + other)
+    pieces.verify(first)
+    report = pieces.verify(whole(history))
+    assert (report, pieces.again) == (history.prove(), [])
+    assert any("and comes after command" in what for _, _, what in report.violations)
