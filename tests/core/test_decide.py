@@ -28,7 +28,9 @@ def test_failed_command_is_kept_but_forgotten() -> None:
 def test_unreadable_record_has_no_subject() -> None:
     partition = Partition()
     verdict = partition.verdict(record(7, b"?", b"\xff"))
-    assert not {"subject", "causationid", "correlationid"} & partition.last().keys()
+    assert (
+        not {"subject", "causationid", "correlationid", "traceparent", "tracestate"} & partition.last().keys()
+    )
     assert partition.outcomes[0][1] == b"\xff" and "fingerprint" not in verdict
     assert verdict["partition"] == 3 and verdict["offset"] == 7 and verdict["version"] == 0
 

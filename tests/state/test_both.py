@@ -15,9 +15,9 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.stored import StateView
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryBudget, MemoryStore
-from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch
+from cqrs_cli.state.store import NotOwnerError, Positions, Store, WriteBatch, by_segment
 from tests.state.contract import ALIKE, out_of_memory
-from tests.state.values import WINDOW, decision, saved
+from tests.state.values import WINDOW, at, decision, saved
 
 NAMES = ["a", "b", "ab", "é" * 300, "é" * 300 + "b", "x" * 511, "x" * 512]
 names = st.sampled_from(NAMES)
@@ -139,3 +139,20 @@ def _everything(store: Store) -> tuple[object, ...]:
 
 TestBothStores = BothStores.TestCase
 TestBothStores.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+def test_decisions_before_the_clock_have_another_segment() -> None:
+    """All of a change, or some."""
+    old, new = {("a", "1"): decision(WINDOW - 1)}, {("a", "2"): decision(WINDOW)}
+    for remembered in (old, new, old | new):
+        change = WriteBatch("", Positions(), at(WINDOW), {}, remembered)
+        assert by_segment(change, WINDOW) == (
+            {ids: one for ids, one in remembered.items() if ids in new},
+            {ids: one for ids, one in remembered.items() if ids in old},
+        )
+
+
+def test_decision_after_the_clock_is_named() -> None:
+    change = WriteBatch("", Positions(), at(5), {}, {("a", "1"): decision(WINDOW + 5)})
+    with pytest.raises(ValueError, match=f"^remembered at {WINDOW + 5}, after the clock 5$"):
+        by_segment(change, WINDOW)
