@@ -30,12 +30,14 @@ def test_last_event_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert partition.verdict(record(1, two("more", n=4)))["message"] == "more than 3 events"
 
 
-def test_last_byte_of_a_record_is_allowed() -> None:
+@pytest.mark.parametrize("n", [1, 2])
+def test_last_byte_of_a_record_is_allowed(n: int) -> None:
+    """Of an ordinary command's event, too."""
     partition = Partition()
-    partition.feed(record(0, two()))
+    partition.feed(record(0, two(n=n)))
     limit = max(len(value) for value, _, _ in partition.events) + len(b"a") + handle.RECORD_OVERHEAD
-    assert Partition(max_event_bytes=limit).verdict(record(0, two()))["status"] == "accepted"
-    assert Partition(max_event_bytes=limit - 1).verdict(record(0, two()))["reason"] == "TOO_LARGE"
+    assert Partition(max_event_bytes=limit).verdict(record(0, two(n=n)))["status"] == "accepted"
+    assert Partition(max_event_bytes=limit - 1).verdict(record(0, two(n=n)))["reason"] == "TOO_LARGE"
 
 
 def test_last_byte_of_a_command_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,7 @@ CLASSES = (
 
 #: Reasons that come more than once.
 _FALSE = "the default is only ever tested for being false, and the other one is, too"
+_FIRST = "the first record says it"
 _GUARD = "a cheap test before the exact one: it costs time only"
 _DIGEST = "any other separator does as well: digests are compared with those of the same code only"
 
@@ -121,6 +122,31 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained("core.deferral.entry", SAME, ('(key or b"XXXX")',)),  # neither has a slash
     Explained("core.digest", "big is the default from Python 3.11 on", ("state).digest(), )",)),
     Explained(
+        "core.overlay",
+        _FIRST,
+        ('self.timestamp: int | None = ""', "self.time = None", 'self.time = "XXXX"'),
+    ),
+    Explained("core.overlay", SAME, (">= self.done.clock",)),
+    Explained("core.handle", "one more than enough is too many, too", ("MAX_EVENTS + 2",)),
+    Explained(
+        "core.handle",
+        "the reference has the name of the data that stand there, and takes their place",
+        ("None if (large) and False",),
+    ),
+    Explained("core.decide", "no decision without a fingerprint is remembered", ("deferrals = 1, None",)),
+    Explained("core.decide", "without deferred commands there is none at any place", ("active) or True",)),
+    Explained(
+        "core.deferral.table",
+        "when the heap is made anew: it costs memory only",
+        (">= 2 * len(self._entries)", "(self._entries) - 1000", "> 3 * len(self._entries)", "+ 1001"),
+    ),
+    Explained("core.deferral.table", SAME, ("before.said or 1",)),  # without an offset the topic has no name
+    Explained(
+        "core.plain",
+        "the other path decides it: it costs time only",
+        (">= self._most_bytes", ">= self._most_data"),
+    ),
+    Explained(
         "core.messages.command", _GUARD, (">= MAX_ATTRIBUTE", "MAX_ATTRIBUTE / 4", "MAX_ATTRIBUTE // 5")
     ),
     Explained(
@@ -188,6 +214,29 @@ EXPLAINED: tuple[Explained, ...] = (
         ("_command = None", "_command = +1", "_command = -2"),  # it is looked at together with its events
     ),
     Explained("proof.events", "nobody reads or asks after the end", ('self._open = ""',)),
+    Explained(
+        "proof.scope", _FIRST, ('_timestamp: int | None = ""', "self._text = None", 'self._text = "XXXX"')
+    ),
+    Explained(
+        "proof.partition",
+        "it is asked for after it was made",
+        ('Carried | None = ""', 'Rules | None = ""', 'EventsTrace] | None = ""'),
+    ),
+    Explained("proof.partition", "how many entries make one write", ("DedupIndex(scratch.store, )",)),
+    Explained(
+        "proof.versions", "the rules say with how many it begins", ("aggregates = None", "aggregates = 1")
+    ),
+    Explained(
+        "proof.memory.dedup_index",
+        "how many entries make one write",
+        ("len(self._states) - len(self._ids)", "> self._flush_every"),
+    ),
+    Explained("proof.memory.dedup_index", SAME, (">= self.clock",)),
+    Explained(
+        "proof.memory.dedup_index",
+        "a snapshot ends in the same way after an error",
+        ("(None, error, trace)", "(kind, None, trace)", "(kind, error, None)"),
+    ),
     Explained("proof.traces", _FALSE, ("is_out_of_order = None",)),
     Explained("proof.traces", "the least of all stays the least", ("command <= self.first",)),
     Explained("proof.versions", "asked where the two are not equal", ("if begins <= version else",)),

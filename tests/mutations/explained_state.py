@@ -149,6 +149,44 @@ OF_STATE: tuple[Explained, ...] = (
         ("datetime.now(None)", "[:41].strip", ".strip(None)", '.strip("XX-XX")'),
     ),
     Explained("state.shard", "the path is that of a folder", ("os.O_RDONLY & os.O_DIRECTORY",)),
+    Explained(
+        "state.encoding",
+        "the ids are turned into keys one by one: it costs time only",
+        (
+            *('"XXXX".join(ids)', '"XX-XX" * len(ids)', '"XX-XX") != 4', "!= 4 / len(ids)"),
+            *("text[place::37]", 'replace("XX-XX", "")', 'replace("-", "XXXX")'),
+        ),
+    ),
+    Explained("state.encoding", "big is the default from Python 3.11 on", ("(text).to_bytes(4, )",)),
+    Explained("state.store", "looked at more closely: it costs time only", ("if ages < {0}:",)),
+    Explained("state.trace_index", _MESSAGE, ("self._path = None",)),
+    Explained(
+        "state.trace_index",
+        _SPEED,
+        (
+            *("map_size=None", "sync=None", "lock=None", "readahead=None", "str(path), sync"),
+            *(
+                "_MAP_SIZE, metasync",
+                "sync=False, lock=False, r",
+                "metasync=False, readahead",
+                "lock=False, )",
+            ),
+            *("sync=True", "lock=True", "readahead=False", "3 * self._env"),
+        ),
+    ),
+    Explained(
+        "state.trace_index",
+        "how many are appended together",
+        (
+            *("self._bytes = 1", "self._bytes = len(trace)", "self._bytes -= len", "[], 1"),
+            *("TRACES_TOGETHER and self", "> TRACES_TOGETHER", "> BYTES_TOGETHER"),
+        ),
+    ),
+    Explained(
+        "state.trace_index",
+        "they are in order: it costs time only",
+        ("append=None", "append=False", "(self._waiting, )"),
+    ),
     Explained("state.trace_index", _SYNC, ("self._env.sync(None)", "self._env.sync(False)")),
     Explained("state.trace_index", "below every command", ("else -2",)),
 )
