@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-WIDTH, LABEL, BAR, GAP, TOP = 860, 330, 18, 8, 34
+WIDTH, LABEL, BAR, GAP, TOP = 900, 380, 18, 8, 34
 _OURS, _THEIRS = "#2f6fb0", "#b8bec6"
 
 

@@ -51,7 +51,7 @@ def test_last_byte_of_a_command_is_allowed(monkeypatch: pytest.MonkeyPatch) -> N
     assert message == f"event 1 makes it {total} bytes: the limit is {total - 1}"
 
 
-def test_data_at_the_threshold_stay_in_the_record() -> None:
+def test_data_at_the_threshold_stay() -> None:
     size = len(b'{"n":1}')
     inside, apart = Partition(payload_threshold=size), Partition(payload_threshold=size - 1)
     inside.feed(record(0, two()))

@@ -46,7 +46,7 @@ def test_different_ids_have_different_keys(pairs: tuple[tuple[str, str], tuple[s
         ["00000000-0000-0000-0000-0000000000000", "0000000-0000-0000-0000-00000000000000"],
     ],
 )
-def test_nearly_uuids_have_the_key_of_a_text(ids: list[str]) -> None:
+def test_nearly_uuids_are_texts(ids: list[str]) -> None:
     """The dashes elsewhere, or one digit more."""
     entries = {("a", one): DedupEntry(0, 0, "accepted", 1, 1, 0) for one in ids}
     keys = [key for key, _ in encoding.dedup_entries(entries)]
