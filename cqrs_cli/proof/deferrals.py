@@ -68,7 +68,7 @@ class DeferralRules:
         if outcome.target is not None:
             self._check_target(outcome, outcome.target)
         if outcome.deferredfrom is not None:
-            self._check_again(offset, envelope, outcome, outcome.deferredfrom)
+            self._check_again(envelope, outcome, outcome.deferredfrom)
             return
         if outcome.status == "deferred":
             self.open[offset] = False
@@ -84,9 +84,7 @@ class DeferralRules:
         elif not self._is_forgotten(target):
             self._add(outcome, f"is about command {target}, which is not deferred")
 
-    def _check_again(
-        self, offset: int, envelope: CommandEnvelope | None, outcome: OutcomeTrace, place: str
-    ) -> None:
+    def _check_again(self, envelope: CommandEnvelope | None, outcome: OutcomeTrace, place: str) -> None:
         if outcome.status == "duplicate" or outcome.reason == "NOT_RELEASED":
             self._add(outcome, f"is {outcome.result}, and says that it is of a deferred command")
             return
