@@ -143,3 +143,15 @@ def test_longest_key_is_kept_without_bytes() -> None:
     for length, kept in ((1024, True), (1025, False)):
         given = Record(0, 5, b"k" * length, b"v", [("a", b"1")])
         assert without_bytes(given) == Record(0, 5, given.key if kept else None)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (command("Nope"), "tally.Nope is none of tally.Add, tally.Crash"),
+        (command(expectedversion="07"), "not an expected version: '07'"),
+        (command(datacontenttype="text/xml"), "the data must be JSON, not text/xml"),
+    ],
+)
+def test_message_names_what_was_sent(value: bytes, message: str) -> None:
+    assert message in Partition().verdict(record(0, value))["message"]

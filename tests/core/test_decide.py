@@ -160,3 +160,32 @@ def test_record_is_watched_while_it_is_decided() -> None:
     assert batch.deciding is None
     batch.decide_piece([one])
     assert (seen, batch.deciding) == ([one], None)
+
+
+def test_state_comes_from_earlier_batches() -> None:
+    partition = Partition()
+    for offset in range(3):
+        partition.feed(record(offset, command(id=str(offset))))
+    assert partition.states["a"].version == 3
+    assert partition.states["a"].state == tally.Tally(3)
+
+
+def test_state_of_another_class_is_refused() -> None:
+    def evolve(state: tally.Tally, event: tally.Added) -> tally.Tally:
+        return 1  # type: ignore[return-value]
+
+    batch = Partition().batch()
+    batch.aggregate = Aggregate.of("tally", Decider(tally.decide, evolve, tally.Tally()))
+    verdict = json.loads(batch.decide_piece([record(0, command())]).outcomes[0][0])["data"]
+    assert verdict["reason"] == "HANDLER_ERROR"
+    assert "evolve returned int, not Tally" in verdict["message"]
+
+
+def test_payloads_of_all_commands_are_kept() -> None:
+    def decide(command: tally.Add, state: tally.Tally) -> list[tally.Added]:
+        return [tally.Added(command.n), tally.Added(command.n)]
+
+    batch = Partition(payload_threshold=6).batch()
+    batch.aggregate = Aggregate.of("tally", Decider(decide, tally.evolve, tally.Tally()))
+    done = batch.decide_piece([record(n, command(data={"n": n}, id=str(n))) for n in (1, 2)])
+    assert list(done.payloads.values()) == [b'{"n":1}', b'{"n":2}']

@@ -43,3 +43,11 @@ def test_end_of_long_traceback_is_kept() -> None:
 
 def test_error_that_cannot_be_shown_is_counted() -> None:
     assert tracebacks(Hidden("once")) == {}
+
+
+def test_only_errors_of_the_code_are_kept() -> None:
+    done, context = Decisions(0), BatchContext(0, lambda _: None, lambda *_: None, lambda: 0)
+    refused = Refused(Reason.BUSINESS_RULE, "no")
+    refused.__cause__ = KeyError("why")
+    note_refusal(done, context, record(0, command()), WrittenVerdict(status=""), refused)
+    assert done.raised == {}

@@ -127,6 +127,11 @@ EXPLAINED: tuple[Explained, ...] = (
         ('self.timestamp: int | None = ""', "self.time = None", 'self.time = "XXXX"'),
     ),
     Explained("core.overlay", SAME, (">= self.done.clock",)),
+    Explained("core.overlay", "nothing is told before", ("self.told = note_refusal",)),
+    Explained("core.messages.reasons", "no reason has that name", ("(reason is None) and False",)),
+    Explained(
+        "core.deferral.deferrals", "only where nothing is deferred", ('= "XXXX",', "partition: int = 1")
+    ),
     Explained("core.handle", "one more than enough is too many, too", ("MAX_EVENTS + 2",)),
     Explained(
         "core.handle",
@@ -144,7 +149,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "core.plain",
         "the other path decides it: it costs time only",
-        (">= self._most_bytes", ">= self._most_data"),
+        (">= self._most_bytes", ">= self._most_data", "check_nesting(None)", "check_nesting(bytes(None))"),
     ),
     Explained(
         "core.messages.command", _GUARD, (">= MAX_ATTRIBUTE", "MAX_ATTRIBUTE / 4", "MAX_ATTRIBUTE // 5")

@@ -54,6 +54,7 @@ OF_STATE: tuple[Explained, ...] = (
         "each key is looked at again: it costs time only",
         ("default=0) >= MAX_KEY", "default=1) > MAX_KEY"),
     ),
+    Explained("state.environment", "LMDB makes no file executable", ("mode=385",)),
     Explained("state.environment", "a shard has five databases", ("max_dbs=6",)),
     Explained(
         "state.environment",

@@ -101,3 +101,17 @@ def test_command_at_the_offset_may_be_undecided(history: History) -> None:
     del history.outcomes[6]
     assert history.violations(seen=(8, history.committed)) == []
     assert only(history, seen=(9, history.committed)) == "commands 8 has no outcome"
+
+
+def test_last_outcome_needs_its_events() -> None:
+    """Where no offset is committed, the last outcome says what is decided."""
+    history = History([wish(1), wish(1)])
+    del history.events[-1]
+    assert len(history.violations(seen=(None, None))) == 1
+
+
+def test_all_outcomes_may_be_deleted() -> None:
+    history = History([wish(0), wish(0)])
+    history.outcomes.clear()
+    report = history.prove(starts={"outcomes": 2})
+    assert (report.violations, report.deleted["outcomes"]) == ((), 2)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import DecidedRange, LogName, Report
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
@@ -43,3 +44,9 @@ def proof(index: Last) -> Proof:
     starts: dict[LogName, int] = {"events": 0, "outcomes": 0, "dead-letters": 0}
     scratch = Scratch(index, index, index, MemoryStore(1))  # type: ignore[arg-type]
     return Proof(Scope("way", "", 0, starts, 1), scratch)
+
+
+def test_unreadable_entry_is_told() -> None:
+    of = proof(Last())
+    of.deferred.read([Record(3, 0, b"?", b"?", [])])
+    assert [(one.kind, one.offset) for one in of.report().violations] == [("deferred", 3)]

@@ -16,6 +16,7 @@ from tests.proof.history import WINDOW, History, Wish, drawn, seeds, swapped
 from tests.proof.pieces import IN_MEMORY, LOGS, Pieces, looks, whole
 from tests.proof.reading import outcome_of
 from tests.proof.test_single_faults import FAULTS
+from tests.support.rewriting import edited
 
 cuts = st.lists(st.integers(0, 40), min_size=1, max_size=3)
 ahead = st.tuples(*[st.integers(0, 6)] * 4)
@@ -65,11 +66,12 @@ def test_every_fault_is_found_in_pieces(
     assert reports[-1] == history.prove()
 
 
-def test_expired_offset_leaves_no_command_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", [0, 1])
+def test_expired_offset_leaves_no_command_out(tmp_path: Path, before: int) -> None:
     """Nobody is at work who could have decided some of them just now."""
     history = History([Wish(1, id=str(number)) for number in range(3)])
     expired = whole(history)
-    expired.before, expired.after = history.commands[1].offset, None
+    expired.before, expired.after = history.commands[before].offset, None
     assert Pieces(history, tmp_path).verify(expired).commands == 3
 
 
@@ -165,3 +167,22 @@ def test_order_is_looked_at_across_pieces(tmp_path: Path, kind: LogName, one: in
     report = pieces.verify(whole(history))
     assert (report, pieces.again) == (history.prove(), [])
     assert any("and comes after command" in what for _, _, what in report.violations)
+
+
+def test_commands_under_way_are_left(tmp_path: Path) -> None:
+    """An owner decides them while the logs are read: the next verify checks them."""
+    history = History(drawn(7))
+    report = Pieces(history, tmp_path).verify(looks(history, [20], (6, 6, 6, 6))[0])
+    assert (report.commands, report.violations) == (20, ())
+
+
+def test_first_version_is_known_in_pieces(tmp_path: Path) -> None:
+    """Since the events were read from the first one on, an aggregate may not begin in the middle."""
+    history = History([Wish(1), Wish(1), Wish(1, "new")])
+    history.events[-1] = edited(history.events[-1], aggregateversion=7)
+    history.outcomes[-1] = edited(history.outcomes[-1], {"version": 7})
+    pieces = Pieces(history, tmp_path)
+    assert pieces.verify(looks(history, [2])[0]).violations == ()
+    report = pieces.verify(whole(history))
+    assert (report, pieces.again) == (history.prove(), [])
+    assert len(report.violations) == 1

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.context import BatchContext, Decisions
-from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.decide import Batch, decide_batch
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.deferral.document import plain_document
 from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral
@@ -20,6 +20,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.record import Record
 from tests.core.deferral.world import TOPIC, WAY
+from tests.proof.history import moved
 from tests.support.commands import command
 
 AT = 1_000_000
@@ -33,13 +34,12 @@ def record(offset: int = 0, type: str = "way.Go", data: Any = None, **attributes
 def decided(
     *records: Record, table: DeferralTable | None = None, limits: DeferralLimits | None = None
 ) -> Decisions:
-    there = table or DeferralTable()
-    deferrals = Deferrals(lambda: there, TOPIC, 0, limits or DeferralLimits(), not there.is_empty())
-    return decide_batch(
-        WAY,
-        records,
-        BatchContext(0, lambda _: None, lambda *_: None, lambda: 0, clock=AT, deferrals=deferrals),
-    )
+    return decide_batch(WAY, records, context(table or DeferralTable(), limits))
+
+
+def context(table: DeferralTable, limits: DeferralLimits | None = None) -> BatchContext:
+    deferrals = Deferrals(lambda: table, TOPIC, 0, limits or DeferralLimits(), not table.is_empty())
+    return BatchContext(0, lambda _: None, lambda *_: None, lambda: 0, clock=AT, deferrals=deferrals)
 
 
 def verdicts(done: Decisions) -> list[dict[str, Any]]:
@@ -179,3 +179,50 @@ def test_clients_word_releases_nothing() -> None:
     done = decided(record(deferredfrom="0/0"), record(1, id="y"), record(2, id="y", deferredfrom="0/1"))
     assert result(done) == ["NOT_RELEASED", "accepted", "duplicate"]
     assert len(done.dead_letters) == 1
+
+
+def test_id_of_a_waiting_command_is_taken() -> None:
+    table, first = DeferralTable(), record(data={"after": 1})
+    table.change(decided(first).deferred)
+    again, other = verdicts(decided(moved(first, 1), record(2, data={"after": 2}), table=table))
+    original = {"offset": 0, "status": "deferred", "version": 0, "events": 0}
+    assert (again["status"], again["original"]) == ("duplicate", original)
+    assert (other["reason"], other["original"]) == ("ID_REUSED", original)
+    assert other["message"] == "the id is of another command, deferred at offset 0"
+
+
+def test_waiting_commands_count_as_bytes() -> None:
+    """Those that were rejected do not."""
+    records = [record(at, data={"after": 1}, id=str(at)) for at in range(2)]
+    wrong = record(2, id="wrong", expectedversion=7)
+    batch = Batch(WAY, context(DeferralTable()))
+    assert result(batch.decide_piece([*records, wrong])) == ["LATER", "LATER", "VERSION_CONFLICT"]
+    assert batch.event_bytes == sum(len(one.value or b"") for one in records)
+
+
+def test_later_entry_keeps_the_id() -> None:
+    """Though it is of one that had ended, whose entry goes afterwards."""
+    table = DeferralTable()
+    first = parked(decided(record(data={"after": 1})))
+    later = replace(first, offset=9)
+    table.change({first.key: first, later.key: later})
+    table.change({first.key: None})
+    assert table.of_id("a", "x") == later
+    table.change({later.key: None})
+    assert table.of_id("a", "x") is None
+
+
+def test_request_may_wait_itself() -> None:
+    """It then ends its own entry, and is about another one."""
+    waiting = parked(decided(record(data={"after": 1})))
+    request = record(1, "cqrs.Cancel", {"id": "x"}, id="later", notbefore="2999-01-01T00:00:00Z")
+    entry = replace(parked(decided(request)), said=7, said_topic=TOPIC)
+    again = Record(7, AT, b"a", entry.said_again("0/1"), [*HEADERS])
+    done = decided(again, table=DeferralTable([waiting, entry]))
+    (data,) = verdicts(done)
+    assert (data["status"], data["deferredfrom"], data["target"]) == (
+        "unchanged",
+        "0/1",
+        {"id": "x", "offset": 0},
+    )
+    assert done.deferred[entry.key] is None

@@ -30,3 +30,8 @@ def test_foreign_id_has_no_place(id: str) -> None:
 def test_deep_event_is_refused() -> None:
     with pytest.raises(ValueError, match="nested too deeply"):
         read_event(b'{"data":' + b"[" * 100_000)
+
+
+def test_negative_place_is_named() -> None:
+    with pytest.raises(ValueError, match=r"^not a place in a topic: '0/-1/0'$"):
+        event("0/-1/0").position()

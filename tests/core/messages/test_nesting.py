@@ -156,3 +156,13 @@ def test_unclosed_string_takes_linear_time(end: bytes) -> None:
     check_nesting(value)
     with pytest.raises(Refused):
         read_command(Record(0, 0, b"a", value, STRUCTURED))
+
+
+@pytest.mark.parametrize("length", [10, 2000])
+def test_envelope_may_nest_deeper_than_data(length: int) -> None:
+    """In a long document the depth is counted."""
+    value = (
+        b'{"x":%b,' % (b"[" * 200 + b"]" * 200)
+        + json.dumps(document("t.T", "a", "1", "p" * length)).encode()[1:]
+    )
+    assert read_command(Record(0, 0, b"a", value, STRUCTURED)).id == "1"

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cqrs_cli.core.messages.command import MAX_TRACESTATE
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.core.recorded import record_event
 from tests.core.tally import AGGREGATE, Partition, command, record
@@ -109,3 +110,10 @@ def test_readers_of_events_get_the_trace(
     (value, _, _) = partition.events[0]
     recorded = record_event(AGGREGATE, value, "tally.events", 3, 0)
     assert (recorded.traceparent, recorded.tracestate) == trace
+
+
+def test_longest_tracestate_is_handed_on() -> None:
+    for length, kept in ((MAX_TRACESTATE, True), (MAX_TRACESTATE + 1, False)):
+        partition = Partition()
+        partition.feed(record(0, command(traceparent=TRACE, tracestate="a=" + "b" * (length - 2))))
+        assert ("tracestate" in partition.last()) == kept

@@ -154,3 +154,11 @@ def test_cut_log_is_named_at_its_end() -> None:
     assert checked(log, log[:1], 8, 3).changes == [
         (3, "ends at 3, the certificate at 8: records were cut off")
     ]
+
+
+def test_stretch_of_the_cut_ends_before_it() -> None:
+    records = [Record(offset, 0, None, b"v", None) for offset in range(3)]
+    cut, short = LogHasher(2), LogHasher()
+    cut.feed(records)
+    short.feed(records[:2])
+    assert cut.finish(0, 3)[1] == short.finish(0, 2)[0].stretches[-1]
