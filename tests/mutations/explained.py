@@ -121,11 +121,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained("core.deferral.entry", SAME, ('(key or b"XXXX")',)),  # neither has a slash
     Explained("core.digest", "big is the default from Python 3.11 on", ("state).digest(), )",)),
-    Explained(
-        "core.overlay",
-        _FIRST,
-        ('self.timestamp: int | None = ""', "self.time = None", 'self.time = "XXXX"'),
-    ),
+    Explained("core.overlay", _FIRST, ('timestamp: int | None = ""', "self.time = None", 'time = "XXXX"')),
     Explained("core.overlay", SAME, (">= self.done.clock",)),
     Explained("core.overlay", "nothing is told before", ("self.told = note_refusal",)),
     Explained("core.messages.reasons", "no reason has that name", ("(reason is None) and False",)),
@@ -242,6 +238,7 @@ EXPLAINED: tuple[Explained, ...] = (
         "a snapshot ends in the same way after an error",
         ("(None, error, trace)", "(kind, None, trace)", "(kind, error, None)"),
     ),
+    Explained("proof.traces", "below every command", ("self.last = -2",)),
     Explained("proof.traces", _FALSE, ("is_out_of_order = None",)),
     Explained("proof.traces", "the least of all stays the least", ("command <= self.first",)),
     Explained("proof.versions", "asked where the two are not equal", ("if begins <= version else",)),
