@@ -155,6 +155,7 @@ EXPLAINED: tuple[Explained, ...] = (
         SAME,
         ('.decode("LATIN-1")', "msgspec.json.decode(raw, ) if"),  # what starts with a quote is text
     ),
+    Explained("core.checks", "nothing is skipped: unknown members are refused", ("if data.isascii():",)),
     Explained("core.messages.nesting", _GUARD, ('data.count(b"{") < most',)),
     Explained(
         "core.messages.nesting", "a match is a bracket or starts with a quote", ('b"XX[{XX"', 'b"XX]}XX"')
