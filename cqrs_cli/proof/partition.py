@@ -39,6 +39,14 @@ class Scratch(NamedTuple):
         return self._replace(outcomes=outcomes, events=events, dead_letters=dead_letters)
 
 
+class _Left(NamedTuple):
+    """The last events that were read, of a command that is not surely decided, and what was known before them."""
+
+    open: tuple[int, EventsTrace]
+    last: int
+    began_again: bool
+
+
 class Proof:
     """The proof of a partition: call `outcomes.read`, `events.read`, `dead_letters.read`, then `conclude`.
 
@@ -62,7 +70,7 @@ class Proof:
         self.dead_letters = DeadLetters(scope, self._letter_traces, self._outcome_traces, self.findings)
         self.deferred = DeferredLog(scope, self.passing)
         self._rules: Rules | None = None
-        self._open: tuple[int, EventsTrace] | None = None
+        self._left: _Left | None = None  # to the next proof, which keeps them once more
         if earlier is not None:
             self.outcomes.count, self.events.count = earlier.report.outcomes, earlier.report.events
             self.dead_letters.count = earlier.report.dead_letters
@@ -83,10 +91,10 @@ class Proof:
             if before is not None:
                 raise BehindError(f"the committed offset went back to {before}")
             surely = self._earlier.commands
-        self._open = self.events.open
-        self._last_event, self._events_began_again = self._event_traces.last, self._event_traces.began_again
-        is_left = self._open is not None and self._open[0] >= surely
-        self.events.end(self.passing if is_left else self.findings)
+        open, traces = self.events.open, self._event_traces
+        if open is not None and open[0] >= surely:
+            self._left = _Left(open, traces.last, traces.began_again)
+        self.events.end(self.findings if self._left is None else self.passing)
         outcomes = self._known_from(self._outcome_traces, surely)
         dead_letters = self._known_from(self._letter_traces, surely)
         if isinstance(self._scratch.outcomes, BoundedIndex):
@@ -138,21 +146,19 @@ class Proof:
                     rules.check(each)
 
     def _leave(self, decided: DecidedRange, read: Mapping[LogName, int], rules: Rules, clock: int) -> Carried:
-        scope, earlier, open = self._scope, self._earlier, self._open
+        scope, earlier, left = self._scope, self._earlier, self._left
         traces = (self._outcome_traces, self._event_traces, self._letter_traces)
         last = {one.kind: one.last for one in traces}
         began_again = {one.kind: one.began_again for one in traces}
-        if open is not None and open[0] < decided.surely:
-            open = None
-        if open is not None:  # its events are kept once more by the next proof
-            last["events"], began_again["events"] = self._last_event, self._events_began_again
+        if left is not None:
+            last["events"], began_again["events"] = left.last, left.began_again
         return Carried(
             decided.surely,
             dict(read),
             self._report(self.findings),
             last,
             began_again,
-            open,
+            None if left is None else left.open,
             dict(rules.deferrals.open),
             {"outcomes": decided.outcomes, "dead-letters": decided.dead_letters},
             not scope.starts["events"] if earlier is None else earlier.has_begin,

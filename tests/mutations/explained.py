@@ -222,7 +222,7 @@ EXPLAINED: tuple[Explained, ...] = (
     Explained(
         "proof.partition",
         "it is asked for after it was made",
-        ('Carried | None = ""', 'Rules | None = ""', 'EventsTrace] | None = ""'),
+        ('Carried | None = ""', 'Rules | None = ""'),
     ),
     Explained("proof.partition", "how many entries make one write", ("DedupIndex(scratch.store, )",)),
     Explained(
