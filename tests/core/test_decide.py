@@ -2,12 +2,14 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cqrs_cli import Decider
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Undecided
+from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.messages.record import Record
 from tests.core import tally
 from tests.core.tally import WINDOW, Partition, command, record
@@ -147,6 +149,11 @@ def test_piece_ends_beyond_its_bytes() -> None:
     assert len(Partition().batch().decide_piece(records, size - 1).events) == 1
 
 
+def batch_of(decider: Decider[Any, Any, Any], **context: Any) -> Batch:
+    """The first batch of another aggregate with the tally's commands."""
+    return Batch(Aggregate.of("tally", decider), Partition(**context).batch().context)
+
+
 def test_record_is_watched_while_it_is_decided() -> None:
     seen: list[Record | None] = []
 
@@ -154,8 +161,7 @@ def test_record_is_watched_while_it_is_decided() -> None:
         seen.append(batch.deciding)
         return []
 
-    batch = Partition().batch()
-    batch.aggregate = Aggregate.of("tally", Decider(decide, tally.evolve, tally.Tally()))
+    batch = batch_of(Decider(decide, tally.evolve, tally.Tally()))
     one = record(0, command())
     assert batch.deciding is None
     batch.decide_piece([one])
@@ -174,8 +180,7 @@ def test_state_of_another_class_is_refused() -> None:
     def evolve(state: tally.Tally, event: tally.Added) -> tally.Tally:
         return 1  # type: ignore[return-value]
 
-    batch = Partition().batch()
-    batch.aggregate = Aggregate.of("tally", Decider(tally.decide, evolve, tally.Tally()))
+    batch = batch_of(Decider(tally.decide, evolve, tally.Tally()))
     verdict = json.loads(batch.decide_piece([record(0, command())]).outcomes[0][0])["data"]
     assert verdict["reason"] == "HANDLER_ERROR"
     assert "evolve returned int, not Tally" in verdict["message"]
@@ -185,7 +190,6 @@ def test_payloads_of_all_commands_are_kept() -> None:
     def decide(command: tally.Add, state: tally.Tally) -> list[tally.Added]:
         return [tally.Added(command.n), tally.Added(command.n)]
 
-    batch = Partition(payload_threshold=6).batch()
-    batch.aggregate = Aggregate.of("tally", Decider(decide, tally.evolve, tally.Tally()))
+    batch = batch_of(Decider(decide, tally.evolve, tally.Tally()), payload_threshold=6)
     done = batch.decide_piece([record(n, command(data={"n": n}, id=str(n))) for n in (1, 2)])
     assert list(done.payloads.values()) == [b'{"n":1}', b'{"n":2}']

@@ -18,44 +18,44 @@ def test_rejection_has_its_code(kind: str, data: object, code: str, message: str
     assert (verdict["reason"], verdict["code"], verdict["message"]) == ("BUSINESS_RULE", code, message)
 
 
-def two(attributes: str = "", n: int = 2) -> bytes:
-    """A command with several events: not an ordinary one."""
-    return command("Add", {"n": n}, id=f"two{attributes}")
+def add(n: int = 2, id: str = "1") -> bytes:
+    """A command with so many events: with more than one it is not an ordinary one."""
+    return command("Add", {"n": n}, id=id)
 
 
 def test_last_event_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handle, "MAX_EVENTS", 3)
     partition = Partition()
-    assert partition.verdict(record(0, two(n=3)))["status"] == "accepted"
-    assert partition.verdict(record(1, two("more", n=4)))["message"] == "more than 3 events"
+    assert partition.verdict(record(0, add(3)))["status"] == "accepted"
+    assert partition.verdict(record(1, add(4, "2")))["message"] == "more than 3 events"
 
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_last_byte_of_a_record_is_allowed(n: int) -> None:
     """Of an ordinary command's event, too."""
     partition = Partition()
-    partition.feed(record(0, two(n=n)))
+    partition.feed(record(0, add(n)))
     limit = max(len(value) for value, _, _ in partition.events) + len(b"a") + handle.RECORD_OVERHEAD
-    assert Partition(max_event_bytes=limit).verdict(record(0, two(n=n)))["status"] == "accepted"
-    assert Partition(max_event_bytes=limit - 1).verdict(record(0, two(n=n)))["reason"] == "TOO_LARGE"
+    assert Partition(max_event_bytes=limit).verdict(record(0, add(n)))["status"] == "accepted"
+    assert Partition(max_event_bytes=limit - 1).verdict(record(0, add(n)))["reason"] == "TOO_LARGE"
 
 
 def test_last_byte_of_a_command_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     partition = Partition()
-    partition.feed(record(0, two()))
+    partition.feed(record(0, add()))
     total = sum(len(value) for value, _, _ in partition.events)
     monkeypatch.setattr(handle, "MAX_BYTES", total)
-    assert Partition().verdict(record(0, two()))["status"] == "accepted"
+    assert Partition().verdict(record(0, add()))["status"] == "accepted"
     monkeypatch.setattr(handle, "MAX_BYTES", total - 1)
-    message = Partition().verdict(record(0, two()))["message"]
+    message = Partition().verdict(record(0, add()))["message"]
     assert message == f"event 1 makes it {total} bytes: the limit is {total - 1}"
 
 
 def test_data_at_the_threshold_stay() -> None:
     size = len(b'{"n":1}')
     inside, apart = Partition(payload_threshold=size), Partition(payload_threshold=size - 1)
-    inside.feed(record(0, two()))
-    apart.feed(record(0, two()))
+    inside.feed(record(0, add()))
+    apart.feed(record(0, add()))
     assert (inside.payloads, list(apart.payloads.values())) == ({}, [b'{"n":1}'])
     written = [b'"n":1' in value for value, _, _ in inside.events + apart.events]
     assert written == [True, True, False, False]
