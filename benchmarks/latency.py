@@ -32,6 +32,12 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=20.0)
     options.add_argument("--partitions", type=int, default=4)
     options.add_argument("--runs", type=int, default=5)
+    options.add_argument(
+        "--warm-up",
+        type=float,
+        default=60.0,
+        help="seconds at 1,000/s before the first run: JVMs are slow at first",
+    )
     options.add_argument("--peer", type=Path, help="folder of the Kafka Streams peer (kstreams/run.sh in it)")
     options.add_argument("--commit-ms", type=int, default=20, help="the peer's commit interval")
     given = options.parse_args()
@@ -40,14 +46,14 @@ def main() -> None:
         ours = here.topics("bank_account", given.partitions)
         open_accounts(here, ours, ACCOUNTS)
         with deciding(here, ours, given.partitions):
-            _measure(here, ours, given, "warm-up")
+            _warm_up(here, ours, given)
             mine = [_measure(here, ours, given, f"cqrs at {given.rate}/s") for _ in range(given.runs)]
         rows += mine
         for dedup in peer.DEDUP if given.peer else ():
             peers = here.topics("bank_account", given.partitions, f"peer-{dedup}.")
             open_accounts(here, peers, ACCOUNTS)
             with _kafka_streams(here, peers, given, dedup):
-                _measure(here, peers, given, "warm-up")
+                _warm_up(here, peers, given)
                 what = f"{peer.name_of(dedup)} at {given.rate}/s, commits every {given.commit_ms} ms"
                 rows += [_measure(here, peers, given, what) for _ in range(given.runs)]
     report("latency in ms", rows)
@@ -78,6 +84,11 @@ def _kafka_streams(here: Arena, topics: Topics, given: argparse.Namespace, dedup
         ):
             time.sleep(0.2)
         yield
+
+
+def _warm_up(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
+    busy = {"rate": 1000, "seconds": given.warm_up}
+    _measure(here, topics, argparse.Namespace(**{**vars(given), **busy}), "warm-up")
 
 
 def _measure(here: Arena, topics: Topics, given: argparse.Namespace, what: str) -> dict[str, object]:
