@@ -1,4 +1,4 @@
-"""The plain path: ordinary commands that are accepted with one event, decided in two thirds of the time.
+"""The plain path: ordinary commands that are accepted, decided in two thirds of the time.
 
 For every record it gives the bytes, states and memory that `core.decide` gives, or leaves the record to it before
 `decide` is asked (tests/core/test_plain.py holds both against each other). An answer that is not plain, such as a
@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
-from cqrs_cli.core.context import MAX_BYTES
+from cqrs_cli.core.context import MAX_BYTES, OutputRecord
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.handle import RECORD_OVERHEAD, Answer, call_decide
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, OrdinaryCommand, read_ordinary
@@ -25,8 +25,8 @@ from cqrs_cli.core.stored import DedupEntry
 class PlainPath:
     """The plain path of one batch. What it needs for each command is looked up once.
 
-    JSON is written by hand here: in plain ASCII without a backslash, the texts of a record stand between quotes as they
-    are, and all else is numbers, names of classes and JSON of `encode_json`.
+    JSON is written by hand here: the texts of an ordinary command stand between quotes as they are, and all else is
+    numbers, names of classes and JSON of `encode_json`.
     """
 
     def __init__(self, batch: Overlay) -> None:
@@ -79,11 +79,12 @@ class PlainPath:
             self._batch.clock(record)
         mark = fingerprint(kind, data, expected)
         answer = call_decide(self._aggregate, record, envelope, command, before)
-        if not (
-            isinstance(answer, tuple)
-            and len(answer) == 1
-            and self._accept(record, envelope, expected, mark, before, answer[0])
-        ):
+        events = answer if isinstance(answer, tuple) else ()
+        size = self._accept(record, envelope, expected, mark, before, events) if events else 0
+        if size:
+            self._batch.event_bytes += size
+            self._counts["accepted"] += 1
+        else:
             self._conclude(record, envelope, expected, mark, before, answer)
         del answer  # an exception in it holds this frame: they would be a cycle
         return True
@@ -114,49 +115,49 @@ class PlainPath:
         expected: str | None,
         mark: int,
         before: Folded | None,
-        event: Event,
-    ) -> bool:
-        """Write the event and the outcome; False if they are not plain: nothing has happened then."""
+        answer: tuple[Event, ...],
+    ) -> int:
+        """Write the events, of so many bytes, and the outcome. 0 if they are not plain: nothing has happened then."""
         offset, key, timestamp, time = record.offset, record.key, record.timestamp, self._batch.time
-        version, state = (before.version + 1, before.state) if before else (1, self._initial)
-        encode = self._encode
+        version, state = (before.version, before.state) if before else (0, self._initial)
+        subject, command_id, source, encode = envelope.subject, envelope.id, self._type, self._encode
+        place, count, size = f"{self._id}{offset}", len(answer), 0
+        trace = _trace(envelope) if envelope.traceparent else ""
+        common = (
+            f'"subject":"{subject}","time":"{time}","causationid":"{command_id}",'
+            f'"correlationid":"{envelope.correlationid or command_id}",{trace}'
+        )
+        events: list[OutputRecord] = []
         try:
-            kind = self._event_types[type(event)]
-            data = encode(event)
-            state = self._evolve(state, self._decode_event[kind](data))
-            if type(state) is not self._state_class:
-                return False
-            state = self._decode_state(encode(state))
+            for index, event in enumerate(answer):
+                kind = self._event_types[type(event)]
+                data = encode(event)
+                state = self._evolve(state, self._decode_event[kind](data))
+                if type(state) is not self._state_class:
+                    return 0
+                state = self._decode_state(encode(state))
+                version += 1
+                numbers = f'"aggregateversion":{version},"eventindex":{index},"eventcount":{count}'
+                value = f'{place}/{index}{source}{kind}",{common}{numbers},"data":'.encode() + data + b"}"
+                size += len(value)
+                if size > self._most_bytes or len(data) > self._most_data:
+                    return 0
+                events.append((value, key, timestamp))
         except (KeyboardInterrupt, *PROCESS_ERRORS):
             raise
         except BaseException:  # the other path folds again and finds the reason
-            return False
-        subject, command_id, head, source = envelope.subject, envelope.id, self._id, self._type
-        common = (
-            f'"subject":"{subject}","time":"{time}","causationid":"{command_id}",'
-            f'"correlationid":"{envelope.correlationid or command_id}",'
-        )
-        if envelope.traceparent:
-            common += _trace(envelope)
-        event_head = (
-            f'{head}{offset}/0{source}{kind}",{common}"aggregateversion":{version},"eventindex":0,'
-            f'"eventcount":1,"data":'
-        )
-        value = event_head.encode() + data + b"}"
-        if len(value) > self._most_bytes or len(data) > self._most_data:
-            return False
+            return 0
         outcome = (
-            f'{head}{offset}{source}{envelope.type}.accepted",{common}"data":{{"status":"accepted",'
-            f'{"" if expected is None else _believed(expected)}"version":{version},"events":1,'
+            f'{place}{source}{envelope.type}.accepted",{common}"data":{{"status":"accepted",'
+            f'{"" if expected is None else _believed(expected)}"version":{version},"events":{count},'
             f'"partition":{self._partition},"offset":{offset},"fingerprint":{mark}}}}}'
         )
-        self._done.events.append((value, key, timestamp))
+        self._done.events += events
         self._done.outcomes.append((outcome.encode(), key, timestamp))
-        self._states[subject] = Folded(version, state, offset, 0, time)
-        self._remembered[subject, command_id] = DedupEntry(timestamp, offset, "accepted", version, 1, mark)
-        self._batch.event_bytes += len(value)
-        self._counts["accepted"] += 1
-        return True
+        self._states[subject] = Folded(version, state, offset, count - 1, time)
+        decision = DedupEntry(timestamp, offset, "accepted", version, count, mark)
+        self._remembered[subject, command_id] = decision
+        return size
 
 
 def _believed(expected: str) -> str:

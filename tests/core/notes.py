@@ -149,7 +149,7 @@ contexts = st.fixed_dictionaries(
 )
 
 
-def note(data: dict[str, Any], **attributes: Any) -> Record:
+def note(data: dict[str, Any], ascii: bool = True, **attributes: Any) -> Record:
     envelope = {
         "specversion": "1.0",
         "id": "1",
@@ -158,4 +158,5 @@ def note(data: dict[str, Any], **attributes: Any) -> Record:
         "subject": "a",
         "data": data,
     }
-    return Record(0, 5000, b"a", json.dumps({**envelope, **attributes}).encode(), STRUCTURED)
+    value = json.dumps({**envelope, **attributes}, ensure_ascii=ascii).encode()
+    return Record(0, 5000, b"a", value, STRUCTURED)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cqrs_cli.core import handle
+from cqrs_cli.core import handle, plain
 from tests.core.tally import Partition, command, record
 
 
@@ -44,9 +44,14 @@ def test_last_byte_of_a_command_is_allowed(monkeypatch: pytest.MonkeyPatch) -> N
     partition = Partition()
     partition.feed(record(0, add()))
     total = sum(len(value) for value, _, _ in partition.events)
-    monkeypatch.setattr(handle, "MAX_BYTES", total)
+
+    def allow(most: int) -> None:
+        for module in (handle, plain):
+            monkeypatch.setattr(module, "MAX_BYTES", most)
+
+    allow(total)
     assert Partition().verdict(record(0, add()))["status"] == "accepted"
-    monkeypatch.setattr(handle, "MAX_BYTES", total - 1)
+    allow(total - 1)
     message = Partition().verdict(record(0, add()))["message"]
     assert message == f"event 1 makes it {total} bytes: the limit is {total - 1}"
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from cqrs_cli.core.context import BatchContext, Decisions, Undecided
 from cqrs_cli.core.decide import Batch
@@ -61,26 +62,47 @@ def test_both_paths_give_the_same(stream: list[Record], context: dict[str, Any],
     assert plain == whole
 
 
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {},
-        {"expectedversion": "none"},
-        {"expectedversion": 0},
-        {"correlationid": "c", "causationid": "e", "time": "2026-11-22T01:02:03Z"},
-        {"traceparent": TRACE, "tracestate": "a=b"},
-        {"datacontenttype": "application/json", "team": "red"},
-    ],
-)
+PLAIN: list[tuple[list[str], dict[str, Any]]] = [
+    (["x"], {}),
+    (["x", "y", "z"], {"expectedversion": "none"}),
+    (['é "\\\n😀'], {"expectedversion": 0}),
+    (["x"], {"correlationid": "c", "causationid": "e", "time": "2026-11-22T01:02:03Z"}),
+    (["x", "y"], {"traceparent": TRACE, "tracestate": "a=b"}),
+    (["x"], {"datacontenttype": "application/json", "team": "rød"}),
+    (["x"], {"id": "ö-1", "correlationid": "ö"}),
+]
+
+
+@pytest.mark.parametrize("ascii", [True, False])
+@pytest.mark.parametrize("texts, attributes", PLAIN)
 def test_ordinary_commands_take_the_plain_path(
-    attributes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    texts: list[str], attributes: dict[str, Any], ascii: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stream = [note({"texts": ["x"]}, **attributes)]
+    """Of one event or several, and with letters beyond ASCII, escaped or not."""
+    stream = [note({"texts": texts}, ascii=ascii, **attributes)]
     whole = decided(Contract, stream, {}, 1)
     monkeypatch.delattr(Batch, "_decide")
     monkeypatch.delattr(Overlay, "conclude")
     assert decided(Batch, stream, {}, 1) == whole
     assert whole[1][4]["accepted"] == 1
+
+
+@pytest.mark.parametrize("text", ['"', "\\", "\n", "\x7f"])
+@pytest.mark.parametrize("name", ["id", "subject", "correlationid", "tracestate"])
+def test_texts_with_escapes_are_not_plain(name: str, text: str) -> None:
+    attributes: dict[str, Any] = {"traceparent": TRACE, name: text}
+    found = note({"texts": ["x"]}, **attributes)
+    stream = [structs.replace(found, key=text.encode())] if name == "subject" else [found]
+    whole = decided(Contract, stream, {}, 1)
+    assert decided(Batch, stream, {}, 1) == whole
+    assert whole[1][4]["accepted"] == 1
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    found = note({"texts": ["x"]}, team="red")
+    assert found.value is not None
+    stream = [structs.replace(found, value=found.value.replace(b"red", b"\xff"))]
+    assert decided(Batch, stream, {}, 1)[1][5] == {"INVALID_ENVELOPE": 1}
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,12 @@ DETAILS = [
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
     Mutation(
+        "a text that needs escapes is written without them",
+        "cqrs_cli/core/messages/command.py",
+        (("envelope if _is_verbatim(envelope) else None", "envelope"),),
+        "tests/core/test_plain.py::test_texts_with_escapes_are_not_plain",
+    ),
+    Mutation(
         "two events of one version are taken for one",
         "cqrs_cli/core/fold.py",
         (("event.position()[1:] != (before.offset, before.index)", "False"),),

@@ -110,19 +110,29 @@ def read_command(record: Record) -> CommandEnvelope:
 
 
 def read_ordinary(record: Record) -> OrdinaryCommand | None:
-    """The envelope of a short command in structured mode and plain ASCII, None for one that has to be looked at closer.
+    """The envelope of a short command in structured mode, None for one that has to be looked at closer.
 
-    Its texts stand in the record as they are: they need no escapes where they are written as JSON.
+    Its texts need no escapes where they are written as JSON.
     """
     value = record.value
-    if value is None or len(value) > MAX_ATTRIBUTE or not value.isascii() or b"\\" in value:
-        return None
-    if record.headers != HEADERS:
+    if value is None or len(value) > MAX_ATTRIBUTE or record.headers != HEADERS:
         return None
     try:
-        return _decode_ordinary(value)
+        if value.isascii() and b"\\" not in value:
+            return _decode_ordinary(value)
+        value.decode()  # msgspec does not look into what it skips
+        envelope = _decode_ordinary(value)
     except (ValueError, RecursionError):  # msgspec's errors are
         return None
+    return envelope if _is_verbatim(envelope) else None
+
+
+def _is_verbatim(envelope: CommandEnvelope) -> bool:
+    """True if the texts that events and outcome repeat are the same between the quotes of JSON."""
+    text = (
+        f"{envelope.subject}{envelope.id}{envelope.correlationid}{envelope.traceparent}{envelope.tracestate}"
+    )
+    return text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _is_binary(headers: Headers) -> bool:
