@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.kafka import clients
@@ -44,5 +46,13 @@ def append(connection: Connection, topic: str, partition: int, values: Iterable[
     """Write records to one partition and wait until they are there."""
     producer = clients.producer(connection)
     for value in values:
-        producer.produce(topic, value, b"k", partition, headers=HEADERS)  # type: ignore[arg-type]
+        producer.produce(topic, value, _key(value), partition, headers=HEADERS)  # type: ignore[arg-type]
     assert producer.flush(30) == 0
+
+
+def _key(value: bytes) -> bytes:
+    """The key of an event: its subject, as owners write it."""
+    try:
+        return str(msgspec.json.decode(value)["subject"]).encode()
+    except (ValueError, LookupError, TypeError):
+        return b"k"

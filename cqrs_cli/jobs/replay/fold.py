@@ -8,7 +8,6 @@ bounded, whatever the number of aggregates, and every event is folded once.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple
-from zlib import crc32
 
 from cqrs_cli.core import digest
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -18,11 +17,9 @@ from cqrs_cli.core.fold import FoldError, fold_next
 from cqrs_cli.core.messages.event import decode_fact, read_event
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.replay.limit import MemoryLimit
+from cqrs_cli.jobs.replay.parts import WHOLE, hash_of
 from cqrs_cli.jobs.replay.progress import ReplayTeller
 from cqrs_cli.jobs.replay.spill import Spill, WaitingState
-
-#: Hashes of ids are below this.
-_HASHES = 1 << 32
 
 
 class ReplayFoldError(FoldError):
@@ -76,22 +73,17 @@ class ReplayFold:
         aggregate: Aggregate,
         until: str | None = None,
         limit: MemoryLimit | None = None,
-        part: tuple[int, int] = (0, 1),
+        part: range = WHOLE,
         teller: ReplayTeller | None = None,
     ) -> None:
-        """`part`: the number of the part of all aggregates that is folded, of how many; the others are skipped.
-
-        `teller`: it is told how far this is, and closed in the end.
-        """
+        """`part`: the hashes that the aggregates may have. `teller`: told how far this is, and closed in the end."""
         self._aggregate = aggregate
         self._until = until
         self._limit = limit
         self._now: dict[str, _At] = {}
         self._kept = self._now if until is None else {}
-        number, parts = part
-        self._part = range(_HASHES * number // parts, _HASHES * (number + 1) // parts)  # hashes of the ids
-        self._low, self._high = self._part.start, self._part.stop  # of those that are not on disk
-        self._is_whole = parts == 1
+        self._part = part
+        self._low, self._high = part.start, part.stop  # of those that are not on disk
         self._spills: list[Spill] = []  # of higher hashes than those, the highest first
         self._total = NOTHING
         self._waiting = 0  # events on disk
@@ -131,7 +123,7 @@ class ReplayFold:
         now, kept, until, aggregate = self._now, self._kept, self._until, self._aggregate
         decoders, evolve, state_class = aggregate.decode_event, aggregate.decider.evolve, aggregate.state
         decode, encode, decode_state = decode_fact, aggregate.quick_encode, aggregate.decode_state
-        is_shared = bool(self._spills) or not self._is_whole
+        is_shared = bool(self._spills) or self._part != WHOLE
         absent: _At = (0, aggregate.decider.initial, "")
         index = start
         try:
@@ -159,6 +151,8 @@ class ReplayFold:
     def _fold_closely(self, value: bytes | None) -> None:
         """Fold a record for which that failed: raises `FoldError` or `ValueError` with the reason."""
         event = read_event(value)
+        if hash_of(event.subject.encode()) not in self._part:
+            raise FoldError(f"the event of {event.subject!r} has the key of another aggregate")
         version, state, _ = self._now.get(event.subject, (0, self._aggregate.decider.initial, ""))
         at = (version + 1, fold_next(self._aggregate, version, state, event), event.time)
         self._now[event.subject] = at
@@ -200,12 +194,12 @@ class ReplayFold:
     def _is_away(
         self, subject: str, value: bytes | None, offset_of: Callable[[int], int], index: int
     ) -> bool:
-        """True if an event's aggregate is of another part, or waits on disk: then the event waits with it."""
-        hashed = crc32(subject.encode())
+        """True if an event's aggregate waits on disk: then the event waits with it. Raises `StopIteration` if it is in
+        another part.
+        """
+        hashed = hash_of(subject.encode())
         if self._low <= hashed < self._high:
             return False
-        if hashed not in self._part:
-            return True
         spill = next(one for one in self._spills if one.low <= hashed < one.high)
         spill.add_event(offset_of(index), value or b"")
         self._waiting += 1
@@ -218,7 +212,7 @@ class ReplayFold:
             return
         spill = Spill(middle, self._high)
         self._files.callback(spill.close)
-        for aggregate_id in [one for one in self._now if crc32(one.encode()) >= middle]:
+        for aggregate_id in [one for one in self._now if hash_of(one.encode()) >= middle]:
             now = self._now.pop(aggregate_id)
             kept = now if self._kept is self._now else self._kept.pop(aggregate_id, None)
             spill.add_state(

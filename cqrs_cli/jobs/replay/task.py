@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from cqrs_cli.jobs.engine.partition_job import guarded
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.jobs.replay.limit import MemoryLimit
+from cqrs_cli.jobs.replay.parts import in_part, part_of
 from cqrs_cli.jobs.replay.progress import ReplayTeller
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -33,7 +35,7 @@ class ReplayPlan:
     root: Path  # where the package lies; on a worker it comes from the shipped archive
     bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
     until: str | None = None  # RFC 3339 in UTC with milliseconds
-    parts: int = 1  # tasks of a partition: each reads it all, and folds the aggregates of its part
+    parts: int = 1  # tasks of a partition: each fetches it all, and reads and folds the events of its part
     memory: int | None = (
         None  # bytes of a task, above which aggregates wait on disk; None: its share of the machine
     )
@@ -108,11 +110,13 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
     start, end = plan.bounds[log.partition]
-    teller = ReplayTeller(plan.words, task, plan.parts, start)
-    fold = ReplayFold(aggregate, plan.until, limit, (task % plan.parts, plan.parts), teller)
+    part, teller = part_of(task % plan.parts, plan.parts), ReplayTeller(plan.words, task, start)
+    fold = ReplayFold(aggregate, plan.until, limit, part, teller)
     try:
         with closing(bulk_consumer(log.connection)) as reader:
             for messages in log.messages_with(reader, "events", start, end):
+                if plan.parts > 1:
+                    messages = list(compress(messages, in_part(map(Message.key, messages), part)))
                 fold.fold(list(map(Message.value, messages)), _offset_of(messages))
     except BaseException:
         fold.close()

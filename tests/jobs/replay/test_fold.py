@@ -6,6 +6,7 @@ from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.digest import aggregate_digest
 from cqrs_cli.jobs.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.jobs.replay.parts import in_part, part_of
 from tests.support.eventlog import NOON, counted
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
@@ -77,3 +78,11 @@ def test_contradiction_has_its_offset(values: list[bytes | None], reason: str) -
         folded(*values)
     assert str(refused.value).startswith(reason)
     assert refused.value.offset == len(values) - 1
+
+
+def test_another_aggregates_key_is_refused() -> None:
+    """Only the parts of a partition look at keys. They share no aggregate, and leave none out."""
+    parts = [part_of(number, 2) for number in range(2)]
+    (away,) = (part for part in parts if in_part([b"a"], part) == [False])
+    with pytest.raises(ReplayFoldError, match="offset 0: the event of 'a' has the key of another aggregate"):
+        ReplayFold(AGGREGATE, part=away).fold([counted("a", 1)], [0].__getitem__)

@@ -1,0 +1,23 @@
+"""The parts of a partition's aggregates: ranges of a hash of their ids, which are the keys of their events."""
+
+from collections.abc import Callable, Iterable
+from zlib import crc32
+
+_HASHES = 1 << 32
+
+#: All aggregates.
+WHOLE = range(_HASHES)
+
+#: The hash of an id in UTF-8.
+hash_of: Callable[[bytes], int] = crc32
+
+
+def part_of(number: int, parts: int) -> range:
+    """One of so many equal parts."""
+    return range(_HASHES * number // parts, _HASHES * (number + 1) // parts)
+
+
+def in_part(keys: Iterable[bytes | None], part: range) -> list[bool]:
+    """Tell of each event, by its record's key, if its aggregate is in the part: to read it would cost far more."""
+    low, high = part.start, part.stop
+    return [low <= hash_of(key or b"") < high for key in keys]
