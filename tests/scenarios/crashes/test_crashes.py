@@ -6,10 +6,10 @@ from functools import partial
 import pytest
 
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.failpoints import POINTS
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
+from tests.support.points import ALWAYS_PASSED
 from tests.support.sampling import sampled
 from tests.support.waiting import eventually
 
@@ -19,10 +19,8 @@ pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 IN_EACH_TRANSACTION = ("offsets.after", "flush.after", "commit.sent", "commit.after")
 IN_EACH_BATCH = ("decide.before", "decide.after", "produce.first", "produce.after", *IN_EACH_TRANSACTION)
 APPLYING = ("apply.before", "apply.inside", "apply.after")
-#: They are passed only where there are checkpoints: `tests/owner/checkpoints` has them.
-ELSEWHERE = tuple(point for point in POINTS if point.startswith("checkpoint."))
 DEATHS = [
-    *(f"{point}:1" for point in POINTS if point not in (*IN_EACH_BATCH, *APPLYING, *ELSEWHERE)),
+    *(f"{point}:1" for point in ALWAYS_PASSED if point not in (*IN_EACH_BATCH, *APPLYING)),
     *(f"{point}:1" for point in IN_EACH_TRANSACTION),
     *(f"{point}:5" for point in IN_EACH_BATCH),
     *(f"{point}:4" for point in APPLYING),

@@ -9,11 +9,12 @@ from typing import NamedTuple
 
 import pytest
 
-from cqrs_cli.failpoints import POINTS, VARIABLE
+from cqrs_cli.failpoints import VARIABLE
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
+from tests.support.points import ALWAYS_PASSED
 from tests.support.processes import family, jvm, living
 from tests.support.project import Project
 from tests.support.waiting import eventually
@@ -36,8 +37,7 @@ VICTIMS = ("worker", "executor", "driver")
 SAMPLE = {("commit.sent", "worker"), ("produce.first", "executor"), ("commit.after", "driver")}
 MATRIX = [
     pytest.param(point, victim, marks=[] if (point, victim) in SAMPLE else pytest.mark.faults)
-    for point in POINTS
-    if not point.startswith("checkpoint.")  # those have tests of their own: tests/owner/checkpoints
+    for point in ALWAYS_PASSED
     for victim in VICTIMS
 ]
 

@@ -1,0 +1,8 @@
+"""The failpoints that owners pass whatever their commands are.
+
+Others are passed only where there are checkpoints or deferred commands: `tests/owner` kills there.
+"""
+
+from cqrs_cli.failpoints import POINTS
+
+ALWAYS_PASSED = tuple(point for point in POINTS if not point.startswith(("checkpoint.", "again.")))
