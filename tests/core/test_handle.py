@@ -19,7 +19,7 @@ def test_rejection_has_its_code(kind: str, data: object, code: str, message: str
 
 
 def add(n: int = 2, id: str = "1") -> bytes:
-    """A command with so many events: with more than one it is not an ordinary one."""
+    """A command with so many events."""
     return command("Add", {"n": n}, id=id)
 
 
@@ -32,7 +32,6 @@ def test_last_event_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_last_byte_of_a_record_is_allowed(n: int) -> None:
-    """Of an ordinary command's event, too."""
     partition = Partition()
     partition.feed(record(0, add(n)))
     limit = max(len(value) for value, _, _ in partition.events) + len(b"a") + handle.RECORD_OVERHEAD

@@ -1,4 +1,4 @@
-"""What is kept of a refused command besides its outcome."""
+"""Refused commands: what is kept of them besides the outcome."""
 
 import traceback
 from contextlib import suppress

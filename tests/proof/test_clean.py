@@ -104,7 +104,7 @@ def test_command_at_the_offset_may_be_undecided(history: History) -> None:
 
 
 def test_last_outcome_needs_its_events() -> None:
-    """Where no offset is committed, the last outcome says what is decided."""
+    """It says what is decided where no offset is committed."""
     history = History([wish(1), wish(1)])
     del history.events[-1]
     assert len(history.violations(seen=(None, None))) == 1

@@ -67,7 +67,7 @@ def checked(
 @pytest.mark.pins("certified")
 @given(logs(), logs(), st.integers(0, 60), st.integers(0, 60))
 def test_untouched_log_has_no_change(log: list[Record], more: list[Record], end: int, start: int) -> None:
-    """Wherever the certificate ends, whatever came since, and wherever retention has got to."""
+    """It does not matter where the certificate ends, what came since, and where retention has got to."""
     later = [moved(record, record.offset + max(end, log[-1].offset + 1)) for record in more]
     below = sum(record.offset < end for record in log)
     assert checked(log, [*log, *later], end) == Checked([], below, 0)
