@@ -83,13 +83,24 @@ def bulk_consumer(
     )
 
 
-def producer(connection: Connection, *, transactional_id: str | None = None, **overrides: Any) -> Producer:
-    """An idempotent producer that waits for all replicas; transactional if it is given an id."""
+def producer(
+    connection: Connection,
+    *,
+    transactional_id: str | None = None,
+    on_error: Callable[[KafkaError], object] | None = None,
+    **overrides: Any,
+) -> Producer:
+    """An idempotent producer that waits for all replicas; transactional if it is given an id.
+
+    `on_error` is told, when the producer is polled, of errors that concern no call, as of a broker out of reach.
+    """
     identity = {"transactional.id": transactional_id} if transactional_id else {}
+    watched = {"error_cb": on_error} if on_error else {}
     return Producer(
         {
             **connection.librdkafka(),
             **identity,
+            **watched,
             "enable.idempotence": True,
             "acks": "all",
             "compression.type": "lz4",

@@ -4,6 +4,7 @@ A record that could not be produced means no commit: librdkafka's `commit_transa
 """
 
 import time
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -31,9 +32,11 @@ class TransactionalWriter:
         """`home`: a topic that it writes to or reads. `request_bytes`: of a batch of records at most."""
         self._home, self._request_bytes, self._timeout = home, request_bytes, timeout
         self._began: float | None = None
+        self._lost: deque[KafkaError] = deque(maxlen=1)  # the last broker that could not be reached
         self._producer = producer(
             connection,
             transactional_id=transactional_id,
+            on_error=self._lost.append,  # which holds no writer: a writer that is dropped drops its client
             transaction_timeout_ms=int(timeout * 1000),
             linger_ms=1000,  # for ever: flushing sends at once
             batch_size=request_bytes,
@@ -72,6 +75,19 @@ class TransactionalWriter:
         for _ in range(2):
             self._wait(self._producer.list_topics, self._home, self._timeout)
         self._wait(self._producer.init_transactions, self._timeout)
+        self._producer.poll(0)
+        self._lost.clear()
+
+    def _begin(self) -> None:
+        """Begin a transaction. Raises `KafkaException` if a broker could not be reached since the one before.
+
+        Kafka may have ended that one on some of its partitions only (kafka/admin/hanging.py). If this one were aborted,
+        the rest of that one would go with it: its offset, say, while its records are visible. The next owner looks.
+        """
+        self._producer.poll(0)
+        if self._lost:
+            raise KafkaException(self._lost.pop())
+        self._producer.begin_transaction()
 
     def _check(self) -> None:
         """Raise `ReadShortError` or `TopicMadeAgainError` if what was written may not be committed."""

@@ -94,7 +94,7 @@ class FencedWriter(TransactionalWriter):
     @unwrapped()
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
         """Commit a position and what rides with it, and nothing else; raises `KafkaException`."""
-        self._producer.begin_transaction()
+        self._begin()
         self._finish(group, self._place(offset, metadata))
 
     def _place(self, offset: int, metadata: str) -> TopicPartition:
@@ -119,7 +119,7 @@ class FencedWriter(TransactionalWriter):
         try:
             for piece in aborting(pieces, abort):
                 if began is None:
-                    self._producer.begin_transaction()
+                    self._begin()
                     self._unsent, began = 0, time.monotonic()
                     self._ends.begin()
                 elif time.monotonic() - began > self._timeout / 2:

@@ -54,7 +54,7 @@ class CommandWriter(TransactionalWriter):
         source = self._source
         place = TopicPartition(source.topic, source.partition, position.offset, position.claim.metadata())
         try:
-            self._producer.begin_transaction()
+            self._begin()
             try:
                 self._produce(commands, position)
             except KafkaException as error:

@@ -5,8 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import KafkaException
 
+from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.writer import FencedWriter
 from tests.support.brokers import Broker, broker
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness
@@ -61,6 +66,25 @@ def test_broker_killed_mid_transaction_costs_nothing(
     else:
         assert owner.error() is None
     single_bank.check()
+
+
+@pytest.mark.pins("one-outcome")
+def test_writer_begins_nothing_behind_it(mortal: Broker, single_bank: TopicHarness) -> None:
+    """The one before may have ended on some partitions only; an abort of the next one would undo the rest of it."""
+    log = PartitionLog(mortal.connection, single_bank.topics, 0)
+    group = consumer(mortal.connection, group=log.topics.group)
+    before, after = FencedWriter(log, 1_000_000), FencedWriter(log, 1_000_000)
+    before.fence()
+    before.commit_position(group, 1, "before")
+    mortal.kill()
+    mortal.start()
+    with pytest.raises(KafkaException):
+        before.commit_position(group, 2, "behind it")
+    after.fence()
+    assert log.committed() == Committed(1, "before")
+    after.commit_position(group, 2, "after")
+    assert log.committed() == Committed(2, "after")
+    group.close()
 
 
 @pytest.mark.pins("one-outcome")
