@@ -118,13 +118,12 @@ def read_ordinary(record: Record) -> OrdinaryCommand | None:
     if value is None or len(value) > MAX_ATTRIBUTE or record.headers != HEADERS:
         return None
     try:
-        if value.isascii() and b"\\" not in value:
-            return _decode_ordinary(value)
-        value.decode()  # msgspec does not look into what it skips
+        if not value.isascii():
+            value.decode()  # msgspec does not look into what it skips
         envelope = _decode_ordinary(value)
     except (ValueError, RecursionError):  # msgspec's errors are
         return None
-    return envelope if _is_verbatim(envelope) else None
+    return envelope if b"\\" not in value or _is_verbatim(envelope) else None
 
 
 def _is_verbatim(envelope: CommandEnvelope) -> bool:
