@@ -62,6 +62,10 @@ NOTHING = Total()
 _At = tuple[int, State, str]
 
 
+def _foreign(subject: str) -> FoldError:
+    return FoldError(f"the event of {subject!r} has the key of another aggregate")
+
+
 class ReplayFold:
     """Aggregates under way: call `fold` for all events, then `rows` or `total`; `close` gives the disk back.
 
@@ -152,7 +156,7 @@ class ReplayFold:
         """Fold a record for which that failed: raises `FoldError` or `ValueError` with the reason."""
         event = read_event(value)
         if hash_of(event.subject.encode()) not in self._part:
-            raise FoldError(f"the event of {event.subject!r} has the key of another aggregate")
+            raise _foreign(event.subject)
         version, state, _ = self._now.get(event.subject, (0, self._aggregate.decider.initial, ""))
         at = (version + 1, fold_next(self._aggregate, version, state, event), event.time)
         self._now[event.subject] = at
@@ -194,13 +198,15 @@ class ReplayFold:
     def _is_away(
         self, subject: str, value: bytes | None, offset_of: Callable[[int], int], index: int
     ) -> bool:
-        """True if an event's aggregate waits on disk: then the event waits with it. Raises `StopIteration` if it is in
-        another part.
+        """True if an event's aggregate waits on disk: then the event waits with it. Raises `FoldError` for an aggregate
+        of another part.
         """
         hashed = hash_of(subject.encode())
         if self._low <= hashed < self._high:
             return False
-        spill = next(one for one in self._spills if one.low <= hashed < one.high)
+        spill = next((one for one in self._spills if one.low <= hashed < one.high), None)
+        if spill is None:
+            raise _foreign(subject)
         spill.add_event(offset_of(index), value or b"")
         self._waiting += 1
         return True
