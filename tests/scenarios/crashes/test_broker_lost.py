@@ -57,7 +57,7 @@ def test_broker_killed_mid_transaction_costs_nothing(
     there = tmp_path / "there"
     plan = single_bank.plan()
     owner = Process(plan, f"{place}:wait@{there}", most=50, apply_every=150)
-    eventually(there.exists)
+    eventually(there.exists, every=0.001)  # the markers are written within milliseconds
     mortal.kill()
     there.unlink()
     mortal.start()
