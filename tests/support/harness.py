@@ -149,9 +149,12 @@ class TopicHarness:
         return stable == readers.bounds(self.connection, topic, numbers, "read_uncommitted")
 
     def standing(self, partition: int = 0) -> tuple[int | None, Claim | None]:
-        """The committed offset and the claim that rides with it."""
+        """The committed offset and the claim that rides with it.
+
+        The commit of an owner that was killed is pending until its transaction's time is up.
+        """
         group = clients.consumer(self.connection, group=self.topics.group)
-        found = offsets.committed(group, self.topics.commands, [partition])[partition]
+        found = offsets.committed(group, self.topics.commands, [partition], timeout=60)[partition]
         group.close()
         return found.offset, parse_claim(found.metadata)
 
