@@ -30,7 +30,7 @@ test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m $(PURE)
 
 faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; 100 times the examples; over an hour
-	@$(BIN)/pytest -m faults --numprocesses 2 --dist loadfile
+	@$(BIN)/pytest -m faults --numprocesses 4 --dist worksteal # mostly they wait
 	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2 --dist worksteal
 
 mutants: $(READY) ## Change the pure code in some 9,200 ways; each that no pure test notices must be explained: about an hour
