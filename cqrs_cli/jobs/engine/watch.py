@@ -90,12 +90,16 @@ def blame(mine: Claim, offset: int, seconds: int, leave: Callable[[Leave], objec
 
 
 class Watchdog:
-    """Ends the process if its watch does not run, as when code in C holds the interpreter: no Python can notice."""
+    """Ends the process if its watch does not run, as when code in C holds the interpreter: no Python can notice.
+
+    It begins when it is made: the first record of a thread may hold the interpreter before the first look.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._every = min(5.0, seconds / 2)
         self._seconds = seconds + self._every
         self._renewed = -self._every
+        self.renew()
 
     def renew(self) -> None:
         """Say that the watch runs. The process's log gets a traceback of each thread if this is not said again."""

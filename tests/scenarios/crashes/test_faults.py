@@ -5,6 +5,7 @@ In local mode the executor is Spark's JVM. What a killed part leaves behind must
 
 import os
 import signal
+import uuid
 from typing import NamedTuple
 
 import pytest
@@ -55,7 +56,7 @@ class Undisturbed(NamedTuple):
 @pytest.fixture(scope="module")
 def undisturbed(connection: Connection, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     folder = tmp_path_factory.mktemp("undisturbed")
-    bank = TopicHarness(connection, f"{folder.name}.", folder, "bank_account", partitions=2)
+    bank = TopicHarness(connection, f"{uuid.uuid4().hex}.", folder, "bank_account", partitions=2)
     send_all(bank)
     quietly(bank.plan(machine=STATE))
     bank.check(STATE)
