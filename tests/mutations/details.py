@@ -37,7 +37,7 @@ DETAILS = [
     Mutation(
         "a text that needs escapes is written without them",
         "cqrs_cli/core/messages/command.py",
-        (("envelope if _is_verbatim(envelope) else None", "envelope"),),
+        (("or _is_verbatim(envelope) else", "or True else"),),
         "tests/core/test_plain.py::test_texts_with_escapes_are_not_plain",
     ),
     Mutation(
