@@ -177,6 +177,18 @@ def test_fenced_writer_writes_nothing(partition: Partition) -> None:
     assert partition.standing() == Committed(1, "two")
 
 
+@pytest.mark.pins("one-outcome")
+def test_nothing_begins_behind_a_lost_broker(partition: Partition) -> None:
+    """Kafka may have ended the transaction before by half; only the next writer can tell."""
+    writer = partition.writer()
+    partition.write(writer, "one")
+    writer._lost.append(KafkaError(KafkaError._TRANSPORT, "Connect to it failed"))
+    with pytest.raises(KafkaException, match="Connect to it failed"):
+        partition.write(writer, "two")
+    partition.write(partition.writer(), "three")
+    assert partition.values(partition.topics.outcomes) == [b"one", b"three"]
+
+
 def test_partitions_are_fenced_separately(partition: Partition) -> None:
     first = partition.writer()
     FencedWriter(PartitionLog(partition.connection, partition.topics, 1), 1_000_000).fence()

@@ -144,6 +144,6 @@ DETAILS = [
         "a transaction begins behind one that a lost broker may have ended by half",
         "cqrs_cli/kafka/transactional.py",
         (("        if self._lost:\n", "        if False:\n"),),
-        "tests/scenarios/crashes/test_broker_lost.py::test_writer_begins_nothing_behind_it",
+        "tests/kafka/test_writer.py::test_nothing_begins_behind_a_lost_broker",
     ),
 ]

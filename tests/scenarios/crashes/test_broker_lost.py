@@ -76,9 +76,10 @@ def test_writer_begins_nothing_behind_it(mortal: Broker, single_bank: TopicHarne
     before, after = FencedWriter(log, 1_000_000), FencedWriter(log, 1_000_000)
     before.fence()
     before.commit_position(group, 1, "before")
+    eventually(lambda: log.committed() == Committed(1, "before"))  # all of its markers are written
     mortal.kill()
     mortal.start()
-    with pytest.raises(KafkaException):
+    with pytest.raises(KafkaException, match=r"Connect to|brokers are down"):
         before.commit_position(group, 2, "behind it")
     after.fence()
     assert log.committed() == Committed(1, "before")
