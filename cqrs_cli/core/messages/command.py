@@ -112,7 +112,7 @@ def read_command(record: Record) -> CommandEnvelope:
 def read_ordinary(record: Record) -> OrdinaryCommand | None:
     """The envelope of a short command in structured mode, None for one that has to be looked at closer.
 
-    Its texts need no escapes where they are written as JSON.
+    Its texts need no escapes where they are written as JSON: none has, if there is no escape in the record.
     """
     value = record.value
     if value is None or len(value) > MAX_ATTRIBUTE or record.headers != HEADERS:

@@ -141,7 +141,7 @@ def test_brackets_in_strings_do_not_count(value: Any) -> None:
 
 @pytest.mark.parametrize("before", [b"", b"[]" * 200, b'{"a":[]}' * 200, nested(90) * 3])
 def test_limit_is_exact(before: bytes) -> None:
-    """What was closed before does not count."""
+    """Brackets that were closed before do not count."""
     check_nesting(before + nested(MAX_NESTING))
     with pytest.raises(ValueError, match="more than 100 levels"):
         check_nesting(before + nested(MAX_NESTING + 1))
