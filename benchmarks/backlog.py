@@ -9,7 +9,7 @@ from benchmarks import peer
 from benchmarks.arena import Arena, arena, deposit, new_id, open_accounts
 from benchmarks.report import report
 from cqrs_cli.core.stored import DedupEntry
-from cqrs_cli.jobs.run.prepare import prepare
+from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load as load_aggregate
 from cqrs_cli.settings.settings import load_settings

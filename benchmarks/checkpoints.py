@@ -15,12 +15,12 @@ from pathlib import Path
 
 from benchmarks.arena import Arena, arena, command, deposit, open_accounts
 from benchmarks.report import report
-from cqrs_cli.jobs.run.prepare import prepare
-from cqrs_cli.jobs.run.task import own
+from cqrs_cli.deciding.checkpoints.source import checkpoint_source
+from cqrs_cli.deciding.checkpoints.write import write_checkpoint
+from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.checkpoints.source import checkpoint_source
-from cqrs_cli.owner.checkpoints.write import write_checkpoint
 from cqrs_cli.registry import load
+from cqrs_cli.runs.task import own
 from cqrs_cli.settings.settings import load_settings
 
 

@@ -20,7 +20,7 @@ from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.claim import TERMINAL, parse_claim
+from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 
 ACCOUNTS = 1000
 

@@ -18,10 +18,10 @@ from pathlib import Path
 from benchmarks.arena import Arena, arena, command, deposit, greatest_memory
 from benchmarks.report import report
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.jobs.run.prepare import prepare
-from cqrs_cli.jobs.run.task import own
+from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.registry import load as load_aggregate
+from cqrs_cli.runs.task import own
 from cqrs_cli.settings.settings import load_settings
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch

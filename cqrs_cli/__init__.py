@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cqrs_cli.core.deferral.requests import Cancel, Release
     from cqrs_cli.core.process import Process, Send
     from cqrs_cli.core.recorded import Recorded
-    from cqrs_cli.projections.projection import Projection
+    from cqrs_cli.following.projections.projection import Projection
 
 __all__ = [
     "Cancel",
@@ -54,7 +54,7 @@ _HOMES = {
     "Event": _VOCABULARY,
     "Later": "cqrs_cli.core.deferral.later",
     "Process": "cqrs_cli.core.process",
-    "Projection": "cqrs_cli.projections.projection",
+    "Projection": "cqrs_cli.following.projections.projection",
     "Recorded": "cqrs_cli.core.recorded",
     "Rejected": _VOCABULARY,
     "Release": "cqrs_cli.core.deferral.requests",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tests.support.project import Project
 
 # What their checks compare is told when they fail.
-pytest.register_assert_rewrite("tests.support.harness", "tests.processes.stage")
+pytest.register_assert_rewrite("tests.support.harness", "tests.following.processes.stage")
 
 #: Names a broker for the tests to use, in the environment.
 BOOTSTRAP_SERVER = "CQRS_TEST_BOOTSTRAP_SERVER"

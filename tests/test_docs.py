@@ -16,11 +16,11 @@ from cqrs_cli.core.messages import command as envelope
 from cqrs_cli.core.messages import event, outcome
 from cqrs_cli.core.messages.reasons import STATUSES, Reason
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.run.snapshot import Snapshot
-from cqrs_cli.owner.claim import Counts
-from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.telemetry.measures import Folding
-from cqrs_cli.owner.telemetry.report import OwnerReport
+from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.report import OwnerReport
+from cqrs_cli.ownership.claim import Counts
+from cqrs_cli.runs.snapshot import Snapshot
 from tests.support import ROOT
 
 DOCUMENTS = [
@@ -31,10 +31,13 @@ DOCUMENTS = [
 ]
 TEXTS = [document.read_text(encoding="utf-8") for document in DOCUMENTS]
 
-#: `jobs.claim.judge`: a dotted name in code style that begins with a part of the package.
-_NAME = re.compile(r"`((?:core|client|doctor|jobs|kafka|owner|proof|settings|state|system)(?:\.\w+)+)`")
+#: `ownership.claim.judge`: a dotted name in code style that begins with a folder of the package.
+_FOLDERS = "|".join(
+    sorted(path.name for path in (ROOT / "cqrs_cli").iterdir() if path.is_dir() and path.name != "spark")
+)  # `spark.x.y` is a setting of Spark
+_NAME = re.compile(rf"`((?:{_FOLDERS})(?:\.\w+)+)`")
 
-#: `tests/owner/test_owner.py::test_…`: a test as pytest names it.
+#: `tests/deciding/test_owner.py::test_…`: a test as pytest names it.
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 PINNED = runpy.run_path(str(ROOT / "docs/generate_pinned.py"))

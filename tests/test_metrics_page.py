@@ -11,11 +11,11 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cqrs_cli.jobs.run.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
-from cqrs_cli.jobs.run.metrics import Metrics
-from cqrs_cli.jobs.run.snapshot import Snapshot
+from cqrs_cli.deciding.measures import STEPS
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.owner.telemetry.measures import STEPS
+from cqrs_cli.runs.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
+from cqrs_cli.runs.metrics import Metrics
+from cqrs_cli.runs.snapshot import Snapshot
 from tests.jobs.run.test_driver import Context, drive, works
 from tests.jobs.run.test_metrics import look, reacting, report
 from tests.support import ROOT
@@ -23,7 +23,7 @@ from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.project.metrics import ProjectionMetrics
+    from cqrs_cli.following.projections.metrics import ProjectionMetrics
 
 PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -62,8 +62,8 @@ def exposed() -> dict[str, set[str]]:
 
 def projecting() -> "ProjectionMetrics":
     """The metrics of a projection of two partitions, one of them three events behind."""
-    from cqrs_cli.jobs.project.metrics import ProjectionMetrics
-    from cqrs_cli.projections.plan import ProjectionProgress
+    from cqrs_cli.following.projections.metrics import ProjectionMetrics
+    from cqrs_cli.following.projections.plan import ProjectionProgress
 
     here, there = (EventPartition("order", "order.events", number) for number in (0, 1))
     metrics = ProjectionMetrics("recent_orders")

@@ -13,7 +13,7 @@ from cqrs_cli import errors
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from cqrs_cli.kafka.embedded import broker as embedded
-from cqrs_cli.owner.timing import Timing
+from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.limits import BASE_DESCRIPTORS, DESCRIPTORS, DESCRIPTORS_A_BROKER
 from tests.support import ROOT
 from tests.support.readme import commands

@@ -12,7 +12,7 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.certify import Certified
-    from cqrs_cli.proof.hashes.certificate import Certificate
+    from cqrs_cli.proof.certificate import Certificate
 
 #: Changes that are listed for people.
 MOST_CHANGES = 10
@@ -28,7 +28,7 @@ def certify(
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.verify.certify import certify_topics, plan_certify
-    from cqrs_cli.proof.hashes.certificate import write_certificate
+    from cqrs_cli.proof.certificate import write_certificate
 
     earlier = None if against is None else read_earlier(cli, aggregate, against)
     if target is not None:
@@ -56,7 +56,7 @@ def certify(
 def read_earlier(cli: Cli, aggregate: str, file: Path) -> "Certificate":
     """An earlier certificate of the same topics; raises `UsageError` for any other file."""
     from cqrs_cli.kafka.topics.topics import KINDS
-    from cqrs_cli.proof.hashes.certificate import read_certificate
+    from cqrs_cli.proof.certificate import read_certificate
 
     try:
         found = read_certificate(file.read_bytes())

@@ -8,7 +8,7 @@ from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.claim import TERMINAL, parse_claim
+from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 
 #: Seconds for the answer. It is asked for on the way, by a sender who may not be allowed to look at the group.
 TIMEOUT = 2.0

@@ -8,15 +8,15 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.cli.context import Cli
+    from cqrs_cli.deciding.plan import Plan
+    from cqrs_cli.following.processes.load import LoadedProcess
+    from cqrs_cli.following.processes.plan import ProcessPlan
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.owner.plan import Plan
-    from cqrs_cli.processes.load import LoadedProcess
-    from cqrs_cli.processes.plan import ProcessPlan
 
 
 def usable_processes(cli: "Cli", names: Sequence[str] | None) -> "list[LoadedProcess]":
     """The processes with these names; without names all whose code can be used, the others get a note."""
-    from cqrs_cli.processes.load import load_process, process_names
+    from cqrs_cli.following.processes.load import load_process, process_names
 
     settings = cli.settings
     found: list[LoadedProcess] = []
@@ -61,7 +61,7 @@ def prepared_processes(
     skip: Iterable[str],
 ) -> "ProcessPlan | None":
     """The plan of these processes as a part of the run of `beside`; None if there are none."""
-    from cqrs_cli.processes.prepare import prepare_processes
+    from cqrs_cli.following.processes.prepare import prepare_processes
 
     if not chosen:
         for place in (*skip, *accept_loss):

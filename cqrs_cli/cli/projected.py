@@ -10,7 +10,7 @@ class ReadModelWait:
     def __init__(self, cli: Cli, aggregate: str, name: str, database: str) -> None:
         """Raises `ConfigurationError` where the projection was never run for this aggregate."""
         check_sqlalchemy()
-        from cqrs_cli.projections.database import open_database, parse_database
+        from cqrs_cli.following.projections.database import open_database, parse_database
 
         self._cli, self._name, self._topics = cli, name, cli.topics(aggregate)
         self._engine = open_database(parse_database(database, cli.settings.root))

@@ -7,8 +7,8 @@ from cqrs_cli.cli.output import share_text
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.owner.plan import Partition
-    from cqrs_cli.owner.rebuild.rebuild import Rebuilding, Rebuilt
+    from cqrs_cli.deciding.plan import Partition
+    from cqrs_cli.deciding.rebuild.rebuild import Rebuilding, Rebuilt
 
 
 def rebuilding_text(now: "Rebuilding", bar: bool = True) -> str:

@@ -111,7 +111,7 @@ class Client:
     def recorded(self, outcome: CommandOutcome) -> tuple[int, int]:
         """Partition and offset up to which events are recorded now, those of the outcome's command among them.
 
-        `cqrs_cli.projections.wait(db, *client.recorded(outcome))` waits until a read model has them.
+        `cqrs_cli.following.projections.wait(db, *client.recorded(outcome))` waits until a read model has them.
         """
         topic = Topics(outcome.aggregate, self._settings.topic_prefix).events
         bounds = readers.bounds(project_connection(self._settings), topic, [outcome.partition])

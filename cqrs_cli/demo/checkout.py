@@ -15,19 +15,19 @@ from cqrs_cli.client.compose import compose
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.queries.lineage import CommandNode, Lineage, lineage
 from cqrs_cli.client.queries.trace import trace_messages
+from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.demo.project import ORDER, PAYMENT, PROCESS
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.following.processes.load import load_process
+from cqrs_cli.following.processes.prepare import prepare_processes
 from cqrs_cli.jobs.engine.slots import slots
 from cqrs_cli.jobs.run.driver import run_owners
-from cqrs_cli.jobs.run.prepare import prepare
-from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.kafka.admin.positions import ensure_positions
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.processes.load import load_process
-from cqrs_cli.processes.prepare import prepare_processes
+from cqrs_cli.runs.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -98,7 +98,7 @@ class CheckoutPlay:
         process = load_process(PROCESS, self.settings.root, self.settings.aggregates)
         hears = prepare_processes(self.settings, self.connection, {PROCESS: process})
         hears = replace(hears, run=plan.run, timing=plan.timing)
-        tasks = min(len(plan.partitions()) + len(hears.hearings), slots(context))
+        tasks = min(len(plan.partitions()) + len(hears.subscriptions), slots(context))
         deadline, placed = time.monotonic() + _LONGEST, False
 
         def watch(snapshot: Snapshot) -> None:

@@ -8,6 +8,7 @@ from cqrs_cli.client.history import AggregateHistory
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core import digest
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
+from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.demo.checkout import Timeout
 from cqrs_cli.demo.project import AGGREGATE
 from cqrs_cli.demo.read_model import ReadModel
@@ -16,13 +17,12 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.slots import slots
 from cqrs_cli.jobs.replay import driver
 from cqrs_cli.jobs.run.driver import run_owners
-from cqrs_cli.jobs.run.prepare import prepare
-from cqrs_cli.jobs.run.snapshot import Snapshot
-from cqrs_cli.jobs.run.status import partition_statuses
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.runs.snapshot import Snapshot
+from cqrs_cli.status.decided import partition_statuses
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -38,10 +38,10 @@ def fill_read_model(settings: "Settings", connection: Connection, order: str) ->
         return None
     from sqlalchemy import select
 
-    from cqrs_cli.projections.database import open_database, parse_database
-    from cqrs_cli.projections.load import load_projection
-    from cqrs_cli.projections.prepare import ends, prepare_projection
-    from cqrs_cli.projections.runner import project_partitions
+    from cqrs_cli.following.projections.database import open_database, parse_database
+    from cqrs_cli.following.projections.load import load_projection
+    from cqrs_cli.following.projections.prepare import ends, prepare_projection
+    from cqrs_cli.following.projections.runner import project_partitions
 
     loaded = load_projection(PROJECTION, settings.root, settings.aggregates)
     _remove_database(settings.root)

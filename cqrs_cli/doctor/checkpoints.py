@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from cqrs_cli.doctor.check import Check, ok, warn
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.payloads.crew import Crew
+from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.settings.durations import show_duration
 from cqrs_cli.state.checkpoint.folder import Checkpoints
 from cqrs_cli.state.checkpoint.manifest import Manifest
@@ -153,7 +153,7 @@ def _named(found: list[PartitionCheckpoint]) -> str:
 def _within_time(uri: str, calls: Mapping[_K, Callable[[], _T]]) -> dict[_K, _T]:
     """The answers of all calls; raises the first error, and `UnavailableError` for a store that hangs."""
     answers: dict[_K, _T] = {}
-    for name, result in Crew(_AT_ONCE).call(calls, STORE_PATIENCE).items():
+    for name, result in TransferPool(_AT_ONCE).call(calls, STORE_PATIENCE).items():
         if isinstance(result, Exception):
             raise result
         answers[name] = result

@@ -46,7 +46,7 @@ class Written(NamedTuple):
     deferred: int | None = None
 
 
-class Said:
+class DeliveryReport:
     """Takes the report on a command that was said again."""
 
     def __init__(self) -> None:
@@ -135,13 +135,13 @@ class FencedWriter(TransactionalWriter):
         topics = self._topics
         return Written(*map(self._ends.known, (topics.events, topics.outcomes, topics.deferred)))
 
-    def say_again(self, commands: Sequence[tuple[bytes, bytes]]) -> list[int]:
+    def resubmit(self, commands: Sequence[tuple[bytes, bytes]]) -> list[int]:
         """Append commands, (key, value), to the commands topic in the open transaction: the offsets that they got.
 
         Raises `KafkaException`, also if the broker does not say one, and `BatchLateError`.
         """
         deadline = time.monotonic() + self._produce_timeout
-        reports = [Said() for _ in commands]
+        reports = [DeliveryReport() for _ in commands]
         for (key, value), report in zip(commands, reports, strict=True):
             self._produce(self._topics.commands, (value, key, 0), _HEADERS, report, deadline)
         while self._producer.flush(FLUSH_PATIENCE) and not any(report.error for report in reports):

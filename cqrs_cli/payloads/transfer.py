@@ -6,9 +6,9 @@ from functools import lru_cache, partial
 from typing import TypeVar
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference
-from cqrs_cli.payloads.crew import Crew
 from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.store import AlteredError, PayloadStore
+from cqrs_cli.payloads.transfer_pool import TransferPool
 from cqrs_cli.storage.reasons import StoreReason, explain_store_error
 
 #: Calls to a store at the same time, for each process.
@@ -31,7 +31,7 @@ class PayloadTransfer:
     def __init__(self, place: PayloadPlace) -> None:
         self.place = place
         self.store = PayloadStore(place.uri)
-        self._crew = Crew(_AT_ONCE)
+        self._crew = TransferPool(_AT_ONCE)
 
     def fetch(self, folder: str, wanted: Collection[PayloadReference]) -> dict[PayloadReference, Fetched]:
         """Each payload, or why it cannot be had."""

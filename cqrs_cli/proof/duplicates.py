@@ -2,9 +2,9 @@
 
 from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import DecidedRange, Findings, Losses
 from cqrs_cli.proof.join import find_outcome
-from cqrs_cli.proof.memory.dedup_index import DedupIndex
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import Index, OutcomeTrace
 from cqrs_cli.proof.verdict import BLIND

@@ -10,11 +10,11 @@ from typing import NamedTuple
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.carried import BehindError, BoundedIndex, Carried, check_beginning
 from cqrs_cli.proof.dead_letters import DeadLetters
+from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.deferrals import DeferredLog
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report
 from cqrs_cli.proof.join import find_events, join
-from cqrs_cli.proof.memory.dedup_index import FLUSH_EVERY, DedupIndex
 from cqrs_cli.proof.outcomes import Outcomes
 from cqrs_cli.proof.rules import Rules
 from cqrs_cli.proof.scope import Scope

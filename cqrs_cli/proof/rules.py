@@ -6,11 +6,11 @@ from itertools import chain
 from cqrs_cli.proof.carried import Carried
 from cqrs_cli.proof.checks import check_outcome, given_up
 from cqrs_cli.proof.dead_letters import checksums
+from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.deferrals import DeferralRules
 from cqrs_cli.proof.duplicates import Duplicates
 from cqrs_cli.proof.findings import DecidedRange, Findings, LogName, Losses, Report
 from cqrs_cli.proof.join import Joined
-from cqrs_cli.proof.memory.dedup_index import DedupIndex
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import DeadLetterTrace, EventsTrace, Index, OutcomeTrace
 from cqrs_cli.proof.versions import Versions

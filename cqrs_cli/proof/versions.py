@@ -1,7 +1,7 @@
 """From one command of an aggregate to the next no version is missing, and each is there once."""
 
+from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.findings import Findings, LogName, Losses
-from cqrs_cli.proof.memory.dedup_index import DedupIndex
 from cqrs_cli.proof.traces import EventsTrace, OutcomeTrace
 from cqrs_cli.proof.verdict import BLIND
 

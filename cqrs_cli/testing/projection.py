@@ -14,7 +14,7 @@ from cqrs_cli.testing.round_trip import BrokenLaw
 if TYPE_CHECKING:
     from sqlalchemy import Connection, Table
 
-    from cqrs_cli.projections.projection import Projection
+    from cqrs_cli.following.projections.projection import Projection
 
 
 def projection(projection: "Projection") -> "ProjectionSpec":

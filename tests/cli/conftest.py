@@ -12,7 +12,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import AGGREGATES
 
 
-class Said(NamedTuple):
+class DeliveryReport(NamedTuple):
     """The result of a call."""
 
     status: int
@@ -30,7 +30,7 @@ class Said(NamedTuple):
         return [json.loads(line) for line in self.out.splitlines()]
 
 
-Cqrs = Callable[..., Said]
+Cqrs = Callable[..., DeliveryReport]
 
 
 @pytest.fixture
@@ -40,10 +40,10 @@ def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: str) -> Said:
+    def call(*arguments: str) -> DeliveryReport:
         capfd.readouterr()
         status = main(arguments)
-        return Said(status, *capfd.readouterr())
+        return DeliveryReport(status, *capfd.readouterr())
 
     return call
 
@@ -52,7 +52,7 @@ def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
 def on_broker(cqrs: Cqrs, connection: Connection, prefix: str) -> Cqrs:
     """`cqrs` on the shared broker, with the topics of `bank_account`."""
 
-    def call(*arguments: str) -> Said:
+    def call(*arguments: str) -> DeliveryReport:
         return cqrs(*arguments, "-q", "-b", connection.bootstrap_server, "--topic-prefix", prefix)
 
     assert call("init", "bank_account", "--partitions", "2").status == 0

@@ -4,7 +4,7 @@ import pytest
 
 from cqrs_cli.cli.positions import positions_file, positions_of
 from cqrs_cli.errors import UsageError
-from cqrs_cli.proof.hashes.certificate import Certificate, LogCertificate, TopicCertificate, write_certificate
+from cqrs_cli.proof.certificate import Certificate, LogCertificate, TopicCertificate, write_certificate
 from tests.cli.conftest import Cqrs
 
 

@@ -3,9 +3,9 @@
 import pytest
 
 from cqrs_cli.cli.rebuilding import rebuild_document, rebuild_lines, rebuilding_text
-from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.rebuild.build import Built
-from cqrs_cli.owner.rebuild.rebuild import Rebuilding, Rebuilt
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.rebuild.build import Built
+from cqrs_cli.deciding.rebuild.rebuild import Rebuilding, Rebuilt
 
 DONE = {
     Partition("order", 1): Rebuilt(Built(1, 2_000_000), True),

@@ -15,7 +15,7 @@ from cqrs_cli.demo.checkout import TOLD, Timeout
 from cqrs_cli.demo.play import Performance, StepOutcome, Tally
 from cqrs_cli.demo.read_model import ReadModel
 from cqrs_cli.demo.story import Step, accounts, tell
-from cqrs_cli.jobs.run.snapshot import Snapshot
+from cqrs_cli.runs.snapshot import Snapshot
 from tests.support import ROOT
 
 

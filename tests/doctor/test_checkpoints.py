@@ -15,7 +15,7 @@ from cqrs_cli.doctor import checkpoints
 from cqrs_cli.doctor.checkpoints import PartitionCheckpoint, check_checkpoint_store, check_newest
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.storage.folder import StorageFolder, open_folder
-from tests.owner.checkpoints.stage import store, write_all
+from tests.deciding.checkpoints.stage import store, write_all
 from tests.state.checkpoint.test_manifest import AT, MANIFEST
 from tests.state.shards import IDENTITY
 from tests.support import ROOT

@@ -7,12 +7,12 @@ import pytest
 
 from cqrs_cli.doctor import cluster
 from cqrs_cli.doctor.check import Check
+from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.checks import TopicInfo
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.processes.load import load_process
-from tests.processes.stage import Stage
+from tests.following.processes.stage import Stage
 from tests.support import ROOT
 
 pytestmark = pytest.mark.kafka

@@ -7,8 +7,8 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.doctor.shards import check_revision
-from cqrs_cli.owner.plan import shard_folder
 from tests.support import AGGREGATES
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned_here, quietly

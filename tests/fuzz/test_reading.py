@@ -19,16 +19,16 @@ from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.deciding.recover import parse_outcome, remember
+from cqrs_cli.deciding.state_cache import pack
 from cqrs_cli.errors import CqrsError, UsageError
-from cqrs_cli.jobs.replay.fold import ReplayFold, ReplayFoldError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.embedded import files
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.tailing import Origin
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.claim import Claim, parse_claim
-from cqrs_cli.owner.recover import parse_outcome, remember
-from cqrs_cli.owner.state_cache import pack
+from cqrs_cli.ownership.claim import Claim, parse_claim
+from cqrs_cli.scans.replay.fold import ReplayFold, ReplayFoldError
 from cqrs_cli.settings.durations import parse_duration, show_duration
 from cqrs_cli.state.encoding import dedup_entries, state_entries
 from tests.fuzz.damage import FOREIGN, damaged, documents, texts

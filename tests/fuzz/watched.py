@@ -15,9 +15,9 @@ from cqrs_cli.core.messages.event import HEADERS, read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.owner.claim import parse_claim
-from cqrs_cli.owner.state_cache import StateCache
+from cqrs_cli.ownership.claim import parse_claim
 from cqrs_cli.state.shard import open_readonly, open_shard
 from cqrs_cli.state.store import Positions, WriteBatch
 from tests.state.shards import IDENTITY

@@ -1,10 +1,10 @@
 """The words of a job's tasks, as a driver hears them."""
 
-from cqrs_cli.jobs.engine.words import JobProgress, TaskWords
+from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 from tests.support.waiting import eventually
 
 
-class Heard(TaskWords):
+class Heard(TaskReports):
     """Keeps all words."""
 
     def __init__(self, spans: dict[int, int | None]) -> None:

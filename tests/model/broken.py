@@ -9,7 +9,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.kafka.write_errors import blames_the_batch
-from cqrs_cli.owner.claim import Claim, Judgement, judge, terminal
+from cqrs_cli.ownership.claim import Claim, Judgement, judge, terminal
 from tests.model.broker import last_stable
 from tests.model.deciding import REPEATED
 from tests.model.rules import OWNER_STEPS, Rules

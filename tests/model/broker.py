@@ -5,7 +5,7 @@ The commands are all there from the start. Control records and aborted ones take
 
 from typing import Literal, NamedTuple
 
-from cqrs_cli.owner.claim import Claim
+from cqrs_cli.ownership.claim import Claim
 
 #: `open` belongs to the owners' transactional id, `foreign` to a stranger's transaction; both are invisible to who
 #: reads committed, and so is everything behind them.

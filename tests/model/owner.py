@@ -10,11 +10,11 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.log_state import cause_of
+from cqrs_cli.deciding.position import LogState, gap, position
+from cqrs_cli.deciding.recover import falls_short
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.owner.claim import Judgement, succeed
-from cqrs_cli.owner.log_state import cause_of
-from cqrs_cli.owner.position import LogState, gap, position
-from cqrs_cli.owner.recover import falls_short
+from cqrs_cli.ownership.claim import Judgement, succeed
 from tests.model.broker import last_stable, visible
 from tests.model.deciding import as_outcome, decide, fold, merged, recalled, unpacked
 from tests.model.turn import Turn

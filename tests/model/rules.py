@@ -9,8 +9,8 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope
 from cqrs_cli.kafka.write_errors import blames_the_batch
-from cqrs_cli.owner import claim as claims
-from cqrs_cli.owner.claim import Claim, Judgement
+from cqrs_cli.ownership import claim as claims
+from cqrs_cli.ownership.claim import Claim, Judgement
 from tests.model.broker import Log
 
 #: One start up to its loop, step by step.

@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaError
 
-from cqrs_cli.owner.claim import TERMINAL
+from cqrs_cli.ownership.claim import TERMINAL
 from tests.model.broker import Slot, Transaction, written
 from tests.model.deciding import reference
 from tests.model.owner import commits

@@ -4,7 +4,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from cqrs_cli.owner.claim import Judgement
+from cqrs_cli.ownership.claim import Judgement
 from tests.model.broker import Broker
 from tests.model.deciding import reference
 from tests.model.rules import Rules

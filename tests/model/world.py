@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.owner.claim import Claim
+from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.state.store import Positions
 from tests.model.broker import Broker
 from tests.model.deciding import IN_SEQUENCE, Commands, Decided, Memory

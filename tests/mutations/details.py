@@ -60,15 +60,15 @@ DETAILS = [
     ),
     Mutation(
         "a contradiction is believed without looking at the claim again",
-        "cqrs_cli/owner/claim.py",
+        "cqrs_cli/ownership/claim.py",
         (("    return judge(mine, committed_claim) is Judgement.MINE\n", "    return True\n"),),
-        "tests/owner/test_claim.py",
+        "tests/ownership/test_claim.py",
     ),
     Mutation(
         "a living owner's shard is warmed",
-        "cqrs_cli/owner/claim.py",
+        "cqrs_cli/ownership/claim.py",
         (("committed_claim.n > _number(token)", "committed_claim.n >= 0"),),
-        "tests/owner/test_claim.py",
+        "tests/ownership/test_claim.py",
     ),
     Mutation(
         "fencing blames the batch",
@@ -78,32 +78,32 @@ DETAILS = [
     ),
     Mutation(
         "attempts of a run write the shard under one token",
-        "cqrs_cli/owner/claim.py",
+        "cqrs_cli/ownership/claim.py",
         (("{self.run}.{self.submission}.{self.attempt}", "{self.run}"),),
-        "tests/owner/test_claim.py::test_no_two_attempts_have_one_token",
+        "tests/ownership/test_claim.py::test_no_two_attempts_have_one_token",
     ),
     Mutation(
         "a run that was ended leaves an ordinary claim",
-        "cqrs_cli/owner/claim.py",
+        "cqrs_cli/ownership/claim.py",
         (
             (
                 "replace(committed_claim, submission=TERMINAL, attempt=TERMINAL, n=",
                 "replace(committed_claim, n=",
             ),
         ),
-        "tests/owner/test_claim.py",
+        "tests/ownership/test_claim.py",
     ),
     Mutation(
         "a moved offset is not looked into",
-        "cqrs_cli/owner/log_state.py",
+        "cqrs_cli/deciding/log_state.py",
         (("        raise contradiction(state, what, at)\n", "        continue\n"),),
         "tests/scenarios/losses/test_loss.py::test_moved_offset_stops_it_until_accepted[8]",
     ),
     Mutation(
         "an operator's word goes back behind what is decided",
-        "cqrs_cli/owner/position.py",
+        "cqrs_cli/deciding/position.py",
         ((" and accept_loss >= _decided(log)", ""),),
-        "tests/owner/test_position.py",
+        "tests/deciding/test_position.py",
     ),
     Mutation(
         "where records come to lie is not looked at",
@@ -136,7 +136,7 @@ DETAILS = [
     ),
     Mutation(
         "states that do not fit into memory fence the owner at work",
-        "cqrs_cli/owner/recover.py",
+        "cqrs_cli/deciding/recover.py",
         (("except (CorruptError, StoreFullError):", "except CorruptError:"),),
         "tests/scenarios/takeovers/test_memory.py::test_full_memory_ends_nobody_else",
     ),

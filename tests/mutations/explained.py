@@ -166,9 +166,9 @@ EXPLAINED: tuple[Explained, ...] = (
         ('(*ATTRIBUTES, "XXdataXX")', '(*ATTRIBUTES, "DATA")'),
     ),
     Explained("core.messages.timestamps", "the moment is the same in any time zone", (".astimezone(None)",)),
-    Explained("owner.claim", "neither text is a claim", ('(metadata or "XXXX")',)),
+    Explained("ownership.claim", "neither text is a claim", ('(metadata or "XXXX")',)),
     Explained(
-        "owner.position",
+        "deciding.position",
         SAME,
         (
             "log.committed >= at else",  # where they are equal, so are the two answers
@@ -178,7 +178,7 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained("proof.deferrals", _GUARD, ("if (said) or True else ()", "(offset is None) and False")),
     Explained(
-        "proof.hashes.certificate",
+        "proof.certificate",
         SAME,
         (
             "= +1, 0, hashlib",  # before the first record nothing is counted, so that any number does
@@ -193,13 +193,13 @@ EXPLAINED: tuple[Explained, ...] = (
     ),
     Explained("proof.join", SAME, ("if offset >= command)",)),  # asked once the command itself has none
     Explained(
-        "proof.memory.dedup_index",
+        "proof.dedup_index",
         "of a state only the version and its command are read",
         ('StoredState(version, command, 1, b"")', 'StoredState(version, command, 0, b"XXXX")'),
     ),
     Explained("proof.join", "the first value is taken at once", ('self._value: _T | None = ""',)),
     Explained("proof.outcomes", SAME, ("return True",)),  # up to the last one there is an outcome
-    Explained("proof.process.reactions", _FALSE, ("begun = None",)),
+    Explained("proof.reactions", _FALSE, ("begun = None",)),
     Explained(
         "proof.checks",
         SAME,
@@ -229,13 +229,13 @@ EXPLAINED: tuple[Explained, ...] = (
         "proof.versions", "the rules say with how many it begins", ("aggregates = None", "aggregates = 1")
     ),
     Explained(
-        "proof.memory.dedup_index",
+        "proof.dedup_index",
         "how many entries make one write",
         ("len(self._states) - len(self._ids)", "> self._flush_every"),
     ),
-    Explained("proof.memory.dedup_index", SAME, (">= self.clock",)),
+    Explained("proof.dedup_index", SAME, (">= self.clock",)),
     Explained(
-        "proof.memory.dedup_index",
+        "proof.dedup_index",
         "a snapshot ends in the same way after an error",
         ("(None, error, trace)", "(kind, None, trace)", "(kind, error, None)"),
     ),

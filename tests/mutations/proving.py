@@ -42,7 +42,7 @@ PROVING = [
     ),
     Mutation(
         "events are not read with the aggregate's code",
-        "cqrs_cli/jobs/verify/task.py",
+        "cqrs_cli/scans/verify/task.py",
         (
             (
                 "check_shape if self.aggregate is None else partial(decode_event, self.aggregate)",
@@ -59,25 +59,25 @@ PROVING = [
     ),
     Mutation(
         "stopping passes commands that nobody has decided",
-        "cqrs_cli/jobs/run/retire.py",
+        "cqrs_cli/deciding/retire.py",
         ((' and log.first_record("commands", offset, end) is None', ""),),
         "tests/scenarios/losses/test_aborted.py::test_stopping_passes_no_command",
     ),
     Mutation(
         "stopping leaves aborted records to retention",
-        "cqrs_cli/jobs/run/retire.py",
+        "cqrs_cli/deciding/retire.py",
         (("return end if left else offset", "return offset"),),
         "tests/scenarios/losses/test_aborted.py::test_stopping_passes_aborted_records",
     ),
     Mutation(
         "owners begin without making room for their files",
-        "cqrs_cli/jobs/run/task.py",
+        "cqrs_cli/runs/task.py",
         (('make_room(_needs(plan, share), f"a task that owns {len(share)} partitions")', "pass"),),
         "tests/scenarios/takeovers/test_limits.py::test_soft_limit_is_raised",
     ),
     Mutation(
         "a transaction that hides commands is not named",
-        "cqrs_cli/owner/explain.py",
+        "cqrs_cli/deciding/explain.py",
         (("return [one for one in found if not one.is_young(now)]", "return []"),),
         "tests/cli/commands/test_status.py::test_status_names_hiding_transaction",
     ),

@@ -2,14 +2,14 @@
 
 from tests.mutations.table import Mutation
 
-_BROKER = "tests/processes/test_broker.py"
-_CRASHES = "tests/processes/test_crashes.py"
-_DEADLY = "tests/processes/test_deadly.py"
+_BROKER = "tests/following/processes/test_broker.py"
+_CRASHES = "tests/following/processes/test_crashes.py"
+_DEADLY = "tests/following/processes/test_deadly.py"
 
 REACTING = [
     Mutation(
         "a new process does not commit its start",
-        "cqrs_cli/processes/owner.py",
+        "cqrs_cli/following/processes/owner.py",
         (
             (
                 "        self.commit([], resumed.offset, ProcessPosition(resumed.offset, self.mine, *resumed[1:]))\n",
@@ -20,7 +20,7 @@ REACTING = [
     ),
     Mutation(
         "two owners of a partition do not fence each other",
-        "cqrs_cli/processes/writer.py",
+        "cqrs_cli/following/processes/writer.py",
         (
             (
                 "topics.transactional_id(source.topic, source.partition)",
@@ -31,7 +31,7 @@ REACTING = [
     ),
     Mutation(
         "the position is not in the transaction of the commands",
-        "cqrs_cli/processes/owner.py",
+        "cqrs_cli/following/processes/owner.py",
         (
             (
                 "        self.writer.commit(commands, position, self.reader)\n",
@@ -43,7 +43,7 @@ REACTING = [
     ),
     Mutation(
         "the position is committed before the commands",
-        "cqrs_cli/processes/owner.py",
+        "cqrs_cli/following/processes/owner.py",
         (
             (
                 "        self.writer.commit(commands, position, self.reader)\n",
@@ -55,31 +55,31 @@ REACTING = [
     ),
     Mutation(
         "the group's offset alone says where to go on",
-        "cqrs_cli/processes/owner.py",
+        "cqrs_cli/following/processes/owner.py",
         (
             (
-                "        recorded = positions.get(position_key(hearing.source))\n",
-                "        recorded = positions.get(position_key(hearing.source))\n"
-                "        positions = positions if committed_of(self.reader, hearing).offset is not None else {}\n",
+                "        recorded = positions.get(position_key(subscription.source))\n",
+                "        recorded = positions.get(position_key(subscription.source))\n"
+                "        positions = positions if committed_of(self.reader, subscription).offset is not None else {}\n",
             ),
         ),
-        "tests/processes/test_losses.py::test_lost_group_offsets_change_nothing",
+        "tests/following/processes/test_losses.py::test_lost_group_offsets_change_nothing",
     ),
     Mutation(
         "aborted events are reacted to",
-        "cqrs_cli/processes/owner.py",
+        "cqrs_cli/following/processes/owner.py",
         (("group=group, fetch_wait_max_ms=500", 'group=group, isolation="read_uncommitted"'),),
         f"{_BROKER}::test_beginning_must_be_asked_for",
     ),
     Mutation(
         "an idle owner does not look at the claim",
-        "cqrs_cli/processes/loop.py",
+        "cqrs_cli/following/processes/loop.py",
         (("                owner.check_claim()\n", ""),),
         f"{_BROKER}::test_later_runs_take_over",
     ),
     Mutation(
         "a run waits for what a dead owner left open before it begins",
-        "cqrs_cli/processes/positions.py",
+        "cqrs_cli/following/processes/positions.py",
         (
             (
                 'recorded_positions(plan.connection, topics, "read_committed")',
@@ -90,30 +90,30 @@ REACTING = [
     ),
     Mutation(
         "commands go to any partition",
-        "cqrs_cli/processes/compose.py",
+        "cqrs_cli/following/processes/compose.py",
         (("target(self._partitioner, key, place.partitions)", "hash(key) % place.partitions"),),
         f"{_BROKER}::test_commands_say_where_they_come_from",
     ),
     Mutation(
         "a lost command of a process is not missed",
-        "cqrs_cli/proof/process/reactions.py",
+        "cqrs_cli/proof/reactions.py",
         (('            yield f"command {number}, for {wanted.topic}, is missing"\n', "            pass\n"),),
         "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
     ),
     Mutation(
         "an operator's earlier skips are forgotten",
-        "cqrs_cli/processes/position.py",
+        "cqrs_cli/following/processes/position.py",
         (
             (
                 "return Resumed(skip + 1, None, skip, found.accepted, found.all_skipped)",
                 "return Resumed(skip + 1, None, skip, found.accepted)",
             ),
         ),
-        "tests/processes/test_verify.py::test_skips_and_beginnings_are_clean",
+        "tests/following/processes/test_verify.py::test_skips_and_beginnings_are_clean",
     ),
     Mutation(
         "nobody suspects the event on which a worker died",
-        "cqrs_cli/processes/owner.py",
+        "cqrs_cli/following/processes/owner.py",
         (
             (
                 "        self.mine = suspect(mine, before, plan.timing.batch_limit)\n",
@@ -124,61 +124,61 @@ REACTING = [
     ),
     Mutation(
         "a reaction that does not end is waited for",
-        "cqrs_cli/jobs/process/task.py",
+        "cqrs_cli/following/processes/task.py",
         (("            watch.look()\n", "            pass\n"),),
         f"{_DEADLY}::test_endless_event_stops_the_process",
     ),
     Mutation(
         "a trace ends at a process",
-        "cqrs_cli/processes/compose.py",
+        "cqrs_cli/following/processes/compose.py",
         (("traceparent=trace,", "traceparent=None,"),),
-        "tests/processes/test_compose.py::test_traces_are_handed_on",
+        "tests/following/processes/test_compose.py::test_traces_are_handed_on",
     ),
     Mutation(
         "an id does not have the event's time",
-        "cqrs_cli/processes/compose.py",
+        "cqrs_cli/following/processes/compose.py",
         (("{recorded.id}@{time}", "{recorded.id}"),),
-        "tests/processes/test_compose.py::test_ids_are_of_the_event",
+        "tests/following/processes/test_compose.py::test_ids_are_of_the_event",
     ),
     Mutation(
         "a topic that was made again is gone on with",
-        "cqrs_cli/processes/position.py",
+        "cqrs_cli/following/processes/position.py",
         (("    if found.claim.topic_id != state.topic_id:", "    if False:"),),
-        "tests/processes/test_position.py::test_contradictions_stop",
+        "tests/following/processes/test_position.py::test_contradictions_stop",
     ),
     Mutation(
         "a moved offset of the group is gone on with",
-        "cqrs_cli/processes/position.py",
+        "cqrs_cli/following/processes/position.py",
         (("    if group is not None and group != found.offset:", "    if False:"),),
-        "tests/processes/test_position.py::test_contradictions_stop",
+        "tests/following/processes/test_position.py::test_contradictions_stop",
     ),
     Mutation(
         "positions that are lost make a new process",
-        "cqrs_cli/processes/position.py",
+        "cqrs_cli/following/processes/position.py",
         (("        if group is None:\n", "        if True:\n"),),
-        "tests/processes/test_position.py::test_contradictions_stop",
+        "tests/following/processes/test_position.py::test_contradictions_stop",
     ),
     Mutation(
         "an accepted loss is accepted again",
-        "cqrs_cli/processes/position.py",
+        "cqrs_cli/following/processes/position.py",
         (("return found.accepted == accept and", "return False and"),),
-        "tests/processes/test_position.py::test_accepted_losses_count_once",
+        "tests/following/processes/test_position.py::test_accepted_losses_count_once",
     ),
     Mutation(
         "an event that stopped nobody is skipped",
-        "cqrs_cli/processes/position.py",
+        "cqrs_cli/following/processes/position.py",
         (
             (
                 "    if skip is not None and skip == found.stopped == found.offset:",
                 "    if skip == found.offset:",
             ),
         ),
-        "tests/processes/test_position.py::test_skips_are_for_the_event_that_stopped",
+        "tests/following/processes/test_position.py::test_skips_are_for_the_event_that_stopped",
     ),
     Mutation(
         "the event that stops a process is not recorded",
-        "cqrs_cli/processes/loop.py",
+        "cqrs_cli/following/processes/loop.py",
         (("stopped=None if stopped is None else stopped.offset", "stopped=None"),),
-        "tests/processes/test_stops.py::test_process_stops_at_the_event",
+        "tests/following/processes/test_stops.py::test_process_stops_at_the_event",
     ),
 ]

@@ -16,7 +16,7 @@ class Mutation(NamedTuple):
 RULES = [
     Mutation(
         "the shard is written before Kafka has committed",
-        "cqrs_cli/owner/loop.py",
+        "cqrs_cli/deciding/loop.py",
         (
             (
                 "            counts = session.counts.add(",
@@ -28,7 +28,7 @@ RULES = [
     ),
     Mutation(
         "the position is read before the fence",
-        "cqrs_cli/owner/owner.py",
+        "cqrs_cli/deciding/owner.py",
         (
             (
                 "        self.session.writer.fence()",
@@ -40,7 +40,7 @@ RULES = [
                 "        with session.naming_stalls():\n            state, last",
             ),
         ),
-        "tests/owner/test_takeover.py::test_commits_before_the_fence_are_kept",
+        "tests/deciding/test_takeover.py::test_commits_before_the_fence_are_kept",
     ),
     Mutation(
         "a record that failed is ignored",
@@ -67,15 +67,15 @@ RULES = [
     ),
     Mutation(
         "half a transaction is aborted though the other half is visible",
-        "cqrs_cli/owner/settle.py",
+        "cqrs_cli/deciding/settle.py",
         (("    return max(*decided, (traces.committed or 0) - 1, -1) >= min(hidden)", "    return False"),),
-        "tests/owner/test_settle.py::test_visible_part_commits_the_rest",
+        "tests/deciding/test_settle.py::test_visible_part_commits_the_rest",
     ),
     Mutation(
         "a shard ahead of the log is believed",
-        "cqrs_cli/owner/owner.py",
+        "cqrs_cli/deciding/owner.py",
         (("            check_not_ahead(self.store, session.log, start.offset)\n", "            pass\n"),),
-        "tests/owner/test_owner.py::test_shard_ahead_of_the_log_is_dropped",
+        "tests/deciding/test_owner.py::test_shard_ahead_of_the_log_is_dropped",
     ),
     Mutation(
         "event ids are random",
@@ -102,13 +102,13 @@ RULES = [
     ),
     Mutation(
         "repeated commands are not known again after a restart",
-        "cqrs_cli/owner/recover.py",
+        "cqrs_cli/deciding/recover.py",
         (("            remember(remembered, outcome, record.timestamp)\n", ""),),
-        "tests/owner/test_recover.py::test_lost_shard_is_rebuilt_the_same[deleted]",
+        "tests/deciding/test_recover.py::test_lost_shard_is_rebuilt_the_same[deleted]",
     ),
     Mutation(
         "logs are read to the last stable offset",
-        "cqrs_cli/owner/session.py",
+        "cqrs_cli/deciding/session.py",
         (('isolation="read_uncommitted"', 'isolation="read_committed"'),),
         "tests/scenarios/losses/test_loss.py::test_a_foreign_open_transaction_stops_it",
     ),
@@ -120,18 +120,18 @@ RULES = [
     ),
     Mutation(
         "claims are judged by their number alone",
-        "cqrs_cli/owner/claim.py",
+        "cqrs_cli/ownership/claim.py",
         (
             (
                 "run, other = (mine.run_epoch, mine.run), (committed_claim.run_epoch, committed_claim.run)",
                 'run, other = (mine.n, ""), (committed_claim.n, "")',
             ),
         ),
-        "tests/owner/test_claim.py::test_later_run_has_taken_over",
+        "tests/ownership/test_claim.py::test_later_run_has_taken_over",
     ),
     Mutation(
         "being fenced is taken for a takeover",
-        "cqrs_cli/owner/supervisor.py",
+        "cqrs_cli/deciding/supervisor.py",
         (
             (
                 "            case BatchTooLarge():\n",
@@ -155,67 +155,67 @@ RULES = [
     ),
     Mutation(
         "a command fails by the first error of the process",
-        "cqrs_cli/owner/trials/attempts.py",
+        "cqrs_cli/ownership/trials/attempts.py",
         (("elif tried >= ATTEMPTS and offset", "elif tried and offset"),),
-        "tests/owner/trials/test_attempts.py",
+        "tests/ownership/trials/test_attempts.py",
     ),
     Mutation(
         "a command fails by an error of the process among others",
-        "cqrs_cli/owner/supervisor.py",
+        "cqrs_cli/deciding/supervisor.py",
         (("        if limit > 1:\n", "        if limit < 0:\n"),),
-        "tests/owner/test_batches.py::test_short_memory_costs_no_command",
+        "tests/deciding/test_batches.py::test_short_memory_costs_no_command",
     ),
     Mutation(
         "a death that is not of the command counts",
-        "cqrs_cli/owner/trials/trial.py",
+        "cqrs_cli/ownership/trials/trial.py",
         (("    if died and before.deciding:", "    if died:"),),
-        "tests/owner/trials/test_trial.py",
+        "tests/ownership/trials/test_trial.py",
     ),
     Mutation(
         "the suspects stay as many as they were",
-        "cqrs_cli/owner/trials/trial.py",
+        "cqrs_cli/ownership/trials/trial.py",
         (("        return replace(before, suspects=before.limit)", "        return before"),),
-        "tests/owner/trials/test_trial.py::test_each_death_narrows_the_suspects",
+        "tests/ownership/trials/test_trial.py::test_each_death_narrows_the_suspects",
     ),
     Mutation(
         "deaths of one command are counted for the next",
-        "cqrs_cli/owner/trials/trial.py",
+        "cqrs_cli/ownership/trials/trial.py",
         (("(self.deaths, self.seconds) if self.at == offset else (0, 0)", "(self.deaths, self.seconds)"),),
-        "tests/owner/trials/test_trial.py",
+        "tests/ownership/trials/test_trial.py",
     ),
     Mutation(
         "an owner that was told to end counts as dead",
-        "cqrs_cli/owner/claim.py",
+        "cqrs_cli/ownership/claim.py",
         (("died = not lives and committed_claim.attempt != TERMINAL", "died = not lives"),),
-        "tests/owner/trials/test_claims.py",
+        "tests/ownership/trials/test_claims.py",
     ),
     Mutation(
         "a command is decided alone without being announced",
-        "cqrs_cli/owner/loop.py",
+        "cqrs_cli/deciding/loop.py",
         (("            session.commit_position(self.at)\n            yield", "            yield"),),
         "tests/scenarios/crashes/test_deadly.py::test_only_the_deadly_command_fails[exit-0]",
     ),
     Mutation(
         "neighbours decide while a suspect is decided alone",
-        "cqrs_cli/owner/trials/gate.py",
+        "cqrs_cli/ownership/trials/gate.py",
         (("not self._occupied and not self._batches", "not self._occupied"),),
-        "tests/owner/trials/test_gate.py::test_waiting_suspect_goes_first",
+        "tests/ownership/trials/test_gate.py::test_waiting_suspect_goes_first",
     ),
     Mutation(
         "a command that does not end is tried again for ever",
-        "cqrs_cli/jobs/run/hanging.py",
+        "cqrs_cli/deciding/hanging.py",
         (("        return blame(supervisor.mine, offset, seconds, leave)\n", "        return True\n"),),
         "tests/scenarios/crashes/test_endless.py::test_endless_command_fails_at_once",
     ),
     Mutation(
         "the time of a pause counts as deciding",
-        "cqrs_cli/jobs/engine/watch.py",
+        "cqrs_cli/ownership/watchdog.py",
         ((" or now - looked > self._timing.paused:", ":"),),
         "tests/jobs/run/test_hanging.py",
     ),
     Mutation(
         "a command that was committed meanwhile ends its worker",
-        "cqrs_cli/jobs/engine/watch.py",
+        "cqrs_cli/ownership/watchdog.py",
         (("        moved = at > offset\n", "        moved = False\n"),),
         "tests/jobs/run/test_hanging.py",
     ),

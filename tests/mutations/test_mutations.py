@@ -16,12 +16,12 @@ _PURE = (
     "tests/core/",
     "tests/proof/",
     "tests/state/",
-    "tests/owner/test_claim.py",
-    "tests/owner/trials/",
+    "tests/ownership/test_claim.py",
+    "tests/ownership/trials/",
     "tests/jobs/run/test_hanging.py",
     "tests/kafka/test_blame.py",
-    "tests/processes/test_compose.py",
-    "tests/processes/test_position.py",
+    "tests/following/processes/test_compose.py",
+    "tests/following/processes/test_position.py",
 )
 
 
@@ -75,7 +75,7 @@ def test_unbroken_code_passes_every_test(tmp_path: Path, request: pytest.Fixture
 
 def test_an_unimportable_mutation_is_not_noticed(tmp_path: Path) -> None:
     root = copy(tmp_path)
-    claim = root / "cqrs_cli/owner/claim.py"
+    claim = root / "cqrs_cli/ownership/claim.py"
     claim.write_text("import nothing_of_that_name\n")
-    assert not run(root, ["tests/owner/test_claim.py"], None).failed
-    assert not run(root, ["tests/owner/test_claim.py::test_that_is_not_there"], None).failed
+    assert not run(root, ["tests/ownership/test_claim.py"], None).failed
+    assert not run(root, ["tests/ownership/test_claim.py::test_that_is_not_there"], None).failed

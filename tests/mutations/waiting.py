@@ -8,7 +8,7 @@ _DECIDING = "tests/core/deferral/test_deciding.py"
 WAITING = [
     Mutation(
         "a final outcome does not end an entry",
-        "cqrs_cli/owner/deferred/fold.py",
+        "cqrs_cli/deciding/deferred_fold.py",
         (("            ended[entry.key] = None\n", "            pass\n"),),
         _MODEL,
     ),
@@ -38,7 +38,7 @@ WAITING = [
     ),
     Mutation(
         "a lost command is not parked again",
-        "cqrs_cli/owner/deferred/fold.py",
+        "cqrs_cli/deciding/deferred_fold.py",
         (("    if lost:\n", "    if False:\n"),),
         _MODEL,
     ),

@@ -3,9 +3,9 @@
 from aggregates.order import Placed
 from cqrs_cli.core.messages.payload_reference import PayloadReference, data_within, with_reference
 from cqrs_cli.core.messages.record import Record
+from tests.following.processes.stage import placed
 from tests.payloads.bank import LARGE
 from tests.payloads.stores import FolderStore
-from tests.processes.stage import placed
 
 
 def large_order(store: FolderStore, prefix: str, number: int) -> tuple[Record, PayloadReference]:

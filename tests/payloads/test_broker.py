@@ -7,11 +7,11 @@ from contextlib import contextmanager
 import pytest
 
 from cqrs_cli.core.messages.payload_reference import find_reference
-from cqrs_cli.jobs.run.status import PartitionStatus, partition_statuses
-from cqrs_cli.jobs.run.task import Reporter
-from cqrs_cli.owner.supervisor import Supervisor
-from cqrs_cli.owner.telemetry.blocked import blocked_by
+from cqrs_cli.deciding.supervisor import Supervisor
 from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.runs.task import Reporter
+from cqrs_cli.status.decided import PartitionStatus, partition_statuses
+from cqrs_cli.telemetry.blocked import blocked_by
 from tests.payloads.bank import LARGE, Bank, opened, state
 from tests.payloads.stores import EACH_STORE
 from tests.support.owners import at_work

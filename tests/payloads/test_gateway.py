@@ -10,15 +10,15 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.core.messages.payload_reference import find_reference
-from cqrs_cli.gateway.server import open_followers
+from cqrs_cli.following.gateway.server import open_followers
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.gateway.conftest import Reached, reached
-from tests.gateway.test_streams import stream
+from tests.following.gateway.conftest import Reached, reached
+from tests.following.gateway.test_streams import stream
+from tests.following.processes.stage import placed
+from tests.following.projections.topics import make_orders, write_events
 from tests.payloads.bank import LARGE, Bank
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
-from tests.processes.stage import placed
-from tests.projections.topics import make_orders, write_events
 from tests.support import ROOT
 from tests.support.owners import running
 from tests.support.waiting import eventually

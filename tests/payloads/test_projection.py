@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.engine.notes import TaskNotes
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
+from cqrs_cli.telemetry.notes import TaskNotes
+from tests.following.processes.stage import placed
+from tests.following.projections.topics import make_orders, write_events
 from tests.payloads.bank import LARGE
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
-from tests.processes.stage import placed
-from tests.projections.topics import make_orders, write_events
 from tests.support import ROOT
 from tests.support.waiting import eventually
 
@@ -29,11 +29,11 @@ def test_projection_waits_for_a_lost_event(
     connection: Connection, prefix: str, store: FolderStore, tmp_path: Path
 ) -> None:
     """It has written what was before it, names it once, and goes on when it is back."""
-    from cqrs_cli.jobs.project.task import project_share
-    from cqrs_cli.projections.database import parse_database
-    from cqrs_cli.projections.plan import ProjectorResult
-    from cqrs_cli.projections.prepare import ends, prepare_projection
-    from tests.projections.feeding import errors, recent_orders, told
+    from cqrs_cli.following.projections.database import parse_database
+    from cqrs_cli.following.projections.plan import ProjectorResult
+    from cqrs_cli.following.projections.prepare import ends, prepare_projection
+    from cqrs_cli.following.projections.task import project_share
+    from tests.following.projections.feeding import errors, recent_orders, told
 
     events = make_orders(connection, prefix, 1).events
     event, reference = large_order(store, prefix, 1)

@@ -10,13 +10,13 @@ from cqrs_cli.client.queries.rehearsal import Rehearsal
 from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
-from cqrs_cli.jobs.replay.task import ReplayPlan, total_part
 from cqrs_cli.jobs.whatif.driver import plan_whatif
-from cqrs_cli.jobs.whatif.task import WhatifResult, decide_again
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.topics.checks import aggregate_topics
 from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.scans.replay.task import ReplayPlan, total_part
+from cqrs_cli.scans.whatif.task import WhatifResult, decide_again
 from cqrs_cli.spark.options import SourceKind
 from cqrs_cli.spark.plan import SourcePlan
 from cqrs_cli.spark.ranges import OffsetRange
@@ -73,8 +73,7 @@ def test_rows_have_their_data(opened: Bank) -> None:
 
 
 @pytest.mark.pins("payloads")
-def test_replay_folds_payloads(opened: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cqrs_cli.jobs.replay.task.code_root", lambda package, root: root)
+def test_replay_folds_payloads(opened: Bank) -> None:
     harness = opened.harness
     bounds = {0: (0, harness.end("events"))}
     plan = ReplayPlan(harness.connection, harness.topics, "aggregates", harness.settings.root, bounds)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.engine.notes import TaskNotes
-from cqrs_cli.jobs.process.task import process_supervisors
+from cqrs_cli.following.processes.plan import ProcessPlan
+from cqrs_cli.following.processes.supervisor import ProcessSupervisor
+from cqrs_cli.following.processes.task import process_supervisors
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.owner.telemetry.blocked import blocked_by
-from cqrs_cli.processes.plan import ProcessPlan
-from cqrs_cli.processes.supervisor import ProcessSupervisor
+from cqrs_cli.telemetry.blocked import blocked_by
+from cqrs_cli.telemetry.notes import TaskNotes
+from tests.following.processes.stage import Stage, orders, records
+from tests.following.processes.test_status import statuses
+from tests.following.processes.test_verify import verified
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
-from tests.processes.stage import Stage, orders, records
-from tests.processes.test_status import statuses
-from tests.processes.test_verify import verified
 from tests.support.harness import TopicHarness
 from tests.support.owners import at_work, quietly
 from tests.support.waiting import eventually
@@ -36,7 +36,7 @@ def stage(connection: Connection, prefix: str, store: FolderStore, tmp_path: Pat
 def reacting(plan: ProcessPlan) -> Iterator[ProcessSupervisor]:
     """A process at work on one partition, with its notes at hand."""
     stopping = threading.Event()
-    supervisor, *_ = process_supervisors(plan, plan.hearings, 0, stopping)
+    supervisor, *_ = process_supervisors(plan, plan.subscriptions, 0, stopping)
     with at_work(supervisor.run, stopping):
         yield supervisor
 
@@ -89,4 +89,4 @@ def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> Non
         assert stage.asked() == orders(0, 1)
         (store.path / f"{stage.prefix}payment").unlink()
         eventually(lambda: stage.asked() == orders(0, 3))
-        eventually(lambda: not blocked_by(process.plan.place(process.hearing)))
+        eventually(lambda: not blocked_by(process.plan.place(process.subscription)))

@@ -6,9 +6,9 @@ import pytest
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder, refer
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.payloads.crew import Crew
 from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.transfer import PayloadTransfer
+from cqrs_cli.payloads.transfer_pool import TransferPool
 from tests.payloads.stores import EACH_STORE, FOLDER, FolderStore
 from tests.support.waiting import eventually
 
@@ -112,16 +112,16 @@ def test_unknown_store_is_a_setting() -> None:
 
 def test_crew_stays_small() -> None:
     """Calls that never return keep its threads, and no more: later calls are left out when their time is up."""
-    never, hanging, crew = threading.Event(), list[int](), Crew(2)
+    never, hanging, pool = threading.Event(), list[int](), TransferPool(2)
 
     def hang() -> bool:
         hanging.append(1)
         return never.wait(30)
 
-    eventually(lambda: crew.call(dict.fromkeys(range(4), hang), 0.05) == {} and len(hanging) == 2)
-    assert crew.call({"next": lambda: 1}, 0.05) == {}
+    eventually(lambda: pool.call(dict.fromkeys(range(4), hang), 0.05) == {} and len(hanging) == 2)
+    assert pool.call({"next": lambda: 1}, 0.05) == {}
     assert len([one for one in threading.enumerate() if one.name == "payloads"]) >= 2
-    assert crew._threads == 2
+    assert pool._threads == 2
     never.set()
 
 

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.verify.kept import begin_folder, leave, take_up
 from cqrs_cli.proof.carried import BehindError
 from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Loss, Scope
+from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.trace_index import TraceIndex
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, History, home
@@ -76,7 +76,7 @@ class Topics(NamedTuple):
 
 def prove_piece(scope: Scope, topics: Topics, look: Look, before: Path | None, after: Path) -> Report:
     """One verify, which goes on from the folder `before` and leaves the folder `after`."""
-    earlier = None if before is None else take_up(before)
+    earlier = None if before is None else load_carried(before)
     with ExitStack() as stack:
         folders = begin_folder(after, before)
         indexes = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli.proof.dedup_index import DedupIndex
 from cqrs_cli.proof.duplicates import Duplicates
 from cqrs_cli.proof.findings import DecidedRange, Findings, Losses
-from cqrs_cli.proof.memory.dedup_index import DedupIndex
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import OutcomeTrace
 from cqrs_cli.state.memory import MemoryStore

@@ -13,12 +13,12 @@ from cqrs_cli.core.context import OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.react import reaction
 from cqrs_cli.core.recorded import record_event
-from cqrs_cli.jobs.process.task import process_supervisors
+from cqrs_cli.following.processes.position import position_key
+from cqrs_cli.following.processes.task import process_supervisors
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.topics.topics import Kind
-from cqrs_cli.processes.position import position_key
-from tests.processes.stage import Stage, records
+from tests.following.processes.stage import Stage, records
 from tests.support.commands import Sent
 from tests.support.harness import TopicHarness
 from tests.support.raw import Raw
@@ -80,8 +80,8 @@ def react_hanging(
     """Write what the process sends for the events it has not reacted to: some parts committed, others left open."""
     plan, before = stage.plan(), stage.position()
     assert before is not None
-    hearing = next(one for one in plan.hearings if one.source.topic == stage.events)
-    supervisor, *_ = process_supervisors(plan, [hearing], 0, threading.Event())
+    subscription = next(one for one in plan.subscriptions if one.source.topic == stage.events)
+    supervisor, *_ = process_supervisors(plan, [subscription], 0, threading.Event())
     outputs: dict[str, list[OutputRecord]] = defaultdict(list)
     now = int(time.time() * 1000)
     for one in records(stage.connection, stage.events, 0):
@@ -91,7 +91,7 @@ def react_hanging(
                 outputs[sent.topic].append((sent.value, sent.key, now))
             end = one.offset + 1
     after = replace(before, offset=end)
-    outputs[stage.topics.positions] = [(after.encode(), position_key(hearing.source), now)]
+    outputs[stage.topics.positions] = [(after.encode(), position_key(subscription.source), now)]
     named = {"payment": stage.topic("commands"), "order": stage.topic("commands", "order")}
     topic_of = {**named, "positions": stage.topics.positions}
     id = stage.topics.transactional_id(stage.events, 0)

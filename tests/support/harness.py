@@ -24,17 +24,17 @@ from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.jobs.run.prepare import prepare
+from cqrs_cli.deciding.plan import Plan, shard_folder
+from cqrs_cli.deciding.prepare import prepare
+from cqrs_cli.deciding.state_cache import pack
 from cqrs_cli.jobs.verify.driver import plan_verify, verify_here
 from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
-from cqrs_cli.owner.claim import Claim, parse_claim
-from cqrs_cli.owner.plan import Plan, shard_folder
-from cqrs_cli.owner.state_cache import pack
-from cqrs_cli.owner.timing import Timing
+from cqrs_cli.ownership.claim import Claim, parse_claim
+from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.settings.settings import Settings, load_settings
 from cqrs_cli.state.shard import open_readonly
 from cqrs_cli.state.shutdown_marker import MARKER_FILE

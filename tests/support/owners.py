@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from cqrs_cli import failpoints
+from cqrs_cli.deciding.plan import OwnerResult, Plan
+from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.run.retire import retire
-from cqrs_cli.jobs.run.task import own
-from cqrs_cli.owner.plan import OwnerResult, Plan
-from cqrs_cli.owner.timing import Timing
+from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.runs.task import own
 from tests.support.waiting import eventually
 
 #: Children are forked from a process that has imported everything and has no threads.

@@ -1,6 +1,6 @@
 """The failpoints that owners pass whatever their commands are.
 
-Others are passed only where there are checkpoints or deferred commands: `tests/owner` kills there.
+Others are passed only where there are checkpoints or deferred commands: `tests/deciding` kills there.
 """
 
 from cqrs_cli.failpoints import POINTS

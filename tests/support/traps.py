@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.jobs.run.driver import run_owners
-from cqrs_cli.jobs.run.snapshot import Snapshot
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.owner.plan import OwnerResult, Plan
+from cqrs_cli.runs.snapshot import Snapshot
 from tests.jobs.run.test_driver import Context
 from tests.support.commands import Sent, command
 from tests.support.harness import IMPATIENT, TopicHarness

@@ -80,12 +80,12 @@ def check_stored_checkpoints(cli: Cli, settings: "Settings", uri: str, is_reache
 
 def _newest_of(cli: Cli, settings: "Settings", uri: str, name: str) -> "Iterator[Check]":
     """Check the newest checkpoints of one aggregate; of its topics another check has told."""
+    from cqrs_cli.deciding.plan import shard_folder, shard_identity
     from cqrs_cli.doctor.checkpoints import check_newest
     from cqrs_cli.errors import ConfigurationError
     from cqrs_cli.kafka.admin.topics import Admin, check_topics
     from cqrs_cli.kafka.offsets import committed_now
     from cqrs_cli.kafka.partition_log import PartitionLog
-    from cqrs_cli.owner.plan import shard_folder, shard_identity
     from cqrs_cli.settings.durations import milliseconds
 
     connection, topics, aggregate = cli.connection(start=False), cli.topics(name), cli.aggregate(name)

@@ -15,12 +15,12 @@ def check_serving(cli: Cli, address: "GatewayAddress", token_file: Path | None) 
     """Check the gateway at this address."""
     from cqrs_cli.doctor.check import examined
     from cqrs_cli.doctor.gateway import check_gateway
-    from cqrs_cli.gateway.token import read_token
+    from cqrs_cli.following.gateway.token import read_token
 
     def describe(names: Collection[str], read_only: bool) -> Any:
         import msgspec
 
-        from cqrs_cli.gateway.openapi import describe_api
+        from cqrs_cli.following.gateway.openapi import describe_api
 
         api = describe_api([cli.aggregate(name) for name in names], read_only, with_token=False)
         return msgspec.json.decode(msgspec.json.encode(api))

@@ -45,7 +45,7 @@ def check_project(settings: "Settings") -> "Iterator[Check]":
 def _processes(settings: "Settings") -> "Iterator[Check]":
     """Check that the project's processes can be loaded."""
     from cqrs_cli.doctor.check import fail, ok
-    from cqrs_cli.processes.load import load_process, process_names
+    from cqrs_cli.following.processes.load import load_process, process_names
 
     for name in process_names(settings.root):
         try:
@@ -58,7 +58,7 @@ def _processes(settings: "Settings") -> "Iterator[Check]":
 
 def process_uses(settings: "Settings") -> "list[ProcessUse]":
     """The topics of each process whose code can be loaded; the others have their own check."""
-    from cqrs_cli.processes.load import load_process, process_names
+    from cqrs_cli.following.processes.load import load_process, process_names
 
     found = []
     for name in process_names(settings.root):
@@ -70,9 +70,9 @@ def process_uses(settings: "Settings") -> "list[ProcessUse]":
 def _revisions(settings: "Settings") -> "Iterator[Check]":
     """Check the shards of each aggregate whose code can be loaded; the others have their own check."""
     from cqrs_cli import registry
+    from cqrs_cli.deciding.plan import shard_folder
     from cqrs_cli.doctor.shards import check_revision
     from cqrs_cli.kafka.topics.topics import Topics
-    from cqrs_cli.owner.plan import shard_folder
 
     for name in registry.names(settings.aggregates, settings.root):
         try:

@@ -58,7 +58,7 @@ def check(
 def _read_logs(cli: Cli, names: "Iterable[str]", spark: "Mapping[str, str]") -> "dict[str, LogRead]":
     """The events of each aggregate's log, and those that cannot be read."""
     from cqrs_cli.cli.render.check import LogRead
-    from cqrs_cli.jobs.check.driver import plan_reading, read_log
+    from cqrs_cli.jobs.check import plan_reading, read_log
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
 

@@ -78,8 +78,8 @@ def _perform(cli: Cli) -> "Performance":
     from cqrs_cli.demo.checkout import CheckoutPlay
     from cqrs_cli.demo.play import Performance, Play
     from cqrs_cli.demo.read_model import fill_read_model
+    from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.processes.load import PROCESSES
 
     show = cli.stdout.print if cli.output == "text" else _hide
     name = secrets.token_hex(3)

@@ -75,8 +75,8 @@ def _plan(cli: Cli, insist: bool) -> "TopicPlan":
 
 
 def _processes(cli: Cli) -> "list[ProcessTopics]":
+    from cqrs_cli.following.processes.load import process_names
     from cqrs_cli.kafka.topics.process_topics import ProcessTopics
-    from cqrs_cli.processes.load import process_names
 
     return [ProcessTopics(name, cli.settings.topic_prefix) for name in process_names(cli.settings.root)]
 

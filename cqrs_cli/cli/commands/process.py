@@ -13,7 +13,7 @@ from cqrs_cli.cli.options import Conf, Master, complete_from, spark_properties
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.processes.plan import ProcessProgress
+    from cqrs_cli.following.processes.plan import ProcessProgress
 
 
 @command(
@@ -60,11 +60,11 @@ def run_process(
     """
     from cqrs_cli.cli.render.process import Listening, processes_document, processes_text
     from cqrs_cli.cli.render.project import RateDisplay
+    from cqrs_cli.following.processes.load import PROCESSES, load_process
+    from cqrs_cli.following.processes.prepare import prepare_processes
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.process.driver import run_processes
-    from cqrs_cli.processes.load import PROCESSES, load_process
-    from cqrs_cli.processes.prepare import prepare_processes
+    from cqrs_cli.jobs.process import run_processes
 
     cli.timestamped = not sys.stderr.isatty()
     spark = spark_properties(conf or ())
@@ -92,8 +92,8 @@ def run_process(
         with cli.working("starting Spark"):
             session = project_session(settings, "process", " ".join(names), spark, [PROCESSES])
             context = stack.enter_context(session)
-            tasks = min(len(plan.hearings), slots(context, note=cli.note))
-        where = f"{counted(len(plan.hearings), 'partition')}, {counted(tasks, 'task')}"
+            tasks = min(len(plan.subscriptions), slots(context, note=cli.note))
+        where = f"{counted(len(plan.subscriptions), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"{', '.join(names)}: {where}; Ctrl-C stops")
         try:
             done = run_processes(context, plan, tasks, watch, cli.note)

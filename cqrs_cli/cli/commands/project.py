@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from cqrs_cli.cli.render.project import RateDisplay
-    from cqrs_cli.projections.load import LoadedProjection
-    from cqrs_cli.projections.plan import ProjectionPlan, ProjectionProgress
-    from cqrs_cli.projections.prepare import PreparedProjection
+    from cqrs_cli.following.projections.load import LoadedProjection
+    from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress
+    from cqrs_cli.following.projections.prepare import PreparedProjection
 
 
 @command(
@@ -70,12 +70,12 @@ def project(
     check_sqlalchemy()
     from cqrs_cli.cli.render.progress import serve_metrics
     from cqrs_cli.cli.render.project import RateDisplay
+    from cqrs_cli.following.projections.database import parse_database, shown
+    from cqrs_cli.following.projections.load import PACKAGE, load_projection
+    from cqrs_cli.following.projections.metrics import ProjectionMetrics
+    from cqrs_cli.following.projections.prepare import prepare_projection
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.project.metrics import ProjectionMetrics
-    from cqrs_cli.projections.database import parse_database, shown
-    from cqrs_cli.projections.load import PACKAGE, load_projection
-    from cqrs_cli.projections.prepare import prepare_projection
 
     cli.timestamped = not sys.stderr.isatty()
     spark = spark_properties(conf or ())
@@ -113,9 +113,9 @@ def _fill_beside(
     display: "RateDisplay[ProjectionProgress]",
 ) -> "ProjectionProgress":
     """Fill new tables up to the present ends of the logs, then exchange them for the live ones."""
-    from cqrs_cli.jobs.project.driver import run_projection
-    from cqrs_cli.projections.prepare import ends
-    from cqrs_cli.projections.swap import exchange
+    from cqrs_cli.following.projections.prepare import ends
+    from cqrs_cli.following.projections.swap import exchange
+    from cqrs_cli.jobs.project import run_projection
 
     cli.note(f"filling new tables of revision {loaded.projection.revision} beside the present ones")
     filled = run_projection(context, replace(new, targets=ends(new)), tasks, display.show, cli.note)
@@ -136,8 +136,8 @@ def _project(
 ) -> None:
     """Go on with the live tables, and print how far they are when that ends, with what was `filled` before."""
     from cqrs_cli.cli.render.project import projection_document, projection_text
-    from cqrs_cli.jobs.project.driver import run_projection
-    from cqrs_cli.projections.prepare import ends
+    from cqrs_cli.following.projections.prepare import ends
+    from cqrs_cli.jobs.project import run_projection
 
     plan = replace(plan, targets=ends(plan)) if once else plan
     try:

@@ -40,8 +40,8 @@ def rebuild(
     """
     import time
 
-    from cqrs_cli.jobs.run.prepare import prepare
-    from cqrs_cli.owner.rebuild.rebuild import rebuild_shards
+    from cqrs_cli.deciding.prepare import prepare
+    from cqrs_cli.deciding.rebuild.rebuild import rebuild_shards
 
     cli.flags.update(state_dir=state_dir)
     settings = cli.settings

@@ -112,13 +112,13 @@ def run(
     from cqrs_cli.cli.processes import chosen_processes, prepared_processes
     from cqrs_cli.cli.reload.files import check_judged
     from cqrs_cli.cli.render.progress import Display, run_text
+    from cqrs_cli.deciding.prepare import prepare, without_topics
+    from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.run.driver import run_owners
-    from cqrs_cli.jobs.run.others import left_to_decide, left_to_react, others_at_work
-    from cqrs_cli.jobs.run.prepare import prepare, without_topics
-    from cqrs_cli.jobs.run.snapshot import Snapshot
-    from cqrs_cli.processes.load import PROCESSES
+    from cqrs_cli.runs.other_runs import left_to_decide, left_to_react, others_at_work
+    from cqrs_cli.runs.snapshot import Snapshot
 
     cli.timestamped, cli.streaming = not sys.stderr.isatty(), cli.output == "json" and not once
     for setting, value in failpoints.environment().items():
@@ -160,7 +160,7 @@ def run(
             packages = [PROCESSES] if reacting else []
             session = project_session(settings, "run", " ".join(known), spark, packages)
             context = stack.enter_context(session)
-            held = len(plan.partitions()) + (len(reacting.hearings) if reacting else 0)
+            held = len(plan.partitions()) + (len(reacting.subscriptions) if reacting else 0)
             tasks = min(held, slots(context, note=cli.note))
         for other, commands in others_at_work(plan).items():
             cli.note(f"taking over from run {other}, which has decided {counted(commands, 'command')}")

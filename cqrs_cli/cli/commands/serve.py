@@ -60,10 +60,10 @@ def serve(
             "the gateway needs Starlette and uvicorn", f"install them: {INSTALL_GATEWAY}"
         ) from None
     from cqrs_cli.client.background import BackgroundSender
-    from cqrs_cli.gateway.gateway import Gateway
-    from cqrs_cli.gateway.guard import host_name
-    from cqrs_cli.gateway.server import listen, make_server, open_followers, run_server
-    from cqrs_cli.gateway.token import LOOPBACK, required_token
+    from cqrs_cli.following.gateway.gateway import Gateway
+    from cqrs_cli.following.gateway.guard import host_name
+    from cqrs_cli.following.gateway.server import listen, make_server, open_followers, run_server
+    from cqrs_cli.following.gateway.token import LOOPBACK, required_token
 
     cli.timestamped = not sys.stderr.isatty()
     token = required_token(token_file, host)

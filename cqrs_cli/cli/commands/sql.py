@@ -19,7 +19,7 @@ from cqrs_cli.errors import CqrsError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target
-    from cqrs_cli.jobs.sql.driver import SqlSession
+    from cqrs_cli.jobs.sql import SqlSession
 
 Format = Literal["table", "csv", "json", "parquet"]
 
@@ -78,7 +78,7 @@ def sql(
     from cqrs_cli.core.messages.timestamps import rfc3339
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.sql.driver import SqlSession, split_queries
+    from cqrs_cli.jobs.sql import SqlSession, split_queries
 
     spark = spark_properties(conf or ())
     if cli.flags.get("properties"):
@@ -176,7 +176,7 @@ def _typed(history: Path, words: list[str]) -> Iterator[str]:
     """The queries that are typed, with history and completion."""
     import readline
 
-    from cqrs_cli.jobs.sql.driver import split_queries
+    from cqrs_cli.jobs.sql import split_queries
 
     history.parent.mkdir(exist_ok=True)
     if history.exists():

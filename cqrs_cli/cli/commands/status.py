@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.core.aggregate.aggregate import Aggregate
-    from cqrs_cli.jobs.run.status import ClaimLook, PartitionStatus
+    from cqrs_cli.deciding.plan import Partition
+    from cqrs_cli.following.processes.load import LoadedProcess
+    from cqrs_cli.following.processes.status import SubscriptionStatus
+    from cqrs_cli.following.projections.positions import ProjectionStatus
     from cqrs_cli.kafka.connection.connection import Connection
-    from cqrs_cli.owner.claim import Claim
-    from cqrs_cli.owner.plan import Partition
-    from cqrs_cli.processes.load import LoadedProcess
-    from cqrs_cli.processes.status import HearingStatus
-    from cqrs_cli.projections.positions import ProjectionStatus
+    from cqrs_cli.ownership.claim import Claim
+    from cqrs_cli.status.decided import ClaimLook, PartitionStatus
 
 #: Seconds from one look to the next with `--watch`.
 INTERVAL = 1.0
@@ -73,7 +73,7 @@ def status(
     With --watch a terminal shows one table that changes; elsewhere each look is a table with its time, with -o json a
     line. cqrs top shows more, live.
     """
-    from cqrs_cli.jobs.run.status import present_speeds
+    from cqrs_cli.status.decided import present_speeds
 
     if watching and with_digest:
         raise UsageError("--digest reads all states: not every second", "leave out --digest or --watch")
@@ -98,11 +98,11 @@ class _Seen(NamedTuple):
     at: float
     statuses: Mapping[str, Sequence["PartitionStatus"]]
     missing: Mapping[str, ConfigurationError]
-    processes: Mapping[str, Sequence["HearingStatus"]]
+    processes: Mapping[str, Sequence["SubscriptionStatus"]]
     projected: Sequence["ProjectionStatus"] = ()
 
     def claims(self) -> "dict[Partition, Claim | None]":
-        from cqrs_cli.owner.plan import Partition
+        from cqrs_cli.deciding.plan import Partition
 
         return {
             Partition(name, part.partition): part.claim
@@ -111,7 +111,7 @@ class _Seen(NamedTuple):
         }
 
     def look(self) -> "ClaimLook":
-        from cqrs_cli.jobs.run.status import ClaimLook
+        from cqrs_cli.status.decided import ClaimLook
 
         return ClaimLook(self.at, self.claims())
 
@@ -125,8 +125,8 @@ def _look(
     with_digest: bool = False,
 ) -> _Seen:
     """The statuses now; raises `ConfigurationError` for missing topics if they were asked for, or all are missing."""
-    from cqrs_cli.jobs.run.status import partition_statuses
-    from cqrs_cli.processes.status import process_statuses
+    from cqrs_cli.following.processes.status import process_statuses
+    from cqrs_cli.status.decided import partition_statuses
 
     seen: dict[str, Sequence[PartitionStatus]] = {}
     missing: dict[str, ConfigurationError] = {}
@@ -146,7 +146,7 @@ def _look(
             missing[name] = error
     if not seen:
         raise next(iter(missing.values()))
-    reacting: dict[str, Sequence[HearingStatus]] = {}
+    reacting: dict[str, Sequence[SubscriptionStatus]] = {}
     where = cli.settings.topic_prefix, cli.settings.state_dir
     for one in processes:
         try:
@@ -158,8 +158,8 @@ def _look(
 
 def _projected(cli: Cli, connection: "Connection", url: str) -> "list[ProjectionStatus]":
     check_sqlalchemy()
-    from cqrs_cli.projections.database import parse_database
-    from cqrs_cli.projections.positions import projection_statuses
+    from cqrs_cli.following.projections.database import parse_database
+    from cqrs_cli.following.projections.positions import projection_statuses
 
     return projection_statuses(connection, parse_database(url, cli.settings.root, "--projections"))
 
@@ -181,8 +181,8 @@ def _tables(
     table = status_table(seen.statuses, with_digest, speeds, store)
     tables: list[RenderableType] = [table]
     if seen.processes:
-        hearings = [part for parts in seen.processes.values() for part in parts]
-        tables += ["", process_status_table(hearings)]
+        subscriptions = [part for parts in seen.processes.values() for part in parts]
+        tables += ["", process_status_table(subscriptions)]
     if seen.projected:
         tables += ["", statuses_table(seen.projected)]
     return Group(*tables)
@@ -196,7 +196,7 @@ def _watch(
     before: _Seen,
 ) -> NoReturn:
     """Look every second, for ever. Without a broker it says so, and looks again."""
-    from cqrs_cli.jobs.run.status import commit_speeds
+    from cqrs_cli.status.decided import commit_speeds
 
     live = _Live(cli)
     try:

@@ -40,8 +40,8 @@ def top(
     known = cli.aggregate_names()
     for name in set(aggregates or ()) - set(known):
         cli.aggregate(name)  # says which there are
-    from cqrs_cli.cli.live.looking import Looker, look_or_tell
     from cqrs_cli.cli.live.loop import show_live
+    from cqrs_cli.cli.live.polling import StatusPoller, look_or_tell
     from cqrs_cli.cli.processes import chosen_processes
 
     topics = {name: cli.topics(name) for name in aggregates or known}
@@ -50,7 +50,7 @@ def top(
     connection = cli.connection()
     processes = [] if aggregates else chosen_processes(cli, connection, None)
     uses = [one.use(cli.settings.topic_prefix) for one in processes]
-    looker = Looker(connection, topics, cli.settings.state_dir, uses)
+    looker = StatusPoller(connection, topics, cli.settings.state_dir, uses)
     show_live(cli.stdout, lambda: look_or_tell(looker), looker.close, interval)
     for name, why_not in looker.missing.items():
         cli.note(f"{name}: {cli.with_flags(str(why_not))}")

@@ -117,7 +117,7 @@ def verify(
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.verify.driver import plan_verify, proved_by, verify_topics
-    from cqrs_cli.jobs.verify.since import going_on
+    from cqrs_cli.scans.verify.since import resumed_from
 
     if process is not None:
         if aggregate is not None or state or longest_window or since or certificate or against:
@@ -150,7 +150,7 @@ def verify(
     wanted = plan_verify(connection, cli.topics(aggregate), settings, shards, longest)
     with ExitStack() as stack:
         if since is not None:
-            work = stack.enter_context(going_on(since.absolute(), proved_by(wanted)))
+            work = stack.enter_context(resumed_from(since.absolute(), proved_by(wanted)))
             wanted = replace(wanted, since=work)
         say = stack.enter_context(cli.working("starting Spark"))
         context = stack.enter_context(project_session(settings, "verify", aggregate, spark))
@@ -163,8 +163,8 @@ def verify(
 
 
 def _verify_process(cli: Cli, name: str) -> None:
-    from cqrs_cli.processes.load import load_process
-    from cqrs_cli.processes.verify import verify_process
+    from cqrs_cli.following.processes.load import load_process
+    from cqrs_cli.following.processes.verify import verify_process
 
     settings = cli.settings
     loaded = load_process(name, settings.root, settings.aggregates)
@@ -181,7 +181,7 @@ def _verify_process(cli: Cli, name: str) -> None:
 
 def _existing_shards(cli: Cli, aggregate: str) -> Path:
     """The folder of the shards that an owner on this machine keeps; raises `ConfigurationError` if there is none."""
-    from cqrs_cli.owner.plan import shard_folder
+    from cqrs_cli.deciding.plan import shard_folder
 
     if cli.settings.store == "memory":
         raise ConfigurationError(

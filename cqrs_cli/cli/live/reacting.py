@@ -7,14 +7,14 @@ from pathlib import Path
 from confluent_kafka import Consumer
 
 from cqrs_cli.cli.live.model import PartitionLook, Where
+from cqrs_cli.following.processes.explain import explain_trial
+from cqrs_cli.following.processes.plan import subscription_place
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.topics.process_topics import ProcessUse
-from cqrs_cli.owner.claim import TERMINAL, Claim, parse_claim
-from cqrs_cli.owner.telemetry.blocked import blocked_by
-from cqrs_cli.processes.explain import explain_trial
-from cqrs_cli.processes.plan import hearing_place
+from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
+from cqrs_cli.telemetry.blocked import blocked_by
 
 
 class ProcessLooker:
@@ -65,6 +65,6 @@ class ProcessLooker:
     def _notes(self, use: ProcessUse, topic: str, number: int, claim: Claim | None) -> tuple[str, ...]:
         """The things that keep a process from reacting: an event on trial, and what it waits for."""
         trial = None if claim is None else claim.trial
-        why = blocked_by(hearing_place(self._state_dir, use.topics, topic, number))
+        why = blocked_by(subscription_place(self._state_dir, use.topics, topic, number))
         notes = "" if trial is None else explain_trial(trial), f"it waits: {why}" if why else ""
         return tuple(filter(None, notes))

@@ -10,7 +10,7 @@ from typing import Any
 
 from cqrs_cli.core.aggregate.compatibility import contract
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.processes.load import PROCESSES, load_process, process_names
+from cqrs_cli.following.processes.load import PROCESSES, load_process, process_names
 
 #: Path → content.
 Sources = Mapping[Path, bytes]

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.doctor.contracts import Compared, Level
-    from cqrs_cli.jobs.check.task import Unreadable
+    from cqrs_cli.scans.check import Unreadable
 
 _COLOURS = {"green": "green", "amber": "yellow", "red": "red"}
 

@@ -9,9 +9,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from cqrs_cli.cli.context import Cli
-    from cqrs_cli.processes.plan import ProcessProgress
-    from cqrs_cli.processes.status import HearingStatus
-    from cqrs_cli.proof.process.reactions import Reactions
+    from cqrs_cli.following.processes.plan import ProcessProgress
+    from cqrs_cli.following.processes.status import SubscriptionStatus
+    from cqrs_cli.proof.reactions import Reactions
 
 #: Violations that are listed for people.
 _MOST_LINES = 10
@@ -55,7 +55,7 @@ class Listening:
             )
 
 
-def process_status_document(seen: Mapping[str, Sequence["HearingStatus"]]) -> dict[str, Any]:
+def process_status_document(seen: Mapping[str, Sequence["SubscriptionStatus"]]) -> dict[str, Any]:
     """The part of `cqrs status` about processes, by name."""
     return {
         name: {"lag": sum(part.lag for part in parts), "partitions": [_hearing(part) for part in parts]}
@@ -63,14 +63,14 @@ def process_status_document(seen: Mapping[str, Sequence["HearingStatus"]]) -> di
     }
 
 
-def _hearing(part: "HearingStatus") -> dict[str, Any]:
+def _hearing(part: "SubscriptionStatus") -> dict[str, Any]:
     from cqrs_cli.core.messages.timestamps import rfc3339
-    from cqrs_cli.owner.claim import TERMINAL
+    from cqrs_cli.ownership.claim import TERMINAL
 
     claim = None if part.position is None else part.position.claim
     return {
-        "topic": part.hearing.source.topic,
-        "partition": part.hearing.source.partition,
+        "topic": part.subscription.source.topic,
+        "partition": part.subscription.source.partition,
         "start": part.start,
         "end": part.end,
         "position": None if part.position is None else part.position.offset,
@@ -87,7 +87,7 @@ def _hearing(part: "HearingStatus") -> dict[str, Any]:
     }
 
 
-def process_status_table(parts: Iterable["HearingStatus"]) -> "RenderableType":
+def process_status_table(parts: Iterable["SubscriptionStatus"]) -> "RenderableType":
     """The same for people, with what they should look at below."""
     from rich.console import Group
     from rich.table import Table
@@ -98,10 +98,10 @@ def process_status_table(parts: Iterable["HearingStatus"]) -> "RenderableType":
         table.add_column(header, justify="left" if header in ("process", "owner", "since") else "right")
     remarks: list[str] = []
     for part in parts:
-        found, source = _hearing(part), part.hearing.source
+        found, source = _hearing(part), part.subscription.source
         owner = found["owner"] or {"run": "none", "since": "", "stopped": False}
         table.add_row(
-            f"{part.hearing.process} {source.aggregate} {source.partition}",
+            f"{part.subscription.process} {source.aggregate} {source.partition}",
             f"{part.end:,}",
             "none" if part.position is None else f"{part.position.offset:,}",
             f"{part.lag:,}",

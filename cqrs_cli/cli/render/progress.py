@@ -10,8 +10,8 @@ from cqrs_cli.cli.render.process import Listening
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.run.endpoint import Endpoint, JobLook, Served
-    from cqrs_cli.jobs.run.snapshot import Rebuild, Snapshot
+    from cqrs_cli.runs.endpoint import Endpoint, JobLook, Served
+    from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 
     _L = TypeVar("_L", bound=JobLook)
 
@@ -39,7 +39,7 @@ class Display:
 
     def __enter__(self) -> "Display":
         if self._address is not None:
-            from cqrs_cli.jobs.run.metrics import Metrics
+            from cqrs_cli.runs.metrics import Metrics
 
             metrics: Served[Snapshot] = Metrics()
             self._endpoint = serve_metrics(self._cli, self._stack, self._address, metrics)
@@ -117,7 +117,7 @@ def serve_metrics(
     cli: Cli, stack: ExitStack, address: tuple[str, int], metrics: "Served[_L]"
 ) -> "Endpoint[_L]":
     """Serve metrics at this host and port until the stack is closed, and say where."""
-    from cqrs_cli.jobs.run.endpoint import Endpoint
+    from cqrs_cli.runs.endpoint import Endpoint
 
     host, port = address
     endpoint = Endpoint(metrics, host, port)

@@ -15,9 +15,9 @@ from cqrs_cli.words import counted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from cqrs_cli.jobs.run.endpoint import Endpoint
-    from cqrs_cli.projections.plan import ProjectionProgress
-    from cqrs_cli.projections.positions import ProjectionStatus
+    from cqrs_cli.following.projections.plan import ProjectionProgress
+    from cqrs_cli.following.projections.positions import ProjectionStatus
+    from cqrs_cli.runs.endpoint import Endpoint
 
 
 class Followed(Protocol):

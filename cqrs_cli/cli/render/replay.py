@@ -8,8 +8,8 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target
-    from cqrs_cli.jobs.engine.words import JobProgress
     from cqrs_cli.jobs.replay.driver import Replayed
+    from cqrs_cli.telemetry.task_reports import JobProgress
 
 
 def replaying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:

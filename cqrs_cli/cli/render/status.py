@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cqrs_cli.jobs.run.status import PartitionStatus
+    from cqrs_cli.deciding.plan import Partition
     from cqrs_cli.kafka.admin.transactions import OpenTransaction
-    from cqrs_cli.owner.claim import Claim
-    from cqrs_cli.owner.plan import Partition
+    from cqrs_cli.ownership.claim import Claim
+    from cqrs_cli.status.decided import PartitionStatus
 
 
 def status_document(
@@ -56,7 +56,7 @@ def _digest(parts: Sequence["PartitionStatus"]) -> str | None:
 
 
 def _speed(speeds: Mapping["Partition", float], name: str, part: "PartitionStatus") -> float:
-    from cqrs_cli.owner.plan import Partition
+    from cqrs_cli.deciding.plan import Partition
 
     return speeds.get(Partition(name, part.partition), 0.0)
 
@@ -105,7 +105,7 @@ def _transaction(found: "OpenTransaction", way_out: str) -> dict[str, Any]:
 def _owner(claim: "Claim", speed: float) -> dict[str, Any]:
     from cqrs_cli.core.messages.reasons import STATUSES
     from cqrs_cli.core.messages.timestamps import rfc3339
-    from cqrs_cli.owner.claim import TERMINAL
+    from cqrs_cli.ownership.claim import TERMINAL
 
     counts = claim.counts
     return {

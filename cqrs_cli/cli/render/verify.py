@@ -6,10 +6,10 @@ from cqrs_cli.cli.output import share_text
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.jobs.engine.words import JobProgress
     from cqrs_cli.jobs.verify.driver import Verified
-    from cqrs_cli.jobs.verify.state import ShardComparison
     from cqrs_cli.kafka.topics.topics import Kind
+    from cqrs_cli.scans.verify.state import ShardComparison
+    from cqrs_cli.telemetry.task_reports import JobProgress
 
 
 #: Violations that are listed for people.

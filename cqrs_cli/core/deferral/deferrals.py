@@ -175,9 +175,9 @@ class Deferrals:
                 break
         return found
 
-    def said_again(self, entry: Deferral) -> bytes:
+    def resubmitted(self, entry: Deferral) -> bytes:
         """The document that says a command again."""
-        return entry.said_again(self.place(entry))
+        return entry.resubmitted(self.place(entry))
 
     def note_said(self, entry: Deferral, offset: int) -> None:
         """Note where a command stands again, from the broker's report."""

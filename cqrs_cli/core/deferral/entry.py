@@ -71,7 +71,7 @@ class Deferral(Struct, frozen=True, gc=False):
         own = f"{partition}/{self.offset}"
         return own if topic == self.topic else f"{self.topic}/{own}"
 
-    def said_again(self, place: str) -> bytes:
+    def resubmitted(self, place: str) -> bytes:
         """The command's document with `deferredfrom`."""
         return self.command[:-1] + b',"deferredfrom":"%s"}' % place.encode()
 

@@ -1,18 +1,11 @@
 """A Spark job with one task for each partition. A task returns its error as a value: Spark sees no task fail."""
 
-import gc
 import threading
-import traceback
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol, TypeVar
-
-from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.session import gave_up
-from cqrs_cli.kafka.clients import unreachable
-from cqrs_cli.kafka.connection.connection import Connection
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -98,31 +91,3 @@ class _Job(threading.Thread):
             self._job()
         except Exception as error:  # py4j wraps whatever Spark raises
             self.error = error
-
-
-def guarded(
-    connection: Connection, place: str, work: Callable[[], _R], failed: Callable[[CqrsError], _R]
-) -> _R:
-    """On a worker: the result of `work`, or what `failed` makes of its error. `place` names the partition in a bug."""
-    try:
-        with _collecting_nothing():
-            return work()
-    except CqrsError as error:
-        return failed(error)
-    except KafkaException as error:
-        return failed(unreachable(connection, error))
-    except Exception as bug:
-        traceback.print_exc()
-        return failed(CqrsError(f"{place}: {type(bug).__name__}: {bug}", "Spark's log has the traceback"))
-
-
-@contextmanager
-def _collecting_nothing() -> Iterator[None]:
-    """Switch cyclic garbage collection off: reading makes no cycles, and walking millions of objects takes seconds."""
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.unfreeze()

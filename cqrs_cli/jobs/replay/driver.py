@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.client.history import cut_bounds
 from cqrs_cli.core.aggregate.decider import State
-from cqrs_cli.jobs.engine.ear import driver_host
 from cqrs_cli.jobs.engine.partition_job import collector, finish
+from cqrs_cli.jobs.engine.session import driver_host
 from cqrs_cli.jobs.engine.staging import LINES, Target, staged
-from cqrs_cli.jobs.engine.words import JobProgress, TaskWords
-from cqrs_cli.jobs.replay.fold import NOTHING, Total
-from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
-from cqrs_cli.jobs.replay.task import ReplayPlan, ReplayResult, total_part
+from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema, with_shipped_code
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
+from cqrs_cli.scans.replay.fold import NOTHING, Total
+from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, total_part
+from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -75,7 +75,7 @@ def replay_events(
     """
     results = collector(context, ReplayResult)
     began = time.monotonic()
-    with TaskWords(driver_host(context), _spans(plan)) as words:
+    with TaskReports(driver_host(context), _spans(plan)) as words:
         plan = replace(plan, words=words.address)
         wait = partial(finish, context, results, watch=_watcher(words, watch), partitions=plan.tasks)
         if target is None:
@@ -102,7 +102,7 @@ def _count(context: "SparkContext", plan: ReplayPlan, results: "Results") -> Non
 
 def _replay_task(plan: ReplayPlan, results: "Results", task: int) -> None:
     """The task that Spark runs on a worker when nothing is to be written."""
-    results.add({task: total_part(plan, task)})
+    results.add({task: total_part(with_shipped_code(plan), task)})
 
 
 def _spans(plan: ReplayPlan) -> dict[int, int | None]:
@@ -111,6 +111,6 @@ def _spans(plan: ReplayPlan) -> dict[int, int | None]:
 
 
 def _watcher(
-    words: TaskWords, watch: Callable[[JobProgress], None]
+    words: TaskReports, watch: Callable[[JobProgress], None]
 ) -> Callable[[dict[int, ReplayResult]], None]:
     return lambda done: watch(words.progress({task: result.total.events for task, result in done.items()}))

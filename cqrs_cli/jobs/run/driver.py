@@ -10,19 +10,19 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cqrs_cli.deciding.plan import OwnerResult, Plan
+from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
+from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.jobs.engine import jvm
-from cqrs_cli.jobs.engine.ear import driver_host
-from cqrs_cli.jobs.run.progress import Progress
-from cqrs_cli.jobs.run.reports import Reports
-from cqrs_cli.jobs.run.retire import retire
-from cqrs_cli.jobs.run.snapshot import Snapshot
+from cqrs_cli.jobs.engine.session import driver_host
 from cqrs_cli.jobs.run.submission import GROUP, Submission
-from cqrs_cli.jobs.run.taken import explain_taken
-from cqrs_cli.owner.plan import OwnerResult, Plan
-from cqrs_cli.owner.telemetry.datagrams import Address
-from cqrs_cli.processes.plan import ProcessPlan, ProcessResult
-from cqrs_cli.processes.retire import retire_processes
+from cqrs_cli.runs.progress import Progress
+from cqrs_cli.runs.reports import Reports
+from cqrs_cli.runs.snapshot import Snapshot
+from cqrs_cli.runs.takeover import explain_takeovers
+from cqrs_cli.telemetry.datagrams import Address
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -175,7 +175,7 @@ def _settled(
     errors = [ending.error for ending in endings if ending.error is not None]
     if errors:
         gravest = max(errors, key=lambda error: error.exit_code)
-        raise explain_taken(plan, processes, gravest) if isinstance(gravest, TakenOverError) else gravest
+        raise explain_takeovers(plan, processes, gravest) if isinstance(gravest, TakenOverError) else gravest
     return progress.final(endings)
 
 

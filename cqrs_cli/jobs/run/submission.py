@@ -6,10 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cqrs_cli.deciding.plan import OwnerResult, Plan
+from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
 from cqrs_cli.jobs.engine.session import code_root
-from cqrs_cli.jobs.process.driver import shipped
-from cqrs_cli.owner.plan import OwnerResult, Plan
-from cqrs_cli.processes.plan import ProcessPlan, ProcessResult
+from cqrs_cli.jobs.process import shipped
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, SparkStageInfo
@@ -69,7 +69,7 @@ def _task(
     """The function that Spark runs on a worker."""
     from pyspark import TaskContext
 
-    from cqrs_cli.jobs.run.task import own
+    from cqrs_cli.runs.task import own
 
     task = TaskContext.get()
     attempt = task.attemptNumber() if task else 0

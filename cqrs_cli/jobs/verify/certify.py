@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.partition_job import collector, finish, guarded
+from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind, Topics
-from cqrs_cli.proof.hashes.certificate import (
+from cqrs_cli.proof.certificate import (
     Certificate,
     Checked,
     LogCertificate,
@@ -25,6 +25,7 @@ from cqrs_cli.proof.hashes.certificate import (
     TopicCertificate,
     check_log,
 )
+from cqrs_cli.scans.guarded import guarded
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

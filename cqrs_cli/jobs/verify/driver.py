@@ -8,20 +8,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cqrs_cli.jobs.engine.ear import driver_host
 from cqrs_cli.jobs.engine.partition_job import collector, finish, raise_gravest
-from cqrs_cli.jobs.engine.session import code_root
-from cqrs_cli.jobs.engine.words import JobProgress, TaskWords
-from cqrs_cli.jobs.verify.since import Proved
-from cqrs_cli.jobs.verify.state import ShardComparison
-from cqrs_cli.jobs.verify.task import ProofPlan, ProofResult, prove_partition
+from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.registry import names
+from cqrs_cli.scans.verify.since import Proved
+from cqrs_cli.scans.verify.state import ShardComparison
+from cqrs_cli.scans.verify.task import ProofPlan, ProofResult, prove_partition
 from cqrs_cli.settings.durations import milliseconds
+from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -119,7 +118,7 @@ def verify_topics(
     results = collector(context, ProofResult)
     began = time.monotonic()
     partitions = range(plan.aggregate.partitions)
-    with TaskWords(driver_host(context), dict.fromkeys(partitions)) as words:
+    with TaskReports(driver_host(context), dict.fromkeys(partitions)) as words:
         work = partial(_prove_task, replace(plan, words=words.address), results)
 
         def job() -> None:

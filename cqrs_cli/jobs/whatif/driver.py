@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.partition_job import collector, finish, guarded
+from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import FileFormat, Target, staged
 from cqrs_cli.jobs.whatif.output import difference_rows, difference_schema
-from cqrs_cli.jobs.whatif.task import MOST_EXAMPLES, Label, WhatifPlan, WhatifResult, decide_again
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.proof.whatif.difference import HistoryDifference
+from cqrs_cli.scans.guarded import guarded
+from cqrs_cli.scans.whatif.task import MOST_EXAMPLES, Label, WhatifPlan, WhatifResult, decide_again
 from cqrs_cli.settings.durations import milliseconds
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import pytest
 
 from cqrs_cli import scaffold
 from cqrs_cli.cli.main import main
-from cqrs_cli.projections.load import load_projection
+from cqrs_cli.following.projections.load import load_projection
 from cqrs_cli.version import __version__
 
 

@@ -11,10 +11,10 @@ import pytest
 
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.cli.conftest import Said
+from tests.cli.conftest import DeliveryReport
 from tests.support import AGGREGATES
 
-Check = Callable[..., Said]
+Check = Callable[..., DeliveryReport]
 
 
 @pytest.fixture
@@ -28,12 +28,12 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def cqrs(source: Path) -> Check:
-    def call(*arguments: str) -> Said:
+    def call(*arguments: str) -> DeliveryReport:
         command = [sys.executable, "-m", "cqrs_cli", *arguments]
         done = subprocess.run(
             command, cwd=source.parents[1], capture_output=True, text=True, check=False, timeout=120
         )
-        return Said(done.returncode, done.stdout, done.stderr)
+        return DeliveryReport(done.returncode, done.stdout, done.stderr)
 
     return call
 

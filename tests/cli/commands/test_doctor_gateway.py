@@ -9,7 +9,7 @@ from cqrs_cli.cli.main import main
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
 from tests.cli.conftest import Cqrs
-from tests.gateway.conftest import reached
+from tests.following.gateway.conftest import reached
 from tests.support import ROOT
 
 pytestmark = pytest.mark.kafka

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.run.prepare import without_topics
+from cqrs_cli.deciding.prepare import without_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs

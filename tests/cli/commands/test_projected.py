@@ -13,12 +13,12 @@ from cqrs_cli import registry
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.projected import ReadModelWait
 from cqrs_cli.errors import NoOutcomeError
+from cqrs_cli.following.projections.database import parse_database
+from cqrs_cli.following.projections.load import load_projection
+from cqrs_cli.following.projections.prepare import ends, prepare_projection
+from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.projections.database import parse_database
-from cqrs_cli.projections.load import load_projection
-from cqrs_cli.projections.prepare import ends, prepare_projection
-from cqrs_cli.projections.runner import project_partitions
 from cqrs_cli.settings.settings import load_settings
 from tests.cli.conftest import Cqrs
 from tests.support import AGGREGATES

@@ -13,19 +13,19 @@ from confluent_kafka import TopicPartition
 from msgspec.structs import replace
 
 from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.jobs.run import status as owner_status
-from cqrs_cli.jobs.run.status import ClaimLook, commit_speeds
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.claim import Claim, Counts
-from cqrs_cli.owner.plan import Partition
+from cqrs_cli.ownership.claim import Claim, Counts
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_shard
 from cqrs_cli.state.store import WriteBatch
+from cqrs_cli.status import decided as owner_status
+from cqrs_cli.status.decided import ClaimLook, commit_speeds
 from tests.cli.conftest import Cqrs
 from tests.support.stretch import begin, settled
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.proof.hashes.certificate import Certificate, TopicCertificate, write_certificate
+from cqrs_cli.proof.certificate import Certificate, TopicCertificate, write_certificate
 from tests.cli.conftest import Cqrs
 
 

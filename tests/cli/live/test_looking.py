@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.live.looking import Looker, look_or_tell
 from cqrs_cli.cli.live.model import Look
+from cqrs_cli.cli.live.polling import StatusPoller, look_or_tell
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.trials.slow import tell_slow
+from cqrs_cli.ownership.trials.slow import tell_slow
 from tests.cli.live.terminal import terminal
 from tests.support import AGGREGATES
 from tests.support.commands import Sent, command
@@ -30,9 +30,9 @@ def deposited(account: str) -> Sent:
     return command("bank_account.Deposit", account, f"deposit-{account}", {"amount": 1})
 
 
-def looker_of(bank: TopicHarness) -> Looker:
+def looker_of(bank: TopicHarness) -> StatusPoller:
     topics = {name: Topics(name, bank.topics.prefix) for name in ("bank_account", "order")}
-    return Looker(bank.connection, topics, bank.folder / "state")
+    return StatusPoller(bank.connection, topics, bank.folder / "state")
 
 
 def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
@@ -102,7 +102,7 @@ def test_notes_name_a_slow_command(single_bank: TopicHarness) -> None:
 def test_a_lost_broker_is_told(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     looker = looker_of(single_bank)
     assert isinstance(look_or_tell(looker), Look)
-    monkeypatch.setattr("cqrs_cli.cli.live.looking.committed", lost)
+    monkeypatch.setattr("cqrs_cli.cli.live.polling.committed", lost)
     assert str(look_or_tell(looker)).startswith("no answer from Kafka at ")
     monkeypatch.undo()
     assert isinstance(look_or_tell(looker), Look)
@@ -117,7 +117,7 @@ def lost(*_: object) -> object:
 
 def test_missing_topics_are_an_error(connection: Connection, prefix: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="does not exist"):
-        Looker(connection, {"order": Topics("order", prefix)}, tmp_path)
+        StatusPoller(connection, {"order": Topics("order", prefix)}, tmp_path)
 
 
 def test_top_shows_the_partitions(single_bank: TopicHarness, tmp_path: Path) -> None:

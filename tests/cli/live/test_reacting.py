@@ -3,10 +3,10 @@
 import pytest
 
 from cqrs_cli.cli.live.reacting import ProcessLooker
+from cqrs_cli.following.processes.load import load_process
+from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.processes.load import load_process
-from cqrs_cli.processes.retire import retire_processes
-from tests.processes.stage import Stage, react_here
+from tests.following.processes.stage import Stage, react_here
 from tests.support import ROOT
 from tests.support.waiting import eventually
 

@@ -6,22 +6,24 @@ import pytest
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.render.progress import Display
+from cqrs_cli.following.processes.plan import ProcessProgress, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.processes.plan import Hearing, ProcessProgress
 from tests.cli.conftest import Cqrs
 from tests.cli.render.test_progress import snapshot
 
 
 def test_listening_is_no_warning(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
     """It is said once, when each partition of the processes has been claimed."""
-    hearings = [Hearing("checkout", EventPartition("order", "order.events", number)) for number in range(2)]
+    subscriptions = [
+        Subscription("checkout", EventPartition("order", "order.events", number)) for number in range(2)
+    ]
 
     def connection(cli: Cli) -> None:
         with Display(cli) as display:
             looks: list[tuple[int, ...]] = [(), (0,), (0, 1), (0,), (0, 1)]
             for at, claimed in enumerate(looks):
-                ends = dict.fromkeys(hearings, 3) if at else {}  # the broker did not answer at first
-                claims = frozenset(hearings[number] for number in claimed)
+                ends = dict.fromkeys(subscriptions, 3) if at else {}  # the broker did not answer at first
+                claims = frozenset(subscriptions[number] for number in claimed)
                 processes = ProcessProgress(at, {}, ends, claims)
                 display.show(replace(snapshot(at, 0), processes=processes))
         raise KeyboardInterrupt

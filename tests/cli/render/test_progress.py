@@ -13,12 +13,12 @@ import pytest
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY
 from cqrs_cli.cli.render.progress import Display, progress_line
+from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.jobs.run.snapshot import Snapshot
-from cqrs_cli.owner.claim import Counts
-from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.telemetry.measures import Folding
-from cqrs_cli.owner.telemetry.report import OwnerReport
+from cqrs_cli.ownership.claim import Counts
+from cqrs_cli.runs.snapshot import Snapshot
 from tests.cli.conftest import Cqrs
 from tests.support import ROOT
 

@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.cli import output
 from cqrs_cli.cli.output import PLAIN_EVERY, Paced, Printer
 from cqrs_cli.cli.render.replay import replaying_text
-from cqrs_cli.jobs.engine.words import JobProgress
+from cqrs_cli.telemetry.task_reports import JobProgress
 
 
 @pytest.mark.parametrize(

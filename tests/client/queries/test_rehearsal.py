@@ -5,7 +5,7 @@ import pytest
 from cqrs_cli.client.compose import compose
 from cqrs_cli.client.queries.rehearsal import Rehearsal
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.owner.deferred.patient import patients
+from tests.deciding.deferred.patient import patients
 
 
 @pytest.mark.kafka

@@ -92,7 +92,7 @@ def test_later_gives_up_in_the_end() -> None:
     results = result(first)
     for offset in (1, 2):
         said = replace(entry, said=offset, said_topic=TOPIC)
-        again = Record(offset, AT, b"a", said.said_again("0/0"), [*HEADERS])
+        again = Record(offset, AT, b"a", said.resubmitted("0/0"), [*HEADERS])
         done = decided(again, table=DeferralTable([said]), limits=DeferralLimits(attempts=2))
         results += result(done)
         if offset == 1:
@@ -116,7 +116,7 @@ def test_entry_decides_whatever_the_record_says() -> None:
     entry = replace(
         parked(decided(record(notbefore="2999-01-01T00:00:00Z"))), said=7, said_topic=TOPIC, fingerprint=5
     )
-    again = Record(7, AT, b"a", entry.said_again("0/0"), [*HEADERS])
+    again = Record(7, AT, b"a", entry.resubmitted("0/0"), [*HEADERS])
     (data,) = verdicts(decided(again, table=DeferralTable([entry])))
     assert (data["status"], data["fingerprint"], data["deferredfrom"]) == ("accepted", 5, "0/0")
 
@@ -217,7 +217,7 @@ def test_request_may_wait_itself() -> None:
     waiting = parked(decided(record(data={"after": 1})))
     request = record(1, "cqrs.Cancel", {"id": "x"}, id="later", notbefore="2999-01-01T00:00:00Z")
     entry = replace(parked(decided(request)), said=7, said_topic=TOPIC)
-    again = Record(7, AT, b"a", entry.said_again("0/1"), [*HEADERS])
+    again = Record(7, AT, b"a", entry.resubmitted("0/1"), [*HEADERS])
     done = decided(again, table=DeferralTable([waiting, entry]))
     (data,) = verdicts(done)
     assert (data["status"], data["deferredfrom"], data["target"]) == (

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.outcome import DeferredTarget
-from cqrs_cli.owner.deferred import fold
+from cqrs_cli.deciding import deferred_fold as fold
 from tests.core.deferral.world import TOPIC, World, steps
 
 #: Commands that may be there in the longest scenario: more means that one is said again for ever.

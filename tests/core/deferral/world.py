@@ -20,10 +20,10 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.deciding import deferred_fold as fold
+from cqrs_cli.deciding.deferring import values
+from cqrs_cli.deciding.recover import remember
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.owner.deferred import fold
-from cqrs_cli.owner.deferring import values
-from cqrs_cli.owner.recover import remember
 from cqrs_cli.state.store import Positions
 from tests.support.commands import command
 
@@ -170,7 +170,7 @@ def transactions(world: World) -> Iterator[tuple[World, Shard]]:
         said: list[tuple[bytes, int]] = []
         for entry in due:
             deferrals.note_said(entry, len(world.commands) + len(said))
-            said.append((deferrals.said_again(entry), max(0, world.now - 1) * SECOND))
+            said.append((deferrals.resubmitted(entry), max(0, world.now - 1) * SECOND))
         after = world._replace(commands=(*world.commands, *said))
         yield committed(after, deferrals.changed, world.shard.ids)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from cqrs_cli.core.messages.reasons import REMEMBERED, STATUSES, Reason, is_remembered
-from cqrs_cli.owner.claim import Counts
+from cqrs_cli.ownership.claim import Counts
 
 
 def test_counters_count_every_status() -> None:

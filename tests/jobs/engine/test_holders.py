@@ -12,8 +12,7 @@ import pytest
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.jobs.engine import slots as counting
-from cqrs_cli.jobs.engine.holders import explain_state, who_holds
-from cqrs_cli.jobs.engine.slots import slots
+from cqrs_cli.jobs.engine.slots import explain_state, slots, who_holds
 
 RUN = {"id": "app-1", "name": "cqrs run bank_account", "cores": 4, "user": "ada", "state": "RUNNING"}
 OWN = {"id": "app-2", "name": "cqrs replay bank_account", "cores": 0, "user": "ada", "state": "WAITING"}

@@ -15,9 +15,9 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.jobs.engine.staging import Target, staged
 from cqrs_cli.jobs.replay.driver import Replayed, parts_for, plan_replay, replay_events
-from cqrs_cli.jobs.replay.fold import NOTHING
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.scans.replay.fold import NOTHING
 from tests.support import ROOT
 from tests.support.eventlog import NOON, append, counted, create
 

@@ -5,8 +5,8 @@ import pytest
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.digest import aggregate_digest
-from cqrs_cli.jobs.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
-from cqrs_cli.jobs.replay.parts import in_part, part_of
+from cqrs_cli.scans.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.scans.replay.parts import in_part, part_of
 from tests.support.eventlog import NOON, counted
 
 AGGREGATE = Aggregate.of("counter", counter.decider)

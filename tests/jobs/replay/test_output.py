@@ -10,8 +10,8 @@ import pytest
 
 import cqrs_cli as cqrs
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.replay.fold import AggregateRow
 from cqrs_cli.jobs.replay.output import StateColumns
+from cqrs_cli.scans.replay.fold import AggregateRow
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

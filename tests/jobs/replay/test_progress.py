@@ -9,14 +9,15 @@ import pytest
 
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.jobs.engine import words as engine
-from cqrs_cli.jobs.engine.words import JobProgress
-from cqrs_cli.jobs.replay import driver, task
+from cqrs_cli.jobs.replay import driver
 from cqrs_cli.jobs.replay.driver import plan_replay
-from cqrs_cli.jobs.replay.fold import ReplayFold
-from cqrs_cli.jobs.replay.progress import ReplayTeller
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.scans.replay import task
+from cqrs_cli.scans.replay.fold import ReplayFold
+from cqrs_cli.scans.replay.progress import ReplayTeller
+from cqrs_cli.telemetry import task_reports as engine
+from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.heard import Heard, told
 from tests.jobs.replay.test_spill import Most
 from tests.support import ROOT
@@ -132,7 +133,7 @@ def test_workers_tell_the_driver(
         listening.append(Heard(spans))
         return listening[0]
 
-    monkeypatch.setattr(driver, "TaskWords", listen)
+    monkeypatch.setattr(driver, "TaskReports", listen)
 
     def watch(_: JobProgress) -> None:
         """Holds up the driver until the words say all, without the results."""

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.jobs.replay import limit
-from cqrs_cli.jobs.replay.fold import NOTHING, AggregateRow, ReplayFold, ReplayFoldError, Total
-from cqrs_cli.jobs.replay.limit import MemoryLimit
-from cqrs_cli.jobs.replay.parts import WHOLE, in_part, part_of
+from cqrs_cli.scans.replay import limit
+from cqrs_cli.scans.replay.fold import NOTHING, AggregateRow, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.scans.replay.limit import MemoryLimit
+from cqrs_cli.scans.replay.parts import WHOLE, in_part, part_of
 from tests.support import ROOT
 from tests.support.eventlog import NOON, counted
 
@@ -115,8 +115,8 @@ REPLAYED = """
 import resource, sys
 from aggregates import counter
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.jobs.replay.fold import ReplayFold
-from cqrs_cli.jobs.replay.limit import MemoryLimit
+from cqrs_cli.scans.replay.fold import ReplayFold
+from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.system.memory import process_memory
 from tests.support.eventlog import counted
 fold = ReplayFold(Aggregate.of("counter", counter.decider), None, MemoryLimit(process_memory() + int(sys.argv[1])))

@@ -16,7 +16,7 @@ import pytest
 from cqrs_cli.failpoints import POINTS
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.claim import TERMINAL, parse_claim
+from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 from tests.support.processes import family, living, parent, python_workers
 from tests.support.project import Project, command
 from tests.support.waiting import eventually

@@ -10,16 +10,16 @@ from typing import Any, cast
 
 import pytest
 
+from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
+from cqrs_cli.deciding.report import OwnerReport, ReportSender
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.run.driver import FUTILE, run_owners
-from cqrs_cli.jobs.run.progress import Progress
-from cqrs_cli.jobs.run.snapshot import Rebuild, Snapshot
 from cqrs_cli.kafka.admin import transactions
-from cqrs_cli.owner.claim import TERMINAL
-from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
-from cqrs_cli.owner.telemetry.measures import Folding
-from cqrs_cli.owner.telemetry.report import OwnerReport, ReportSender
-from cqrs_cli.owner.timing import Timing
+from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.runs.progress import Progress
+from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 from tests.support.commands import Sent, increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned_here

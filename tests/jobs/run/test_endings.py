@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.claim import TERMINAL, Counts
-from cqrs_cli.owner.plan import OwnerResult, Partition, Plan
+from cqrs_cli.ownership.claim import TERMINAL, Counts
 from tests.jobs.run.test_driver import Context, drive
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from cqrs_cli.cli.options import metrics_at
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.jobs.run.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
-from cqrs_cli.jobs.run.metrics import Metrics
-from cqrs_cli.jobs.run.snapshot import Snapshot
-from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.telemetry.report import OwnerReport
+from cqrs_cli.runs.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
+from cqrs_cli.runs.metrics import Metrics
+from cqrs_cli.runs.snapshot import Snapshot
 from tests.support.listening import anywhere, listening, open_to_others
 
 HERE = Partition("counter", 0)

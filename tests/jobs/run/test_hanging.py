@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.engine import watch
-from cqrs_cli.jobs.run import hanging
-from cqrs_cli.jobs.run.hanging import DecideWatch
-from cqrs_cli.owner.claim import Claim
-from cqrs_cli.owner.supervisor import Supervisor
-from cqrs_cli.owner.timing import Timing
+from cqrs_cli.deciding import hanging
+from cqrs_cli.deciding.hanging import DecideWatch
+from cqrs_cli.deciding.supervisor import Supervisor
+from cqrs_cli.ownership import watchdog as watch
+from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.timing import Timing
 
 MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
 TIMING = Timing()

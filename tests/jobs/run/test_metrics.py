@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from prometheus_client import CollectorRegistry
 
-from cqrs_cli.jobs.run.metrics import Metrics
-from cqrs_cli.jobs.run.snapshot import Snapshot
+from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.report import OwnerReport
+from cqrs_cli.following.processes.plan import ProcessProgress, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.owner.claim import Counts
-from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
-from cqrs_cli.owner.telemetry.measures import Folding
-from cqrs_cli.owner.telemetry.report import OwnerReport
-from cqrs_cli.processes.plan import Hearing, ProcessProgress
+from cqrs_cli.ownership.claim import Counts
+from cqrs_cli.runs.metrics import Metrics
+from cqrs_cli.runs.snapshot import Snapshot
+from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
 
 AT = {"aggregate": "counter", "partition": "1"}
 HERE = Partition("counter", 1)
@@ -53,8 +53,10 @@ def look(one: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
 
 def reacting(claimed: bool = True) -> ProcessProgress:
     """A process that has 5 events before it."""
-    hearing = Hearing("checkout", EventPartition("order", "order.events", 0))
-    return ProcessProgress(0.0, {hearing: 95}, {hearing: 100}, frozenset({hearing} if claimed else ()))
+    subscription = Subscription("checkout", EventPartition("order", "order.events", 0))
+    return ProcessProgress(
+        0.0, {subscription: 95}, {subscription: 100}, frozenset({subscription} if claimed else ())
+    )
 
 
 def test_processes_are_counted() -> None:

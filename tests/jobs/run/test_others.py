@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.run.others import left_to_decide, others_at_work
-from cqrs_cli.jobs.run.retire import retire
+from cqrs_cli.deciding.retire import retire
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.owner.deferred.patient import FAR, count, decided, patients, soon
+from cqrs_cli.runs.other_runs import left_to_decide, others_at_work
+from tests.deciding.deferred.patient import FAR, count, decided, patients, soon
 from tests.support.commands import increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly, running

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
+from cqrs_cli.deciding.prepare import prepare
 from cqrs_cli.errors import ConfigurationError, UsageError
-from cqrs_cli.jobs.run.prepare import prepare
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness

@@ -11,17 +11,17 @@ import pytest
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.processes import chosen_processes, prepared_processes
+from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UsageError
+from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
 from cqrs_cli.jobs.run.driver import run_owners
-from cqrs_cli.jobs.run.others import left_to_react
-from cqrs_cli.jobs.run.snapshot import Snapshot
-from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.owner.claim import TERMINAL
-from cqrs_cli.owner.plan import OwnerResult, Plan
-from cqrs_cli.processes.plan import ProcessPlan, ProcessResult
+from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.runs.other_runs import left_to_react
+from cqrs_cli.runs.snapshot import Snapshot
+from cqrs_cli.runs.task import own
+from tests.following.processes.stage import RunningProcess, Stage, orders
 from tests.jobs.run.test_driver import Context
-from tests.processes.stage import RunningProcess, Stage, orders
 from tests.support.commands import command
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.waiting import eventually
@@ -107,7 +107,7 @@ def test_lost_process_is_named(stage: Stage, payments: TopicHarness) -> None:
 
     def ends(_: Plan, processes: ProcessPlan) -> list[ProcessResult]:
         assert later.error() is None
-        return [ProcessResult(processes.hearings[0], error=TakenOverError("taken"))]
+        return [ProcessResult(processes.subscriptions[0], error=TakenOverError("taken"))]
 
     with pytest.raises(TakenOverError) as raised:
         drive(plan, hears, ends)

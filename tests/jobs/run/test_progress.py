@@ -4,10 +4,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.jobs.run import progress as reading
-from cqrs_cli.jobs.run.progress import Progress
-from cqrs_cli.jobs.run.reports import Reports
 from cqrs_cli.kafka import readers
+from cqrs_cli.runs import progress as reading
+from cqrs_cli.runs.progress import Progress
+from cqrs_cli.runs.reports import Reports
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly

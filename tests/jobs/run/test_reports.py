@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.run.reports import Reports
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.report import OwnerReport, ReportSender
+from cqrs_cli.following.processes.plan import ProcessResult, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
-from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.telemetry.datagrams import tell_driver
-from cqrs_cli.owner.telemetry.report import OwnerReport, ReportSender
-from cqrs_cli.processes.plan import Hearing, ProcessResult
+from cqrs_cli.runs.reports import Reports
+from cqrs_cli.telemetry.datagrams import tell_driver
 from tests.support.waiting import eventually
 
 HERE = Partition("counter", 0)
@@ -82,5 +82,5 @@ def test_notes_of_processes_are_said_once(reports: Reports) -> None:
     send(reports, OwnerReport("counter", 0, 1, 0, 1, "decide", notes=["a slow one"]))
     assert reports.fresh_notes() == ["process checkout waits", "a slow one"]
     assert reports.fresh_notes() == []
-    ended = ProcessResult(Hearing("checkout", EventPartition("order", "order.events", 0)))
+    ended = ProcessResult(Subscription("checkout", EventPartition("order", "order.events", 0)))
     assert not reports.is_news(ended.about, "process checkout waits")

@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import TopicPartition
 
+from cqrs_cli.deciding import retire as retiring
+from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.jobs.run import driver
-from cqrs_cli.jobs.run import retire as retiring
 from cqrs_cli.kafka.clients import consumer
-from cqrs_cli.owner.claim import TERMINAL
-from cqrs_cli.owner.plan import Plan
-from cqrs_cli.owner.timing import Timing
+from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly

@@ -1,9 +1,9 @@
 """A look at a run: what is rebuilt, and what keeps it from deciding."""
 
-from cqrs_cli.jobs.run.snapshot import Rebuild, Snapshot
-from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.telemetry.measures import Folding
-from cqrs_cli.owner.telemetry.report import OwnerReport
+from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.report import OwnerReport
+from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 
 
 def at(number: int) -> Partition:

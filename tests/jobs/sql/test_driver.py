@@ -13,7 +13,7 @@ from cqrs_cli.cli.commands.sql import completer
 from cqrs_cli.cli.render.queries.sql import cell_text, csv_lines, print_rows
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.jobs.engine.staging import Target
-from cqrs_cli.jobs.sql.driver import SqlSession, split_queries
+from cqrs_cli.jobs.sql import SqlSession, split_queries
 from tests.support.commands import mixture
 from tests.support.eventlog import append
 from tests.support.harness import TopicHarness

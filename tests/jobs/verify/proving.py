@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.jobs.verify.driver import Verified, plan_verify, verify_here
-from cqrs_cli.owner.plan import shard_folder
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import edited
 

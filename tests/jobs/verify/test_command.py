@@ -12,10 +12,10 @@ from benchmarks import verify as benchmark
 from benchmarks.arena import Arena
 from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines
 from cqrs_cli.jobs.verify.driver import Verified
-from cqrs_cli.jobs.verify.since import HEAD_FILE
-from cqrs_cli.jobs.verify.state import ShardComparison
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.proof.findings import Report
+from cqrs_cli.scans.verify.since import HEAD_FILE
+from cqrs_cli.scans.verify.state import ShardComparison
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import append

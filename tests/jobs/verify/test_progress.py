@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cqrs_cli.cli.render.verify import proving_text
-from cqrs_cli.jobs.engine import words as engine
-from cqrs_cli.jobs.engine.words import JobProgress
+from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.jobs.verify import driver
 from cqrs_cli.jobs.verify.driver import plan_verify
-from cqrs_cli.jobs.verify.progress import ProofTeller
-from cqrs_cli.jobs.verify.task import OWNER_LOGS, ProofPlan, prove_partition
-from cqrs_cli.owner.plan import shard_folder
+from cqrs_cli.scans.verify.progress import ProofTeller
+from cqrs_cli.scans.verify.task import OWNER_LOGS, ProofPlan, prove_partition
+from cqrs_cli.telemetry import task_reports as engine
+from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.heard import Heard, told
 from tests.support.harness import TopicHarness
 from tests.support.waiting import eventually
@@ -115,7 +115,7 @@ def test_workers_tell_of_their_proofs(
         listening.append(Heard(spans))
         return listening[0]
 
-    monkeypatch.setattr(driver, "TaskWords", listen)
+    monkeypatch.setattr(driver, "TaskReports", listen)
     seen: list[JobProgress] = []
 
     def watch(_: JobProgress) -> None:

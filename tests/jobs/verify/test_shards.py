@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.jobs.verify.state import ShardComparison
+from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.owner.plan import Partition
+from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shard import open_readonly, open_shard

@@ -14,8 +14,8 @@ import pytest
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UnavailableError, UsageError
 from cqrs_cli.jobs.verify.driver import Verified, plan_verify, proved_by, verify_here
-from cqrs_cli.jobs.verify.kept import keep, take_up
-from cqrs_cli.jobs.verify.since import HEAD_FILE, Proved, going_on
+from cqrs_cli.scans.verify.kept import keep, load_carried
+from cqrs_cli.scans.verify.since import HEAD_FILE, Proved, resumed_from
 from tests.jobs.verify.proving import verified
 from tests.proof.history import History, drawn
 from tests.proof.pieces import LOGS, Pieces, looks
@@ -43,43 +43,43 @@ def generations(folder: Path) -> list[str]:
 
 
 def test_new_generation_replaces_the_old(tmp_path: Path) -> None:
-    with going_on(tmp_path / "proved", PROVED) as first:
+    with resumed_from(tmp_path / "proved", PROVED) as first:
         assert first.before is None
-    with going_on(tmp_path / "proved", PROVED) as second:
+    with resumed_from(tmp_path / "proved", PROVED) as second:
         assert second.before == first.after
     assert generations(tmp_path / "proved") == [second.after.name]
 
 
 def test_failed_verify_leaves_the_old(tmp_path: Path) -> None:
-    with going_on(tmp_path, PROVED) as first:
+    with resumed_from(tmp_path, PROVED) as first:
         pass
-    with pytest.raises(RuntimeError), going_on(tmp_path, PROVED):
+    with pytest.raises(RuntimeError), resumed_from(tmp_path, PROVED):
         raise RuntimeError
     assert len(generations(tmp_path)) == 2
-    with going_on(tmp_path, PROVED) as again:
+    with resumed_from(tmp_path, PROVED) as again:
         assert (again.before, generations(tmp_path)) == (first.after, [first.after.name, again.after.name])
 
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from cqrs_cli.jobs.verify.kept import begin_folder
-from cqrs_cli.jobs.verify.since import going_on
+from cqrs_cli.scans.verify.kept import begin_folder
+from cqrs_cli.scans.verify.since import resumed_from
 from tests.jobs.verify.test_since import PROVED
-with going_on(Path(sys.argv[1]), PROVED) as work:
+with resumed_from(Path(sys.argv[1]), PROVED) as work:
     begin_folder(work.after / "0", None)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 def test_killed_verify_leaves_the_old(tmp_path: Path) -> None:
-    with going_on(tmp_path, PROVED) as first:
+    with resumed_from(tmp_path, PROVED) as first:
         (first.after / "kept").touch()
     head = (tmp_path / HEAD_FILE).read_bytes()
     died = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], cwd=ROOT, check=False)
     assert (died.returncode, len(generations(tmp_path))) == (-signal.SIGKILL, 2)
     assert (tmp_path / HEAD_FILE).read_bytes() == head
-    with going_on(tmp_path, PROVED) as again:
+    with resumed_from(tmp_path, PROVED) as again:
         assert (again.before, [one.name for one in first.after.iterdir()]) == (first.after, ["kept"])
         assert list(again.after.iterdir()) == []
 
@@ -102,10 +102,10 @@ def empty(file: Path) -> None:
 @pytest.mark.parametrize("file", ["carried", *(f"{name}/data.mdb" for name in ("versions", *LOGS))])
 def test_damaged_file_is_named(left: Path, tmp_path: Path, file: str, damage: Callable[[Path], None]) -> None:
     shutil.copytree(left, tmp_path / "0")
-    take_up(tmp_path / "0")
+    load_carried(tmp_path / "0")
     damage(tmp_path / "0" / file)
     with pytest.raises(ConfigurationError, match=re.escape(f"{tmp_path / '0'}") + ".*" + file) as caught:
-        take_up(tmp_path / "0")
+        load_carried(tmp_path / "0")
     assert caught.value.hint.startswith("name a new folder")
 
 
@@ -129,11 +129,11 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_folder_of_others_is_refused(tmp_path: Path, change: dict[str, object], why: str) -> None:
-    with going_on(tmp_path, PROVED):
+    with resumed_from(tmp_path, PROVED):
         pass
     with (
         pytest.raises(UsageError, match=why),
-        going_on(tmp_path, msgspec.structs.replace(PROVED, **change)),
+        resumed_from(tmp_path, msgspec.structs.replace(PROVED, **change)),
     ):
         pass
     assert generations(tmp_path) == ["generation-1"]
@@ -141,14 +141,14 @@ def test_folder_of_others_is_refused(tmp_path: Path, change: dict[str, object], 
 
 def test_foreign_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "letters").touch()
-    with pytest.raises(UsageError, match="it holds letters"), going_on(tmp_path, PROVED):
+    with pytest.raises(UsageError, match="it holds letters"), resumed_from(tmp_path, PROVED):
         pass
     (tmp_path / HEAD_FILE).write_text("?")
-    with pytest.raises(UsageError, match="cannot be read"), going_on(tmp_path, PROVED):
+    with pytest.raises(UsageError, match="cannot be read"), resumed_from(tmp_path, PROVED):
         pass
     with (
         pytest.raises(ConfigurationError, match="cannot be used"),
-        going_on(tmp_path / "letters", PROVED),
+        resumed_from(tmp_path / "letters", PROVED),
     ):
         pass
     assert sorted(one.name for one in tmp_path.iterdir()) == ["letters", HEAD_FILE]
@@ -156,9 +156,9 @@ def test_foreign_folder_is_refused(tmp_path: Path) -> None:
 
 def test_two_verifies_are_refused(tmp_path: Path) -> None:
     with (
-        going_on(tmp_path, PROVED),
+        resumed_from(tmp_path, PROVED),
         pytest.raises(UnavailableError, match="another verify"),
-        going_on(tmp_path, PROVED),
+        resumed_from(tmp_path, PROVED),
     ):
         pass
 
@@ -167,7 +167,7 @@ def since(harness: TopicHarness) -> Verified:
     """A verify that goes on from the last one."""
     eventually(lambda: all(harness.settled(kind) for kind in ("outcomes", "events", "dead-letters")))
     plan = plan_verify(harness.connection, harness.topics, harness.settings)
-    with going_on(harness.folder / "proved", proved_by(plan)) as generations:
+    with resumed_from(harness.folder / "proved", proved_by(plan)) as generations:
         return verify_here(replace(plan, since=generations))
 
 
@@ -207,7 +207,7 @@ def test_topic_made_again_is_refused(decided: TopicHarness) -> None:
 def test_shortened_log_moves_nothing(decided: TopicHarness) -> None:
     since(decided)
     (generation,) = (decided.folder / "proved").glob("generation-*")
-    carried = take_up(generation / "1")
+    carried = load_carried(generation / "1")
     longer = msgspec.structs.replace(carried, read={**carried.read, "events": 10**6})
     keep(generation / "1", longer)
     with pytest.raises(ContradictionError, match="has read it up to 1000000: records were cut off"):

@@ -9,10 +9,10 @@ from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import decide_batch
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
-from cqrs_cli.jobs.whatif.rehearing import DecisionRules, Rehearing
-from cqrs_cli.jobs.whatif.task import scratch
 from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
 from cqrs_cli.proof.whatif.difference import HistoryDifference
+from cqrs_cli.scans.whatif.redeciding import DecisionRules, Redeciding
+from cqrs_cli.scans.whatif.task import scratch
 from tests.proof import history as tally
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, Add, Added, History, Tally, home
 
@@ -33,12 +33,12 @@ def again(history: History, other: Aggregate = AGGREGATE, start: int = 0) -> lis
     outcomes = Lookahead(placed_outcomes(history.outcomes))
     events = Lookahead(placed_events(history.events))
     with ExitStack() as stack:
-        rehearing = Rehearing(rules, AGGREGATE, other, *scratch(stack, WINDOW))
-        rehearing.fold_before(events.below(start))
-        rehearing.remember_before(outcomes.below(start))
+        redeciding = Redeciding(rules, AGGREGATE, other, *scratch(stack, WINDOW))
+        redeciding.fold_before(events.below(start))
+        redeciding.remember_before(outcomes.below(start))
         commands = [record for record in history.commands if record.offset >= start]
-        found = list(rehearing.decide(join_history(commands, outcomes, events)))
-        return [*found, *rehearing.states()]
+        found = list(redeciding.decide(join_history(commands, outcomes, events)))
+        return [*found, *redeciding.states()]
 
 
 def decided_by(history: History, other: Aggregate) -> dict[int, list[object]]:

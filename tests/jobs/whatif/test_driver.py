@@ -11,10 +11,10 @@ from cqrs_cli.cli.render.queries.whatif import _said, whatif_text
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.jobs.whatif.driver import DecidedAgain, decide_partition_again, plan_whatif, together
 from cqrs_cli.jobs.whatif.output import difference_rows
-from cqrs_cli.jobs.whatif.task import WhatifPlan, WhatifResult, decide_again
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load_from
+from cqrs_cli.scans.whatif.task import WhatifPlan, WhatifResult, decide_again
 from tests.support import AGGREGATES, ROOT
 from tests.support.commands import command, mixture
 from tests.support.harness import TopicHarness

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.hashes import certificate
-from cqrs_cli.proof.hashes.certificate import (
+from cqrs_cli.proof import certificate
+from cqrs_cli.proof.certificate import (
     Certificate,
     Checked,
     LogCertificate,

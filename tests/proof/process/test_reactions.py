@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.proof.findings import MAX_NAMED
-from cqrs_cli.proof.process.reactions import (
+from cqrs_cli.proof.reactions import (
     HeardEvent,
     ReactedRange,
     ReactionPlace,

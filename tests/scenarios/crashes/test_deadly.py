@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.owner.trials.attempts import ATTEMPTS
+from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from tests.support.harness import TopicHarness
 from tests.support.project import Project
 from tests.support.traps import HASTY, Submissions, check_traps, step, traps, write_traps

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.jobs.run.status import partition_statuses
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.owner.trials.attempts import ATTEMPTS
-from cqrs_cli.owner.trials.slow import SlowCommand
+from cqrs_cli.ownership.trials.attempts import ATTEMPTS
+from cqrs_cli.ownership.trials.slow import SlowCommand
+from cqrs_cli.status.decided import partition_statuses
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process
 from tests.support.traps import HASTY, Submissions, check_traps, step, traps

@@ -14,8 +14,8 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
-from tests.processes.stage import Stage, orders
-from tests.processes.test_verify import verified
+from tests.following.processes.stage import Stage, orders
+from tests.following.processes.test_verify import verified
 from tests.support import ROOT
 from tests.support.brokers import broker as broker_of_its_own
 from tests.support.commands import increments

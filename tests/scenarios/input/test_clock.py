@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.topics.topics import ANY_DIFFERENCE, Kind
-from cqrs_cli.owner.plan import Partition, Plan
 from tests.support.commands import Sent, command
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned, quietly

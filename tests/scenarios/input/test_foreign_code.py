@@ -48,14 +48,14 @@ UNSAFE_CALLS = {
 #: own parent asks for; of a store it reads JSON and LMDB files.
 ALLOWED = {
     ("__init__.py", "import_module"),
-    ("projections/definition.py", "compile"),
+    ("following/projections/definition.py", "compile"),
     ("registry.py", "import_module"),
     ("registry.py", "module_from_spec"),
     ("registry.py", "exec_module"),
     ("cli/main.py", "import_module"),
     ("testing/hash_seed.py", "import_module"),
     ("core/aggregate/code_digest.py", "resolve_name"),
-    ("owner/checkpoints/child.py", "pickle"),
+    ("deciding/checkpoints/child.py", "pickle"),
 }
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.jobs.run.retire import retire
-from cqrs_cli.owner.claim import TERMINAL
+from cqrs_cli.ownership.claim import TERMINAL
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, owned, quietly, running

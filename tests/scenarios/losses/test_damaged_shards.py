@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import ConfigurationError, TakenOverError
-from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.runs.task import own
 from cqrs_cli.state.lmdb_store import LmdbStore
 from tests.support.commands import command, increments, mixture
 from tests.support.harness import TopicHarness

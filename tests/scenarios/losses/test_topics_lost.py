@@ -6,12 +6,12 @@ from functools import partial
 import pytest
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.loop import Loop
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
-from cqrs_cli.owner.loop import Loop
-from cqrs_cli.owner.timing import Timing
+from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import Sent, command, increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, owned, quietly, running

@@ -9,7 +9,7 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import process_needs
 from cqrs_cli.settings.settings import load_settings
-from tests.processes.stage import Stage, errors, orders, react_here
+from tests.following.processes.stage import Stage, errors, orders, react_here
 from tests.scenarios.secured.acls import grant, take_away
 from tests.scenarios.secured.broker import Secured
 from tests.support.waiting import eventually

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cqrs_cli.owner.plan import Plan
+from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.state.memory import StoreFullError
 from tests.support.commands import mixture
 from tests.support.harness import TopicHarness

@@ -6,11 +6,11 @@ from contextlib import ExitStack
 import pytest
 from confluent_kafka import Consumer
 
+from cqrs_cli.deciding.plan import Plan
+from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.jobs.run.retire import retire
 from cqrs_cli.kafka.writer import FencedWriter
-from cqrs_cli.owner.claim import TERMINAL
-from cqrs_cli.owner.plan import Plan
+from cqrs_cli.ownership.claim import TERMINAL
 from tests.support.commands import increments, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import Process, running
@@ -56,7 +56,7 @@ def before_its_fence(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], None])
             rival()
             super().fence()
 
-    monkeypatch.setattr("cqrs_cli.jobs.run.retire.FencedWriter", Late)
+    monkeypatch.setattr("cqrs_cli.deciding.retire.FencedWriter", Late)
 
 
 def before_its_terminal_claim(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], None]) -> None:
@@ -65,7 +65,7 @@ def before_its_terminal_claim(monkeypatch: pytest.MonkeyPatch, rival: Callable[[
             rival()
             super().commit_position(group, offset, metadata)
 
-    monkeypatch.setattr("cqrs_cli.jobs.run.retire.FencedWriter", Late)
+    monkeypatch.setattr("cqrs_cli.deciding.retire.FencedWriter", Late)
 
 
 @pytest.mark.pins("one-owner")
@@ -83,7 +83,7 @@ def test_a_stopping_run_spares_its_successor(
         decided(counters, 5)
 
         def take_over() -> None:
-            monkeypatch.setattr("cqrs_cli.jobs.run.retire.FencedWriter", FencedWriter)
+            monkeypatch.setattr("cqrs_cli.deciding.retire.FencedWriter", FencedWriter)
             started.append(stack.enter_context(running(newer)))
             eventually(lambda: counters.owner() == newer.run)
 

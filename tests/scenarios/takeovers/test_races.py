@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.recover import warm
+from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.errors import ContradictionError, TakenOverError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FencedWriter
-from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.recover import warm
-from cqrs_cli.owner.session import OwnerSession
-from cqrs_cli.owner.telemetry.measures import Measures
-from cqrs_cli.owner.timing import Timing
+from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
 from tests.support.commands import increments
@@ -102,7 +102,7 @@ def test_brokers_that_lag_cause_no_second_decision(
     lagging = iter([True])
     monkeypatch.setattr(OwnerSession, "bounds", shown)
     monkeypatch.setattr(PartitionLog, "committed_by", stood)
-    monkeypatch.setattr("cqrs_cli.owner.supervisor.warm", lambda *_: None)
+    monkeypatch.setattr("cqrs_cli.deciding.supervisor.warm", lambda *_: None)
     error = owned(counters.plan(machine="other"))
     assert isinstance(error, ContradictionError) and "offset 5 is committed but 9 is decided" in error.message
     assert [outcome.data.offset for outcome in counters.outcomes()] == list(range(10))
@@ -120,7 +120,7 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
 
     plan = counters.plan(machine="other")
     monkeypatch.setattr(PartitionLog, "read", elsewhere)
-    monkeypatch.setattr("cqrs_cli.owner.supervisor.warm", lambda *_: None)
+    monkeypatch.setattr("cqrs_cli.deciding.supervisor.warm", lambda *_: None)
     quietly(plan)
     assert next(stale, None) is None
     counters.check("other")

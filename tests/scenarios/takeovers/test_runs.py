@@ -9,7 +9,7 @@ import pytest
 
 from cqrs_cli.kafka import offsets
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.owner.claim import parse_claim
+from cqrs_cli.ownership.claim import parse_claim
 from tests.jobs.run.test_command import LOCAL, decided, increments
 from tests.support.project import Project
 from tests.support.waiting import eventually

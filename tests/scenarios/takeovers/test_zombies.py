@@ -13,12 +13,12 @@ from typing import cast
 
 import pytest
 
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.supervisor import Supervisor
 from cqrs_cli.errors import TakenOverError
-from cqrs_cli.jobs.run.task import own
 from cqrs_cli.kafka.topics.topics import Kind
-from cqrs_cli.owner.plan import Partition
-from cqrs_cli.owner.supervisor import Supervisor
-from cqrs_cli.owner.timing import Timing
+from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.runs.task import own
 from cqrs_cli.state.shard import Limits
 from cqrs_cli.state.store import Store
 from tests.support.commands import mixture
@@ -87,7 +87,7 @@ def test_a_paused_owner_without_rival_continues(behind: TopicHarness) -> None:
 
 def test_pause_is_not_a_stuck_call(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, ends = [1000.0], list[int]()
-    monkeypatch.setattr("cqrs_cli.owner.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("cqrs_cli.deciding.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("os._exit", ends.append)
     plan = behind.plan()
     stuck = plan.timing.stuck

@@ -8,8 +8,8 @@ from cqrs_cli.words import counted
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target
     from cqrs_cli.jobs.whatif.driver import DecidedAgain
-    from cqrs_cli.jobs.whatif.task import Label
     from cqrs_cli.proof.whatif.difference import HistoryDifference
+    from cqrs_cli.scans.whatif.task import Label
 
 #: Characters of an example's `was` and `would` for people.
 MOST_TEXT = 160

@@ -1,0 +1,152 @@
+"""The process that copies, uploads and downloads for a task: deciding goes on, and a store that hangs can be left.
+
+Its request comes on stdin, and it answers with lines of JSON on stdout.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from cqrs_cli import failpoints
+from cqrs_cli.deciding.checkpoints.fetch import fetch_checkpoint
+from cqrs_cli.deciding.checkpoints.source import CheckpointSource
+from cqrs_cli.deciding.checkpoints.write import write_checkpoint
+from cqrs_cli.errors import CqrsError
+
+#: Added to the process's niceness: deciding comes first.
+_NICER = 10
+
+#: Seconds between two lines that say how far a download is.
+_TELL_EVERY = 1.0
+
+#: Seconds that a killed process has to die.
+_DEATH = 2.0
+
+_LONGEST_NOTE = 1_000
+
+
+class Line(msgspec.Struct, omit_defaults=True):
+    """One line of a child: a note, an error about a partition, progress, or the newest checkpoint of a partition."""
+
+    partition: int = -1  # the number of the source in the request
+    note: str = ""
+    error: str = ""
+    done: int = 0
+    written: int = 0  # ms
+    aggregates: int = 0
+    size: int = 0
+    sha256: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRequest:
+    """Checkpoints to be written, where the newest is not younger than `every` seconds."""
+
+    sources: list[CheckpointSource]
+    every: float
+
+
+@dataclass(frozen=True, slots=True)
+class FetchRequest:
+    """A checkpoint to be brought into the folder `into`."""
+
+    source: CheckpointSource
+    refused: frozenset[str]
+    into: Path
+
+
+def start_child(request: WriteRequest | FetchRequest) -> "subprocess.Popen[bytes]":
+    """Begin with a request, in a process that this one's signals do not reach; its stdout is a pipe."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    child = subprocess.Popen(
+        [sys.executable, "-c", f"from {__name__} import serve_request; serve_request()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        start_new_session=True,
+    )
+    assert child.stdin is not None
+    try:
+        with child.stdin as pipe:
+            pickle.dump(request, pipe)
+    except BrokenPipeError:
+        pass  # it is gone, and its end says so
+    child.stdin = None  # else `communicate` would flush it
+    return child
+
+
+def parse_lines(text: bytes) -> Iterator[Line]:
+    """The lines of a child. One that is cut short, or that a library printed, is passed over."""
+    for line in text.splitlines():
+        with suppress(msgspec.DecodeError):
+            yield msgspec.json.decode(line, type=Line)
+
+
+def leave_child(child: "subprocess.Popen[bytes]") -> None:
+    """Kill it. One that hangs in a call to a file system cannot die: nobody waits for that."""
+    child.kill()
+    if child.stdout is not None:
+        child.stdout.close()
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(_DEATH)
+
+
+def _tell(**members: Any) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(Line(**members)) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def _write(request: WriteRequest) -> None:
+    for number, source in enumerate(request.sources):
+        try:
+            newest = write_checkpoint(source, request.every)
+        except CqrsError as error:
+            _tell(partition=number, error=str(error)[:_LONGEST_NOTE])
+        else:
+            _tell(partition=number, written=0 if newest is None else newest.written)
+
+
+def _fetch(request: FetchRequest) -> None:
+    last = 0.0
+
+    def progress(done: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > _TELL_EVERY:
+            last = time.monotonic()
+            _tell(done=done)
+
+    def note(text: str) -> None:
+        _tell(note=text[:_LONGEST_NOTE])
+
+    try:
+        found = fetch_checkpoint(request.source, request.refused, request.into, note, progress)
+    except CqrsError as error:
+        _tell(error=str(error)[:_LONGEST_NOTE])
+        return
+    if found is not None:
+        _tell(
+            sha256=found.sha256,
+            written=found.written,
+            aggregates=found.aggregates,
+            size=found.size,
+        )
+
+
+def serve_request() -> None:
+    """Do what stdin asks for, in a process of its own."""
+    request = pickle.load(sys.stdin.buffer)  # noqa: S301  (from its own parent)
+    failpoints.arm()
+    if isinstance(request, WriteRequest):
+        os.nice(_NICER)
+        _write(request)
+    else:
+        _fetch(request)

@@ -1,0 +1,104 @@
+"""Opening a partition's store; a new shard begins with a checkpoint, where one fits."""
+
+import os
+import selectors
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.deciding.checkpoints.child import FetchRequest, Line, leave_child, parse_lines, start_child
+from cqrs_cli.deciding.checkpoints.source import checkpoint_source
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.supervisor import Supervisor
+from cqrs_cli.state.checkpoint.workplace import workplace
+from cqrs_cli.state.errors import CorruptError
+from cqrs_cli.state.memory import MemoryBudget
+from cqrs_cli.state.opening import OpenedStore
+from cqrs_cli.state.shard import install_shard
+
+#: Seconds without a word after which a download is given up: the log is there, too.
+LONGEST_SILENCE = 60.0
+
+
+class RestoringSupervisor(Supervisor):
+    """A supervisor whose new shards begin with a checkpoint. One that led to damage is not used again."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        partition: Partition,
+        aggregate: Aggregate,
+        attempt: int,
+        stopping: threading.Event,
+        budget: MemoryBudget | None = None,
+    ) -> None:
+        super().__init__(plan, partition, aggregate, attempt, stopping, budget)
+        self._source = checkpoint_source(plan, partition, aggregate)
+        self._refused: set[str] = set()  # SHA-256s of data
+        self._used = ""
+
+    def open(self) -> OpenedStore:
+        """Open the shard; a new one is a checkpoint's, where one fits. Raises what `open_shard` raises."""
+        if self._used:  # it is opened again only after damage
+            self._refused.add(self._used)
+            self._used = ""
+        opened = super().open()
+        if not opened.fresh:
+            return opened
+        self.measures.enter("restore")
+        path, place = self._source.shard, self._source.log.place("commands")
+        with workplace(path, "fetch") as prepared:
+            found = self._fetched(FetchRequest(self._source, frozenset(self._refused), prepared))
+            if found is None:
+                return opened
+            opened.store.close()
+            checkpoint = f"the checkpoint of {rfc3339(found.written)}"
+            try:
+                store = install_shard(path, prepared, self._source.identity, limits=self.timing.shard)
+            except CorruptError as error:
+                self._refused.add(found.sha256)
+                self.notes.append(f"{place}: {checkpoint} is not used: {error.message}")
+                return super().open()
+        self._used = found.sha256
+        self.notes.append(
+            f"{place}: began with {checkpoint} (aggregates: {found.aggregates:,}, {found.size / 1e6:,.1f} MB)"
+        )
+        return OpenedStore(store, fresh=False)
+
+    def _fetched(self, request: FetchRequest) -> Line | None:
+        """The checkpoint that is now in the folder of the request."""
+        found: Line | None = None
+        for line in self._lines(request):
+            if line.note or line.error:
+                place = self._source.log.place("commands")
+                self.notes.append(line.note or f"{place}: no checkpoint is used: {line.error}")
+            if line.sha256:
+                found = line
+        return found
+
+    def _lines(self, request: FetchRequest) -> Iterator[Line]:
+        """The lines of a child that does it, until it ends, falls silent or is not wanted any more."""
+        child = start_child(request)
+        assert child.stdout is not None
+        try:
+            with closing(child.stdout) as pipe, selectors.DefaultSelector() as selector:
+                selector.register(pipe, selectors.EVENT_READ)
+                heard, rest = time.monotonic(), b""
+                while not self.stopping.is_set():
+                    if selector.select(0.2):
+                        more = os.read(pipe.fileno(), 65536)
+                        if not more:
+                            if child.wait():
+                                yield Line(error=f"its process ended with code {child.returncode}")
+                            break
+                        heard = time.monotonic()
+                        whole, _, rest = (rest + more).rpartition(b"\n")
+                        yield from parse_lines(whole)
+                    elif time.monotonic() - heard > LONGEST_SILENCE:
+                        yield Line(error=f"{request.source.uri} has not answered for {LONGEST_SILENCE:.0f} s")
+                        break
+        finally:
+            leave_child(child)

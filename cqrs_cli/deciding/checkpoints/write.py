@@ -1,0 +1,58 @@
+"""Writing a checkpoint of a shard while its owner works: a compact copy of one moment, uploaded from the copy."""
+
+import time
+from contextlib import closing
+
+from cqrs_cli import failpoints
+from cqrs_cli.deciding.checkpoints.source import CheckpointSource
+from cqrs_cli.errors import ConfigurationError, CqrsError
+from cqrs_cli.state.checkpoint.manifest import Manifest
+from cqrs_cli.state.checkpoint.workplace import workplace
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.shard import open_readonly
+
+
+def write_checkpoint(source: CheckpointSource, every: float = 0.0) -> Manifest | None:
+    """Write one, unless the newest is younger than `every` seconds, or nothing was decided since; returns the newest.
+
+    None if the shard is not on this machine, cannot be trusted or has decided nothing. Raises `CqrsError` if it cannot
+    be written.
+    """
+    checkpoints = source.checkpoints()
+    newest = checkpoints.newest()
+    ours = newest if newest is not None and newest.identity == source.identity else None
+    if ours is not None and time.time() - ours.written / 1000 < every:
+        return ours
+    store = open_readonly(source.shard)
+    if store is None:
+        return None
+    with closing(store):
+        if differences := source.identity.differences(store.identity()):
+            raise ConfigurationError(f"the shard in {source.shard} is of another log or code: {differences}")
+        if not store.positions().commands:
+            return None
+        if ours is not None and store.positions() == ours.positions:
+            return ours
+        loss = source.loss()  # before the copy, and after
+        with workplace(source.shard, "copy") as copy:
+            store.copy(copy)
+            failpoints.reached("checkpoint.copied")
+            with closing(LmdbStore(copy, source.identity.window_ms, readonly=True)) as held:
+                positions, aggregates = held.positions(), held.count()
+            proof = source.witness(positions)
+            if source.loss() != loss:
+                raise CqrsError("a loss was accepted meanwhile", "the next checkpoint will have it")
+
+            def describe(size: int, digest: str) -> Manifest:
+                return Manifest(
+                    written=checkpoints.next_time(newest),
+                    identity=source.identity,
+                    positions=positions,
+                    evidence=proof,
+                    loss=loss,
+                    aggregates=aggregates,
+                    size=size,
+                    sha256=digest,
+                )
+
+            return checkpoints.write(copy / "data.mdb", describe, source.keep)

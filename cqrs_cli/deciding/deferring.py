@@ -1,0 +1,103 @@
+"""The deferred commands of an owner at work: those of a batch are noted with it, those that are due are said again.
+
+Saying again is a transaction of its own: the command first, its offset from the broker's report, then the entry with
+that offset. What is due is read from the shard, which is level with the log then: a batch that changes an entry is
+applied at once. So a command that was just cancelled is never said again as one to be decided.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+
+from cqrs_cli import failpoints
+from cqrs_cli.core.context import Decisions
+from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.deciding.session import OwnerSession
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.errors import ConfigurationError, ContradictionError
+from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, TopicMadeAgainError
+
+#: Bytes of the commands that one transaction says again, roughly.
+_MOST_BYTES = 8 * 1024 * 1024
+
+
+class Deferring:
+    """One partition's deferred commands, over a recovered shard."""
+
+    def __init__(self, session: OwnerSession, cache: StateCache) -> None:
+        self._session, self._cache = session, cache
+        described = session.described
+        self._topic = described.ids["commands"]
+        self._limits = DeferralLimits(
+            session.plan.max_attempts, described.max_bytes["commands"], described.max_bytes["deferred"]
+        )
+
+    def deferrals(self) -> Deferrals:
+        """The entries as they are, for one batch."""
+        cache, partition = self._cache, self._session.partition.number
+        return Deferrals(cache.deferred, self._topic, partition, self._limits, cache.has_deferred)
+
+    def patience(self, most: float) -> float:
+        """Seconds until the next command is due, `most` at most."""
+        due = self._cache.next_due
+        return most if due is None else min(most, max(0.0, due / 1000 - time.time()))
+
+    def is_due(self) -> bool:
+        """True if a command is to be said again."""
+        due = self._cache.next_due
+        return due is not None and due <= time.time() * 1000
+
+    def resubmit(self, at: int) -> int:
+        """Say again what is due, as much as one transaction should have, and apply it. `at` is the position.
+
+        Returns the offset behind the last one.
+        """
+        session, cache = self._session, self._cache
+        cache.flush()
+        done, end = Decisions(cache.positions.clock), at
+
+        def pieces() -> Iterator[Decisions]:
+            nonlocal end
+            with cache.reading():
+                deferrals = self.deferrals()
+                due = deferrals.due(int(time.time() * 1000), session.timing.batch_limit, _MOST_BYTES)
+                done.deferred = deferrals.changed
+                failpoints.reached("again.before")
+                yield done
+                commands = [(one.subject.encode(), deferrals.resubmitted(one)) for one in due]
+                offsets = session.writer.resubmit(commands)
+                failpoints.reached("again.said")
+                for one, offset in zip(due, offsets, strict=True):
+                    deferrals.note_said(one, offset)
+                    end = max(end, offset + 1)
+                session.writer.note_deferred(values(done.deferred))
+                failpoints.reached("again.noted")
+
+        try:
+            written = session.writer.commit(
+                pieces(), session.consumer, lambda: (at, session.present_claim().metadata())
+            )
+        except TopicMadeAgainError as error:
+            name, number = session.partition
+            raise ContradictionError(
+                f"{error} partition {number} was deleted and created again while it was written to",
+                f"find out why; to go on without what it held: cqrs run --accept-loss {name}:{number}@{at}",
+            ) from error
+        except BatchLateError as error:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, str(error))) from error
+        except BatchRefusedError as error:
+            raise ConfigurationError(
+                f"{session.log.place('commands')}: deferred commands cannot be said again: {error}",
+                "allow it: max.message.bytes of the topics of commands and of deferred commands was larger once",
+            ) from error
+        session.offset, session.claimed = at, True
+        cache.stage(done, at, *written)
+        cache.flush()
+        return end
+
+
+def values(changed: Mapping[str, Deferral | None]) -> list[tuple[bytes | None, bytes]]:
+    """The records of entries as they are from now on, (value, key): a tombstone for one that has ended."""
+    return [(None if entry is None else entry.value(), key.encode()) for key, entry in changed.items()]

@@ -1,0 +1,91 @@
+"""The errors that say what keeps an owner from its work, and the way out."""
+
+from collections.abc import Iterable
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError, UnavailableError
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.admin.transactions import OpenTransaction, now_ms
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.readers import StalledError
+from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.write_errors import BatchTimeError
+from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.signals import BatchTooLarge
+
+
+def explain_stall(log: PartitionLog, error: StalledError) -> UnavailableError:
+    """`error` with the open transaction that hides the end of a log, and how to end it.
+
+    A plain `UnavailableError` if there is none: the stall then passes, as when a partition has just got another leader.
+    Raises that, too, without a broker.
+    """
+    topics = log.topics
+    with Admin(log.connection) as admin:
+        found = admin.all_open_transactions(
+            [(topic, log.partition) for topic in (topics.commands, topics.events, topics.outcomes)]
+        )
+    if not found:
+        return UnavailableError(error.message, "start it again; if that does not help: cqrs doctor")
+    return StalledError(f"{error.message}: {found[0]}", found[0].way_out(log.connection.bootstrap_server))
+
+
+def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:
+    """The open transactions of clients that hide commands in these (topic, partition)s, none of them young.
+
+    Empty without a broker, and for a user who may not ask.
+    """
+    places = list(partitions)
+    try:
+        with Admin(connection) as admin:
+            found = admin.all_open_transactions(places) if places else []
+    except CqrsError:
+        return []
+    now = now_ms()
+    return [one for one in found if not one.is_young(now)]
+
+
+def explain_changed_code(aggregate: Aggregate) -> str:
+    """The note of an owner whose shard was folded by another `evolve` of the same revision."""
+    return (
+        f"evolve of {aggregate.name} changed but not its revision: if it means something else now, raise the revision, "
+        f"Decider(…, revision={aggregate.decider.revision + 1}); check with: cqrs verify {aggregate.name} --state"
+    )
+
+
+def explain_denial(log: PartitionLog) -> CqrsError:
+    """The error that ends a run whose user lacks an ACL: it names the ACL, which librdkafka does not always do."""
+    try:
+        with Admin(log.connection) as admin:
+            missing = admin.missing_acls(needs("run", log.topics))
+    except CqrsError as error:
+        return error
+    if missing:
+        return refusal(missing, "run")
+    return ConfigurationError(
+        f"the broker at {log.connection.bootstrap_server} does not allow what run does with {log.topics.aggregate}",
+        "an ACL has changed, or a Deny stands: cqrs doctor --for run",
+    )
+
+
+def explain_takeover(later: Claim) -> CqrsError:
+    """The error that ends a run whose topics a later one has claimed."""
+    return TakenOverError(
+        f"run {later.run} took over these topics",
+        "let it work; start this one again only to take them back",
+    )
+
+
+def explain_undecidable(log: PartitionLog, error: BatchTooLarge) -> CqrsError:
+    """The error that ends a run which can write no outcome for a single record."""
+    if isinstance(error.__cause__, BatchTimeError):
+        return ConfigurationError(
+            f"{log.place('commands')} offset {error.offset} cannot be decided: a topic refuses its time ({error})",
+            "cqrs doctor names the topic and how to set its message.timestamp.after.max.ms",
+        )
+    return CqrsError(
+        f"{log.place('commands')} offset {error.offset} cannot be decided: {error}",
+        "give that record a failed outcome and go on: "
+        f"cqrs run --fail {log.topics.aggregate}:{log.partition}@{error.offset}",
+    )

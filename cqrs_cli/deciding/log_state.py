@@ -1,0 +1,108 @@
+"""Step 3 of the owner protocol: reading the logs for `position`, and checking what it found."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.position import LogState, contradiction, gap
+from cqrs_cli.deciding.recover import parse_outcome
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
+from cqrs_cli.ownership.claim import Claim
+
+
+def read_log_state(
+    log: PartitionLog,
+    described: AggregateTopics,
+    bounds: Mapping[Kind, tuple[int, int]],
+    committed: int | None,
+    claim: Claim | None,
+) -> tuple[LogState, Record | None]:
+    """The state of a partition's logs, and its last outcome. `bounds`: (start, high watermark) of each log.
+
+    Raises `StalledError` for an open transaction that may hide an outcome, `ContradictionError` for a last outcome that
+    cannot be read.
+    """
+    start, end = bounds["commands"]
+    last, event = (log.last_record(kind, *bounds[kind]) for kind in ("outcomes", "events"))
+    accepted = claim.accepted if claim is not None else None
+    decided, made = None if last is None else parse_outcome(log, last).data.offset, cause_of(event)
+    if accepted is not None and last is not None and last.offset < accepted.outcomes:
+        decided = None
+    if accepted is not None and event is not None and event.offset < accepted.events[1]:
+        made = None
+    commands = _Commands(log, start, end)
+    last_outcome_matches = commands.hold(decided, last)
+    state = LogState(
+        aggregate=log.topics.aggregate,
+        topic=log.topics.commands,
+        partition=log.partition,
+        topic_id=described.ids["commands"],
+        other_ids=(described.ids["events"], described.ids["outcomes"]),
+        partitions=described.partitions,
+        start=start,
+        end=end,
+        last_outcome=decided,
+        last_outcome_matches=last_outcome_matches,
+        outcomes_start=bounds["outcomes"][0],
+        has_events=event is not None,
+        last_event=made,
+        last_event_matches=not last_outcome_matches and commands.hold(made, event),
+        is_new=decided is not None and decided >= end and commands.are_later_than(last),
+        committed=committed,
+        claim=claim,
+        deferred_id=described.ids["deferred"],
+    )
+    return state, last
+
+
+def cause_of(event: Record | None) -> int | None:
+    """The offset of the command that caused an event; None if the event cannot be read: folding it names the fault."""
+    try:
+        return None if event is None else read_event(event.value).position()[1]
+    except ValueError:
+        return None
+
+
+def check_last_decided(state: LogState) -> None:
+    """The last command decided must still be at its offset. A topic that was made again took its committed offset, and
+    with it the old topic's id, away. Raises `ContradictionError`.
+    """
+    offset = state.last_outcome
+    if offset is not None and state.start <= offset < state.end and not state.last_outcome_matches:
+        what = f"command {offset} is not the one that was decided: the topic was deleted and created again"
+        raise contradiction(state, what, state.start)
+
+
+def check_gap(log: PartitionLog, state: LogState, at: int) -> int:
+    """The offset to go on from, behind control records: no undecided command may be before the committed offset. Raises
+    `ContradictionError`.
+    """
+    start, end = gap(state, at)
+    for records in log.read("commands", start, end):
+        what = f"offset {state.committed} is committed but command {records[0].offset} has no outcome"
+        raise contradiction(state, what, at)
+    return end
+
+
+class _Commands(NamedTuple):
+    """The commands of a partition."""
+
+    log: PartitionLog
+    start: int
+    end: int
+
+    def hold(self, offset: int | None, of: Record | None) -> bool:
+        """True if the command at `offset` is the one that an outcome or event is `of`: a topic made again holds others,
+        or no command there. The outcome of a command that was given up may lack its key.
+        """
+        if offset is None or of is None or not self.start <= offset < self.end:
+            return False
+        there = self.log.first_record("commands", offset, offset + 1)
+        return there is not None and there.timestamp == of.timestamp and of.key in (there.key, None)
+
+    def are_later_than(self, outcome: Record | None) -> bool:
+        """True if the first command is later than this outcome: then no command here was ever decided."""
+        first = self.log.first_record("commands", self.start, self.end)
+        return first is not None and outcome is not None and first.timestamp > outcome.timestamp

@@ -1,0 +1,84 @@
+"""Measures of one partition: its owners change them once a batch, the task's watching thread reads them."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
+
+#: The steps of the owner protocol, and what is around them: `open` the shard, `restore` it from a checkpoint, `pause`
+#: after an error, the last `checkpoint`, `ended`.
+STEPS = (
+    "open",
+    "restore",
+    "warm",
+    "fence",
+    "claim",
+    "position",
+    "recover",
+    "decide",
+    "pause",
+    "checkpoint",
+    "ended",
+)
+
+#: Steps in which a shard may be made for as long as its data or log takes.
+REBUILDING = ("restore", "warm", "recover")
+
+
+class Folding(NamedTuple):
+    """How far a shard is folded: `events` in all, and how many records, outcomes too, are done of how many."""
+
+    events: int
+    done: int
+    records: int
+
+
+class Measures:
+    """Counted since the task began. A tear between two of them, as a thread may see it, is gone with the next look."""
+
+    def __init__(self) -> None:
+        self.step = "open"
+        self.folding: Folding | None = None
+        self.latency = Histogram(LATENCY_BOUNDS)
+        self.batches = Histogram(BATCH_BOUNDS)
+        self.reasons: dict[str, int] = {}
+        self.aborted = 0  # transactions that were begun, and are not known to be committed
+        self.restarts = 0  # owners that began again after an error
+        self.blocked = ""  # what keeps the owner from deciding
+        self._from = (0, 0)
+
+    def enter(self, step: str) -> None:
+        """Note the step that begins."""
+        self.step, self.folding = step, None
+
+    def begin_again(self) -> None:
+        """Note that an owner has ended, and another one is to begin."""
+        self.restarts += 1
+        self.enter("pause")
+
+    def block(self, why: str, notes: list[str]) -> None:
+        """Note what the owner waits for, until it has committed a batch; in the notes once."""
+        self.blocked = why
+        if why not in notes:
+            notes.append(why)
+
+    def fold_from(self, events: tuple[int, int], outcomes: tuple[int, int]) -> None:
+        """Note that logs are folded between these positions."""
+        spans = [max(0, end - start) for start, end in (events, outcomes)]
+        self._from = events[0], outcomes[0]
+        self.folding = Folding(spans[0], 0, sum(spans))
+
+    def folded(self, events: int, outcomes: int) -> None:
+        """Note the positions up to which both logs are folded."""
+        if self.folding is not None:
+            done = max(0, events - self._from[0]) + max(0, outcomes - self._from[1])
+            self.folding = self.folding._replace(done=min(done, self.folding.records))
+
+    def committed(self, records: Sequence[Record], now: int, reasons: Mapping[str, int]) -> None:
+        """Count a batch of these commands that was committed at the time `now` (ms)."""
+        self.blocked = ""
+        self.latency.add_ages(records, now)
+        self.batches.add(len(records))
+        for reason, count in reasons.items():
+            self.reasons[reason] = self.reasons.get(reason, 0) + count

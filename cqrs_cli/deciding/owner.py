@@ -1,0 +1,194 @@
+"""One owner of one partition: steps 1 to 5 of the protocol, each with what the next one needs as its result.
+
+An owner is never repaired: any error ends it, its clients are dropped, and the supervisor begins with another one.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from confluent_kafka import KafkaError, KafkaException
+from msgspec.structs import replace
+
+from cqrs_cli import failpoints
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred, park_again
+from cqrs_cli.deciding.log_state import check_gap, check_last_decided, read_log_state
+from cqrs_cli.deciding.loop import Loop
+from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.position import position
+from cqrs_cli.deciding.recover import check_not_ahead, fold_events, fold_outcomes
+from cqrs_cli.deciding.session import OwnerSession
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka.clients import kafka_error
+from cqrs_cli.kafka.topics.topics import KINDS
+from cqrs_cli.ownership.claim import Accepted, Claim, parse_claim, succeed, suspect
+from cqrs_cli.ownership.signals import OffsetPending
+from cqrs_cli.ownership.timing import Lasting
+from cqrs_cli.ownership.trials.attempts import Attempts
+from cqrs_cli.state.store import Store
+
+
+class Claimed(NamedTuple):
+    """The group's offset and claim as step 2 found them."""
+
+    offset: int | None
+    claim: Claim | None
+
+
+class Start(NamedTuple):
+    """The place to go on from, as step 3 found it."""
+
+    offset: int  # of the next command to decide
+    last_outcome: Record | None
+
+
+class Owner:
+    """Steps 1 to 5 for one partition. Use as a context manager: the clients go with it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        partition: Partition,
+        aggregate: Aggregate,
+        store: Store,
+        mine: Claim,
+        batch_limit: int,
+        attempts: Attempts,
+        measures: Measures,
+        behind: Lasting,
+    ) -> None:
+        """`behind`: how long the group's offset has seemed to be below the shard's."""
+        self.plan = plan
+        self.partition = partition
+        self.aggregate = aggregate
+        self.store = store
+        self.attempts = attempts
+        self.recovered = False  # whether the shard is level with the log
+        self.behind = behind
+        self.session = OwnerSession(plan, partition, mine, batch_limit, measures)
+
+    def __enter__(self) -> "Owner":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.session.close()
+
+    def fence(self) -> None:
+        """1: fence the previous owner; its open transaction is settled."""
+        self.session.measures.enter("fence")
+        failpoints.reached("fence.before")
+        self.session.writer.fence()
+        failpoints.reached("fence.after")
+
+    def claim(self) -> Claimed:
+        """2: judge the committed claim, waiting for pending commits, and replace it with mine."""
+        session = self.session
+        session.measures.enter("claim")
+        try:
+            found = session.log.committed_by(session.consumer)
+        except KafkaException as error:
+            if kafka_error(error).code() == KafkaError._TIMED_OUT:
+                raise OffsetPending(str(error)) from error
+            raise
+        self._require_current(found.offset)
+        before = parse_claim(found.metadata)
+        session.judge(before)
+        session.offset = found.offset
+        mine = succeed(session.mine, before, self.store.token())
+        session.mine = mine = suspect(mine, before, session.timing.batch_limit)
+        if before and (before.run_epoch, before.run) == (mine.run_epoch, mine.run):
+            session.counts = before.counts  # what my run has decided, also in an attempt that was lost
+        failpoints.reached("claim.before")
+        if found.offset is not None:
+            session.commit_position(found.offset)
+        failpoints.reached("claim.after")
+        return Claimed(found.offset, before)
+
+    def _require_current(self, offset: int | None) -> None:
+        """Raise `UnavailableError` for an offset below what the shard has decided, until that has lasted.
+
+        A broker that was cut off from the others may still answer as the group's coordinator when it is back.
+        To claim with the old offset that it tells would move the group back.
+        """
+        held, timing = self.store.positions().commands, self.session.timing
+        if offset is None or offset >= held or self.plan.accept_loss.get(self.partition) is not None:
+            return
+        if not self.behind.lasts(timing.contradicted):
+            place = self.session.log.place("commands")
+            raise UnavailableError(
+                f"{place}: the group's offset is {offset}, but the shard has decisions up to {held}",
+                "a broker has just come back, perhaps: it is asked again",
+            )
+
+    def position(self, claimed: Claimed) -> Start:
+        """3: judge from the log where to go on; the topic and its partitions are checked only now."""
+        session = self.session
+        session.measures.enter("position")
+        accept = self.plan.accept_loss.get(self.partition)
+        bounds = {kind: session.bounds(kind) for kind in KINDS}  # all of them must be there
+        with session.naming_stalls():
+            state, last = read_log_state(session.log, session.described, bounds, *claimed)
+            at = position(state, accept)
+            if at != accept:
+                check_last_decided(state)
+                at = check_gap(session.log, state, at)
+        before, accepted, trial = session.mine, session.mine.accepted, session.mine.trial
+        if at == accept:
+            accepted = Accepted(at, bounds["events"], bounds["outcomes"][1])
+            trial = None  # it knows offsets of another log, perhaps
+        elif trial is not None:
+            trial = trial.within(state.end - at)
+        session.mine = replace(
+            before,
+            topic_id=state.topic_id,
+            other_ids=state.other_ids,
+            deferred_id=state.deferred_id,
+            partitions=state.partitions,
+            accepted=accepted,
+            trial=trial,
+        )
+        failpoints.reached("position.before")
+        if not session.claimed or at != session.offset or session.mine != before:
+            session.commit_position(at)
+        failpoints.reached("position.after")
+        return Start(at, last)
+
+    def recover(self, start: Start) -> StateCache:
+        """4: bring the shard up to the log and make it mine."""
+        session, token, measures = self.session, self.session.mine.token, self.session.measures
+        measures.enter("recover")
+        if session.mine.accepted is None:  # else it has folded decisions on commands that are gone
+            check_not_ahead(self.store, session.log, start.offset)
+        self.store.take_ownership(token, self.store.token())
+        failpoints.reached("recover.taken")
+        # It reads the positions, before the log's end is asked for.
+        cache = StateCache(self.aggregate, self.store, token, self.plan.cache_bytes)
+        outcomes, events, deferred = (session.bounds(kind) for kind in ("outcomes", "events", "deferred"))
+        session.writer.expect(events[1], outcomes[1], deferred[1])
+        cache.watch_folding(measures, events[1], outcomes[1])
+        log, accepted, topic_id = session.log, session.mine.accepted, session.described.ids["commands"]
+        check_outcomes_kept(log, cache, outcomes[0])
+        with session.naming_stalls():
+            fold_events(log, self.aggregate, cache, events, accepted)
+            failpoints.reached("recover.events")
+            fold_deferred(log, cache, deferred)
+            failpoints.reached("recover.deferred")
+            window, onward = self.plan.window, start.offset
+            fold_outcomes(log, cache, outcomes, start.last_outcome, window, onward, accepted, topic_id)
+        park_again(cache, topic_id, start.offset)
+        cache.fold(cache.positions._replace(commands=start.offset))
+        self.store.set_code_digest(self.aggregate.fold_digest, token)
+        self.recovered = True
+        failpoints.reached("recover.after")
+        return cache
+
+    def loop(self, state: StateCache, at: int, stopping: Callable[[], bool]) -> None:
+        """5: decide commands from `at` on, until the target is reached or `stopping()` says so."""
+        trial = self.session.mine.trial
+        self.session.measures.enter("decide")
+        if trial is not None and trial.blame is not None:
+            self.attempts.blame(*trial.blame)
+        Loop(self.session, self.aggregate, state, at, self.attempts).run(stopping)

@@ -1,0 +1,122 @@
+"""The plan that the driver hands to the tasks, and the results they hand back: plain values that travel."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.deciding.state_cache import CACHE_BYTES
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.partitioner import Partitioner
+from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
+from cqrs_cli.ownership.claim import Claim, Counts
+from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.telemetry.datagrams import Address
+
+
+class Partition(NamedTuple):
+    """A partition of an aggregate's topics: it has one owner."""
+
+    aggregate: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One submission of one run: the same for all its tasks."""
+
+    connection: Connection
+    topics: dict[str, AggregateTopics]  # by aggregate
+    package: str
+    root: Path  # where the package lies; on a worker it comes from the shipped archive
+    partitioner: Partitioner
+    window: int  # ms
+    state_dir: Path
+    run_epoch: int
+    run: str
+    submission: int = 0
+    targets: dict[Partition, int] | None = None  # where `--once` ends: commands offset by partition
+    accept_loss: dict[Partition, int] = field(default_factory=dict)
+    refused: dict[Partition, frozenset[int]] = field(default_factory=dict)
+    cache_bytes: int = CACHE_BYTES  # of decoded states, for each partition
+    store: Literal["lmdb", "memory"] = "lmdb"
+    store_limit: int = 1 << 30  # bytes of the stores in memory, for each task
+    checkpoints: str = ""  # a folder's URI, empty for none
+    checkpoint_every: float = 3600.0  # s
+    checkpoints_kept: int = 2  # of each partition
+    timing: Timing = field(default_factory=Timing)
+    max_attempts: int = 20  # of a command that `decide` puts off
+    brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
+    reports: Address | None = None  # where the driver takes them
+
+    def partitions(self) -> list[Partition]:
+        """Every (aggregate, partition) of the run."""
+        return [
+            Partition(name, p) for name, found in sorted(self.topics.items()) for p in range(found.partitions)
+        ]
+
+    def share(self, task: int, tasks: int) -> list[Partition]:
+        """The partitions that one of `tasks` tasks owns."""
+        return self.partitions()[task::tasks]
+
+    def claim(self, partition: Partition, attempt: int) -> Claim:
+        """The claim of a task's attempt, before it has seen the committed one."""
+        found = self.topics[partition.aggregate]
+        return Claim(
+            self.run_epoch,
+            self.run,
+            self.submission,
+            attempt,
+            0,
+            found.ids["commands"],
+            found.partitions,
+        )
+
+    def log(self, partition: Partition) -> PartitionLog:
+        """A partition's logs."""
+        return PartitionLog(self.connection, self.topics[partition.aggregate].topics, partition.number)
+
+    def shard(self, partition: Partition) -> Path:
+        """The folder of a partition's shard."""
+        return shard_folder(self.state_dir, self.topics[partition.aggregate].topics) / str(partition.number)
+
+    def identity(self, partition: Partition, aggregate: Aggregate) -> Identity:
+        """The log and the code that a partition's shard is a cache of."""
+        return shard_identity(self.topics[partition.aggregate], partition.number, aggregate, self.window)
+
+
+def shard_identity(found: AggregateTopics, partition: int, aggregate: Aggregate, window: int) -> Identity:
+    """The log and the code that the shard of a partition is a cache of; `window` in ms."""
+    return Identity(
+        cluster_id=found.cluster_id,
+        topics={str(kind): topic_id for kind, topic_id in found.ids.items()},
+        partition=partition,
+        partitions=found.partitions,
+        schema=aggregate.schema_digest,
+        revision=aggregate.decider.revision,
+        window_ms=window,
+    )
+
+
+def shard_folder(state_dir: Path, topics: Topics) -> Path:
+    """The folder of an aggregate's shards; each partition has a folder in it."""
+    return state_dir / topics.commands.removesuffix(".commands")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerResult:
+    """The end of an owner: a quiet one (`error` None), or the error that ends the run."""
+
+    partition: Partition
+    counts: Counts
+    error: CqrsError | None = None
+    notes: tuple[str, ...] = ()
+    cpu: float = 0.0  # seconds of its whole task, in the result of the task's first owner
+
+    @property
+    def about(self) -> str:
+        """The name that its notes are told once for: what concerns one partition alone names it."""
+        return self.partition.aggregate

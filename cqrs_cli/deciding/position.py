@@ -1,0 +1,157 @@
+"""The start of an owner, judged from the log alone: a pure function, so that every case has a test."""
+
+from typing import NamedTuple
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
+from cqrs_cli.ownership.claim import UNKNOWN_OTHERS, UNKNOWN_TOPIC, Accepted, Claim
+
+
+class LogState(NamedTuple):
+    """The state of one partition's topics; offsets are of the commands topic.
+
+    Outcomes and events from before an operator accepted a loss do not count.
+    """
+
+    aggregate: str
+    topic: str
+    partition: int
+    topic_id: str
+    other_ids: tuple[str, str]  # of the events and the outcomes topic
+    partitions: int
+    start: int  # of the commands log
+    end: int  # its high watermark
+    last_outcome: int | None  # the input offset of the last visible outcome
+    last_outcome_matches: bool  # whether its command is still at that offset, not another or no command
+    outcomes_start: int  # of the outcomes log: above 0 once its retention has deleted some
+    has_events: bool
+    last_event: int | None  # the input offset of the last visible event; None also if it does not say
+    last_event_matches: bool  # the same for the last event; only checked where the outcome does not match
+    is_new: bool  # whether all commands are later than the last outcome
+    committed: int | None  # the group's offset; None if it has none, or it expired
+    claim: Claim | None  # what rides with it
+    deferred_id: str = UNKNOWN_TOPIC  # of the deferred topic
+
+
+def position(log: LogState, accept_loss: int | None = None) -> int:
+    """The offset to decide next. The caller still has to see that `gap(log)` holds nothing but control records.
+
+    Raises `ConfigurationError` if the partition count changed, `ContradictionError` for anything that would lose or
+    repeat a decision. `accept_loss` is an operator's word for where to go on; `UsageError` if that is not in the log.
+    A word that would have commands decided again is ignored: it was given for an earlier loss. The word that the claim
+    keeps is valid until a command is decided after it.
+    """
+    if log.claim is not None and log.claim.partitions != log.partitions:
+        raise ConfigurationError(
+            f"{log.topic} had {log.claim.partitions} partitions and now has {log.partitions}",
+            "growing a topic splits aggregates: recreate it with the old count, or migrate to new topics",
+        )
+    if accept_loss is not None and not _is_spent(log, accept_loss) and accept_loss >= _decided(log):
+        check_place(log.topic, log.partition, accept_loss, log.start, log.end)
+        return accept_loss
+    if _is_another(log):
+        raise contradiction(log, "the topic was deleted and created again", log.start)
+    accepted = _accepted(log)
+    at = 0 if log.last_outcome is None else log.last_outcome + 1
+    if (other := _made_again(log)) is not None:
+        what = f"the topic of its {other} was deleted and created again"
+        raise contradiction(log, what, max(at, log.committed or 0))
+    if log.last_outcome is None and accepted is not None and log.outcomes_start <= accepted.outcomes:
+        at = accepted.at
+    elif log.last_outcome is None and log.outcomes_start > 0 and _is_ours(log):
+        at = log.committed or 0  # its retention has deleted the last of them
+    elif log.last_outcome is None and log.has_events:
+        raise contradiction(
+            log, "there are events but no outcome, so nothing says what was decided", log.start
+        )
+    if log.last_event is not None and log.last_event >= at:
+        what = f"command {log.last_event} has events but no outcome"
+        raise contradiction(log, what, log.last_event + 1)
+    if log.committed is not None and log.committed < at:
+        raise contradiction(log, f"offset {log.committed} is committed but {at - 1} is decided", at)
+    if at > log.end:
+        what = f"offset {at - 1} is decided but the log ends at {log.end}"
+        raise contradiction(log, what, log.start if log.is_new else log.end)
+    if at < log.start and not _nothing_lost(log, at):
+        what = f"commands {at} to {log.start - 1} were deleted before they were decided"
+        raise contradiction(log, f"{what}, if they were not of aborted transactions", log.start)
+    if log.committed is not None and log.committed > log.end:
+        raise contradiction(log, f"offset {log.committed} is committed but the log ends at {log.end}", at)
+    return max(at, log.start)
+
+
+def gap(log: LogState, at: int) -> tuple[int, int]:
+    """The commands between `at` and the committed offset: only control records may be there."""
+    return (at, log.committed) if log.committed is not None and log.committed > at else (at, at)
+
+
+def check_place(topic: str, partition: int, offset: int, start: int, end: int) -> None:
+    """Raise `UsageError` for an operator's word that is not in the log."""
+    if not start <= offset <= end:
+        raise UsageError(
+            f"{topic} partition {partition} has no offset {offset} to go on from",
+            f"name one from {start} to {end}",
+        )
+
+
+def contradiction(log: LogState, what: str, onward: int) -> CqrsError:
+    """The error of exit code 5. It names the way out: `onward`, or the nearest undecided offset in the log."""
+    onward = min(max(onward, log.start, _decided(log)), log.end)
+    if log.committed is not None and _is_spent(log, onward):
+        onward = log.committed
+    place = f"{log.aggregate}:{log.partition}@{onward}"
+    return ContradictionError(
+        f"{log.topic} partition {log.partition}: {what}",
+        f"find out why; to go on from offset {onward}: cqrs run --accept-loss {place}",
+    )
+
+
+def _nothing_lost(log: LogState, at: int) -> bool:
+    """True if an owner's committed offset proves that no undecided command was deleted from the log's start."""
+    return _is_ours(log) and log.committed is not None and log.committed >= log.start and at <= log.committed
+
+
+def _is_ours(log: LogState) -> bool:
+    """True if an owner committed the offset, while it decided this very log."""
+    return log.committed is not None and log.claim is not None and log.claim.topic_id == log.topic_id
+
+
+def _is_another(log: LogState) -> bool:
+    """True if the claim was made when another topic had this name."""
+    return log.claim is not None and log.claim.topic_id not in (UNKNOWN_TOPIC, log.topic_id)
+
+
+def _accepted(log: LogState) -> Accepted | None:
+    """The loss that an operator accepted of this very log."""
+    if log.claim is None or log.claim.topic_id != log.topic_id:
+        return None
+    return log.claim.accepted
+
+
+def _is_spent(log: LogState, word: int) -> bool:
+    """True if this very word was obeyed: the position in the log has moved on since."""
+    accepted = _accepted(log)
+    return accepted is not None and word == accepted.at < (log.committed or 0) <= log.end
+
+
+def _decided(log: LogState) -> int:
+    """The offset of this very log below which every command is known to be decided or accepted as lost."""
+    if _is_another(log):
+        return 0
+    traces = ((log.last_outcome, log.last_outcome_matches), (log.last_event, log.last_event_matches))
+    shown = [last + 1 for last, matches in traces if last is not None and matches]
+    if (accepted := _accepted(log)) is not None:
+        shown.append(accepted.at)
+    if log.last_outcome is None and _is_ours(log):
+        shown.append(log.committed or 0)
+    return max((offset for offset in shown if offset <= log.end), default=0)
+
+
+def _made_again(log: LogState) -> str | None:
+    """The other topic that was made again since the last owner wrote to it."""
+    before = UNKNOWN_OTHERS if log.claim is None else log.claim.other_ids
+    for name, was, now in zip(("events", "outcomes"), before, log.other_ids, strict=True):
+        if was not in (UNKNOWN_TOPIC, now):
+            return name
+    if log.claim is not None and log.claim.deferred_id not in (UNKNOWN_TOPIC, log.deferred_id):
+        return "deferred commands"
+    return None

@@ -1,0 +1,170 @@
+"""Making the plan of a run from the settings, before Spark starts."""
+
+import time
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.position import check_place
+from cqrs_cli.deciding.retire import WORKERS
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import committed_now
+from cqrs_cli.kafka.readers import bounds
+from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
+from cqrs_cli.ownership.claim import Claim, next_run_epoch, parse_claim
+from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.settings.durations import milliseconds
+from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+
+def prepare(
+    settings: "Settings",
+    connection: Connection,
+    aggregates: Mapping[str, Aggregate],
+    *,
+    once: bool = False,
+    accept_loss: Iterable[str] = (),
+    fail: Iterable[str] = (),
+) -> Plan:
+    """The plan of a new run. Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly,
+    `UsageError` for a place (`AGG:P@OFFSET`) that is not in the run, `UnavailableError` without a broker.
+    """
+    losses = dict(_places(accept_loss, aggregates))
+    refused: dict[Partition, frozenset[int]] = {}
+    for partition, offset in _places(fail, aggregates):
+        refused[partition] = refused.get(partition, frozenset()) | {offset}
+    topics, brokers = _described_topics(settings, connection, aggregates)
+    _make_room(len(topics), brokers)
+    _check_partitions(topics, [*losses, *refused])
+    seen = {
+        Partition(name, partition): parse_claim(committed.metadata)
+        for name, described in topics.items()
+        for partition, committed in committed_now(
+            connection, described.topics, range(described.partitions)
+        ).items()
+    }
+    _check_offsets(connection, topics, losses, refused, seen)
+    return Plan(
+        connection,
+        topics,
+        settings.aggregates,
+        settings.root,
+        settings.partitioner,
+        milliseconds(settings.dedup_window),
+        settings.state_dir,
+        next_run_epoch(time.time_ns() // 1_000_000, list(seen.values())),
+        uuid.uuid4().hex[:12],
+        targets=_targets(connection, topics) if once else None,
+        accept_loss=losses,
+        refused=refused,
+        cache_bytes=int(settings.state_cache),
+        store=settings.store,
+        store_limit=int(settings.store_limit),
+        checkpoints=settings.checkpoints or "",
+        checkpoint_every=settings.checkpoint_every.total_seconds(),
+        checkpoints_kept=settings.checkpoints_kept,
+        max_attempts=settings.max_attempts,
+        brokers=brokers,
+        timing=Timing(decide_timeout=settings.decide_timeout.total_seconds()),
+    )
+
+
+def without_topics(settings: "Settings", connection: Connection, aggregates: Iterable[str]) -> list[str]:
+    """The aggregates that have none of their topics yet, as a new file; empty if that is so of all of them.
+
+    Raises `UnavailableError` without a broker. Where the user may not look, `prepare` says what is not allowed.
+    """
+    names = list(aggregates)
+    try:
+        with Admin(connection) as admin:
+            found = [name for name in names if not find_topics(admin, Topics(name, settings.topic_prefix))]
+    except ConfigurationError:
+        return []
+    return found if len(found) < len(names) else []
+
+
+def _make_room(aggregates: int, brokers: int) -> None:
+    """Raise this process's limits for the driver: it retires some partitions at once, and reads each group's claims."""
+    retiring = owner_needs(WORKERS, brokers).descriptors
+    reading = aggregates * DESCRIPTORS_A_BROKER * brokers
+    make_room(Needs(retiring + reading, BASE_BYTES), "the driver of a run")
+
+
+def _described_topics(
+    settings: "Settings", connection: Connection, aggregates: Iterable[str]
+) -> tuple[dict[str, AggregateTopics], int]:
+    """The topics of each aggregate, and the number of brokers."""
+    topics: dict[str, AggregateTopics] = {}
+    with Admin(connection) as admin:
+        for name in aggregates:
+            names = Topics(name, settings.topic_prefix)
+            if missing := admin.missing_acls(needs("run", names)):
+                raise refusal(missing, "run")
+            topics[name] = check_topics(admin, names, TopicPlan(dedup_window=settings.dedup_window))
+        return topics, admin.broker_count()
+
+
+def _check_partitions(topics: Mapping[str, AggregateTopics], named: Iterable[Partition]) -> None:
+    for name, partition in named:
+        count = topics[name].partitions
+        if partition >= count:
+            raise UsageError(f"{name} has no partition {partition}", f"it has 0 to {count - 1}")
+
+
+def _check_offsets(
+    connection: Connection,
+    topics: Mapping[str, AggregateTopics],
+    losses: Mapping[Partition, int],
+    refused: Mapping[Partition, frozenset[int]],
+    seen: Mapping[Partition, Claim | None],
+) -> None:
+    """Check the operator's offsets before anybody is fenced: a slip must not end the run that works. A place that was
+    accepted before passes, even if its offset is deleted now.
+    """
+    for partition in sorted({*losses, *refused}):
+        topic, number = topics[partition.aggregate].topics.commands, partition.number
+        start, end = bounds(connection, topic, [number], "read_uncommitted")[number]
+        onward, failed = losses.get(partition), refused.get(partition, frozenset())
+        claim = seen[partition]
+        spent = claim is not None and claim.accepted is not None and claim.accepted.at == onward
+        if onward is not None and not spent:
+            check_place(topic, number, onward, start, end)
+        if failed and max(failed) >= end:
+            raise UsageError(
+                f"{topic} partition {number} has no command at offset {max(failed)}", f"it ends at {end}"
+            )
+
+
+def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> dict[Partition, int]:
+    """The ends of `--once`: the commands' last stable offsets as they are now."""
+    return {
+        Partition(name, partition): end
+        for name, described in topics.items()
+        for partition, (_, end) in bounds(
+            connection, described.topics.commands, range(described.partitions)
+        ).items()
+    }
+
+
+def _places(texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Partition, int]]:
+    """Read `AGG:P@OFFSET`."""
+    for text in texts:
+        name, _, place = text.partition(":")
+        partition, _, offset = place.partition("@")
+        if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
+            raise UsageError(
+                f"{text!r} is not a place in a topic", "write AGGREGATE:PARTITION@OFFSET, e.g. order:3@250"
+            )
+        if name not in known:
+            raise UsageError(
+                f"{name!r} is not among the aggregates of this run", f"they are: {', '.join(known)}"
+            )
+        yield Partition(name, int(partition)), int(offset)

@@ -1,0 +1,94 @@
+"""One new shard, folded from the log in a process of its own, while an owner may be at work."""
+
+import gc
+import os
+import threading
+import time
+import traceback
+from contextlib import closing, suppress
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.recover import fold_visible, will_last
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.clients import unreachable
+from cqrs_cli.ownership.claim import parse_claim
+from cqrs_cli.ownership.timing import Lasting
+from cqrs_cli.registry import load
+from cqrs_cli.state.environment import DATA_FILE
+from cqrs_cli.state.lmdb_store import LmdbStore
+
+#: Seconds between two words of how far it is.
+_TELL_EVERY = 0.2
+
+
+class Built(NamedTuple):
+    """A new shard."""
+
+    aggregates: int
+    bytes: int  # on disk
+
+
+def build_shard(
+    plan: Plan, partition: Partition, aggregate: Aggregate, folder: Path, measures: Measures
+) -> Built:
+    """Make a shard in an empty folder, of all that is committed now. Raises `ContradictionError` for a log that
+    contradicts itself, as a run would, and what a shard raises for a full disk.
+    """
+    log, identity = plan.log(partition), plan.identity(partition, aggregate)
+    topic_id, lasting = identity.topics["commands"], Lasting(plan.timing.forgotten)
+    with closing(LmdbStore(folder, identity.window_ms)) as store:
+        store.note_identity(encode_json(identity))
+        while True:
+            claim = parse_claim(log.committed().metadata)
+            cache = StateCache(aggregate, store, store.token(), plan.cache_bytes)
+            try:
+                fold_visible(log, aggregate, cache, claim, plan.window, measures, topic_id)
+                break
+            except ContradictionError as error:
+                if will_last(error) or lasting.lasts(plan.timing.contradicted):
+                    raise
+                time.sleep(plan.timing.first_pause)  # a transaction of the owner at work shows in part only
+        store.sync()
+        return Built(store.count(), (folder / DATA_FILE).stat().st_blocks * 512)
+
+
+def serve_build(plan: Plan, partition: Partition, folder: Path, parent: Pipe) -> None:
+    """In a process of its own: send the parent how many records are done, at last the `Built` or an error."""
+    measures, done = Measures(), threading.Event()
+    teller = threading.Thread(target=_tell, args=(measures, done, parent), daemon=True)
+    teller.start()
+    gc.freeze()
+    gc.disable()
+    result: Built | CqrsError
+    try:
+        aggregate = load(partition.aggregate, plan.package, plan.root)
+        result = build_shard(plan, partition, aggregate, folder, measures)
+    except CqrsError as error:
+        result = error
+    except KafkaException as error:
+        result = unreachable(plan.connection, error)
+    except Exception as bug:
+        traceback.print_exc()
+        result = CqrsError(f"{partition.aggregate} partition {partition.number}: {type(bug).__name__}: {bug}")
+    done.set()
+    teller.join()
+    with suppress(BrokenPipeError):
+        parent.send(result)
+
+
+def _tell(measures: Measures, done: threading.Event, parent: Pipe) -> None:
+    while not done.wait(_TELL_EVERY):
+        folding = measures.folding
+        try:
+            parent.send(0 if folding is None else folding.done)
+        except BrokenPipeError:  # the parent was killed: nobody wants the shard
+            os._exit(os.EX_SOFTWARE)

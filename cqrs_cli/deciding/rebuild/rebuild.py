@@ -1,0 +1,159 @@
+"""Rebuilding shards: all are built beside the old ones, and only when all are whole do they take their places."""
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from multiprocessing.connection import Connection as Pipe
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.rebuild.build import Built, serve_build
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka import readers
+from cqrs_cli.registry import load
+from cqrs_cli.state.checkpoint.workplace import workplace
+from cqrs_cli.state.errors import refuse_network, translated
+from cqrs_cli.state.shard import install_shard
+from cqrs_cli.system.lock import is_locked
+
+#: Children begin without this process's threads and clients.
+_PROCESSES = multiprocessing.get_context("spawn")
+
+#: Seconds between two looks at how far it is.
+_LOOK_EVERY = 0.5
+
+
+class Rebuilding(NamedTuple):
+    """How far it is: offsets of events and outcomes that are done, of how many, and the seconds since it began."""
+
+    done: int
+    records: int
+    seconds: float
+
+
+class Rebuilt(NamedTuple):
+    """A shard that has taken its place. `in_use`: an owner goes on with the old one until it ends."""
+
+    shard: Built
+    in_use: bool
+
+
+def rebuild_shards(
+    plan: Plan, watch: Callable[[Rebuilding], None], note: Callable[[str], None]
+) -> dict[Partition, Rebuilt]:
+    """Make the shards of all of a plan's partitions from the log, some at a time, and put them into their places.
+
+    An error, or Ctrl-C, before the last one is built leaves the old ones as they are, and nothing beside them. Raises
+    `ContradictionError`, `UnavailableError`, or `ConfigurationError` for a full disk.
+    """
+    partitions = plan.partitions()
+    with ExitStack() as stack:
+        folders = {one: stack.enter_context(_beside(plan.shard(one))) for one in partitions}
+        builders = stack.enter_context(_Builders(plan, folders))
+        built = builders.finish(watch)
+        return {one: _install(plan, one, folders[one], built[one], note) for one in partitions}
+
+
+@contextmanager
+def _beside(shard: Path) -> Iterator[Path]:
+    """An empty folder beside a shard, for the block."""
+    refuse_network(shard)
+    with ExitStack() as stack:
+        with translated(shard):
+            folder = stack.enter_context(workplace(shard, "rebuild"))
+        yield folder
+
+
+def _install(
+    plan: Plan, partition: Partition, folder: Path, built: Built, note: Callable[[str], None]
+) -> Rebuilt:
+    path, aggregate = plan.shard(partition), load(partition.aggregate, plan.package, plan.root)
+    in_use, identity = is_locked(path), plan.identity(partition, aggregate)
+    install_shard(path, folder, identity, "rebuilt", note, plan.timing.shard).close()
+    return Rebuilt(built, in_use)
+
+
+class _Builders:
+    """The processes that build, as many at a time as this one may use cores. Those left at the end are killed."""
+
+    def __init__(self, plan: Plan, folders: dict[Partition, Path]) -> None:
+        self._slots = min(len(os.sched_getaffinity(0)), len(folders))
+        self._plan = replace(plan, cache_bytes=plan.cache_bytes // max(1, self._slots))
+        self._folders = folders
+        self._waiting = list(folders)
+        self._working: dict[Pipe, tuple[Partition, BaseProcess]] = {}
+        self._done = dict.fromkeys(folders, 0)
+        self._built: dict[Partition, Built] = {}
+
+    def __enter__(self) -> "_Builders":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pipe, (_partition, process) in self._working.items():
+            process.kill()
+            process.join()
+            pipe.close()
+
+    def finish(self, watch: Callable[[Rebuilding], None]) -> dict[Partition, Built]:
+        """Build all of them; raises the first error."""
+        sizes, began = _sizes(self._plan), time.monotonic()
+        while self._waiting or self._working:
+            while self._waiting and len(self._working) < self._slots:
+                self._start(self._waiting.pop(0))
+            for pipe in wait(list(self._working), _LOOK_EVERY):
+                assert isinstance(pipe, Pipe)
+                self._hear(pipe, sizes)
+            watch(Rebuilding(sum(self._done.values()), sum(sizes.values()), time.monotonic() - began))
+        return self._built
+
+    def _start(self, partition: Partition) -> None:
+        ours, theirs = _PROCESSES.Pipe(duplex=False)
+        arguments = (self._plan, partition, self._folders[partition], theirs)
+        process = _PROCESSES.Process(target=serve_build, args=arguments, daemon=True)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            process.start()  # it inherits the mask: Ctrl-C is this process's, which kills it
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        theirs.close()
+        self._working[ours] = partition, process
+
+    def _hear(self, pipe: Pipe, sizes: dict[Partition, int]) -> None:
+        partition, process = self._working[pipe]
+        try:
+            word: int | Built | CqrsError = pipe.recv()
+        except EOFError:
+            process.join()
+            word = CqrsError(
+                f"the process that built the shard of {partition.aggregate} partition {partition.number} "
+                f"ended with code {process.exitcode}"
+            )
+        if isinstance(word, CqrsError):
+            raise word
+        if isinstance(word, Built):
+            self._built[partition], self._done[partition] = word, sizes[partition]
+            del self._working[pipe]
+            process.join()
+            pipe.close()
+        else:
+            self._done[partition] = min(word, sizes[partition])
+
+
+def _sizes(plan: Plan) -> dict[Partition, int]:
+    """The ends of each partition's events and outcomes, added up."""
+    sizes: dict[Partition, int] = {}
+    for name, described in plan.topics.items():
+        numbers, topics = range(described.partitions), described.topics
+        events, outcomes = (
+            readers.bounds(plan.connection, topic, numbers) for topic in (topics.events, topics.outcomes)
+        )
+        for number in numbers:
+            sizes[Partition(name, number)] = events[number][1] + outcomes[number][1]
+    return sizes

@@ -1,0 +1,247 @@
+"""Bringing a shard up to the log: folding events and outcomes that are not in it yet.
+
+Folding is idempotent by aggregate version, so that positions may be lower bounds.
+"""
+
+from collections.abc import Mapping
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import Folded, FoldError, UnreadableEventError, fold_event
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.reasons import is_remembered
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, closed, fold_deferred
+from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.ownership.claim import Accepted, Claim, may_warm, parse_claim
+from cqrs_cli.state.errors import REBUILD, CorruptError
+from cqrs_cli.state.memory import StoreFullError
+from cqrs_cli.state.store import NotOwnerError, Store
+
+
+def fold_events(
+    log: PartitionLog,
+    aggregate: Aggregate,
+    cache: StateCache,
+    bounds: tuple[int, int],
+    accepted: Accepted | None = None,
+) -> None:
+    """Fold the events of the log that has these bounds; raises `ContradictionError` naming the record that cannot
+    follow, and where events were deleted, unless an operator `accepted` that loss.
+    """
+    at, (start, end) = cache.positions.events, bounds
+    if at > end:
+        raise ContradictionError(
+            f"{log.place('events')} ends at {end}, before the {at} that was already folded",
+            "the topic was truncated or replaced: restore it before anything is decided",
+        )
+    if at < start and (accepted is None or start > accepted.events[0]):
+        raise ContradictionError(
+            f"{log.place('events')} begins at {start}: events from {at} on were deleted",
+            "restore the topic, and set its retention.ms and retention.bytes to -1",
+        )
+    for records in log.read("events", max(at, start), end):
+        done = 0
+        while done < len(records):
+            with cache.reading():
+                states, done = fold_records(log, aggregate, cache, records, done)
+            cache.fold(cache.positions._replace(events=records[done - 1].offset + 1), states)
+    if cache.positions.events < end:
+        cache.fold(cache.positions._replace(events=end))
+
+
+def fold_records(
+    log: PartitionLog, aggregate: Aggregate, cache: StateCache, records: list[Record], done: int
+) -> tuple[dict[str, Folded], int]:
+    """The states after the records from number `done` on, as many as the cache can hold, and the number then.
+
+    Raises `ContradictionError` naming the record that cannot follow.
+    """
+    states: dict[str, Folded] = {}
+    most = cache.most_waiting
+    for record in records[done:]:
+        done += 1
+        try:
+            event = read_event(record.value)
+            before = states.get(event.subject) or cache.state(event.subject)
+            after = fold_event(aggregate, before, event)
+        except (FoldError, ValueError) as error:
+            raise ContradictionError(
+                f"{log.place('events')} offset {record.offset}: {error}",
+                f"look at it: cqrs tail {aggregate.name} events --partition {log.partition} "
+                f"--from {record.offset} -n 1",
+            ) from error
+        if after is not before:
+            states[event.subject] = after
+            if len(states) >= most:
+                break
+    return states, done
+
+
+def fold_outcomes(
+    log: PartitionLog,
+    cache: StateCache,
+    bounds: tuple[int, int],
+    last: Record | None,
+    window: int,
+    onward: int | None = None,
+    accepted: Accepted | None = None,
+    topic_id: str = "",
+) -> None:
+    """Remember the decisions in the log that has these bounds; for an empty shard those of one window back from the
+    `last` outcome. Its retention has deleted only older ones.
+
+    The events must be folded: raises `ContradictionError` if they do not reach what was decided, naming the command to
+    go `onward` from. Of what was decided when an operator `accepted` a loss they need not.
+    """
+    at, (start, end) = cache.positions.outcomes, bounds
+    if at > end:
+        raise ContradictionError(
+            f"{log.place('outcomes')} ends at {end}, before the {at} that was already folded",
+            "the topic was truncated or replaced: restore it before anything is decided",
+        )
+    if at == 0 and last is not None:
+        at = log.offset_at("outcomes", max(0, last.timestamp - window)) or 0
+    for records in log.read("outcomes", max(at, start), end):
+        positions = cache.positions
+        clock = max(positions.clock, *(record.timestamp for record in records))
+        remembered: dict[tuple[str, str], DedupEntry] = {}
+        decided = positions.commands
+        latest: dict[str, OutcomeEnvelope] = {}
+        parsed = [(record, parse_outcome(log, record)) for record in records]
+        for record, outcome in parsed:
+            decided = outcome.data.offset + 1
+            remember(remembered, outcome, record.timestamp)
+            if accepted is not None and record.offset < accepted.outcomes:
+                continue
+            if outcome.subject is not None and outcome.data.status != "failed":
+                latest[outcome.subject] = outcome
+        _check_events(log, cache, latest, decided if onward is None else onward)
+        with cache.reading():
+            ended = closed(cache, topic_id, parsed)
+        cache.fold(
+            positions._replace(commands=decided, outcomes=records[-1].offset + 1, clock=clock),
+            None,
+            remembered,
+            ended,
+        )
+    if cache.positions.outcomes < end:
+        cache.fold(cache.positions._replace(outcomes=end))
+
+
+def _check_events(
+    log: PartitionLog, cache: StateCache, latest: Mapping[str, OutcomeEnvelope], onward: int
+) -> None:
+    """Refuse to fold over lost events: aggregates would be decided on as they once were."""
+    with cache.reading():
+        for subject, outcome in latest.items():
+            state, verdict = cache.state(subject), outcome.data
+            if falls_short(state, outcome):
+                version = state.version if state else 0
+                raise ContradictionError(
+                    f"{log.place('events')} leaves {subject!r} at version {version}, "
+                    f"though command {verdict.offset} left it at {verdict.version}: events were lost",
+                    "restore the topic; to go on without them: "
+                    f"cqrs run --accept-loss {log.topics.aggregate}:{log.partition}@{onward}",
+                )
+
+
+def will_last(error: ContradictionError) -> bool:
+    """True for an event that the code cannot read. A broker that has just rejoined its cluster shows less of a log, but
+    never other records: waiting does not help.
+    """
+    return isinstance(error.__cause__, UnreadableEventError)
+
+
+def falls_short(state: Folded | None, outcome: OutcomeEnvelope) -> bool:
+    """True if events were lost: those that are there do not lead to where the command left its aggregate."""
+    return (state.version if state else 0) < outcome.data.version
+
+
+def parse_outcome(log: PartitionLog, record: Record) -> OutcomeEnvelope:
+    """Read an outcomes record; raises `ContradictionError` if it is not an outcome."""
+    try:
+        return read_outcome(record.value)
+    except ValueError as error:
+        raise ContradictionError(
+            f"{log.place('outcomes')} offset {record.offset} is not an outcome: {error}",
+            f"only cqrs may write there: cqrs tail {log.topics.aggregate} outcomes --partition {log.partition} "
+            f"--from {record.offset} -n 1",
+        ) from error
+
+
+def remember(into: dict[tuple[str, str], DedupEntry], outcome: OutcomeEnvelope, timestamp: int) -> None:
+    """Remember a decision again from its outcome. An `ID_REUSED` never replaces what is remembered."""
+    verdict = outcome.data
+    if outcome.subject is None or outcome.causationid is None or not isinstance(verdict.fingerprint, int):
+        return
+    if not is_remembered(verdict.status, verdict.reason or None):
+        return
+    into[outcome.subject, outcome.causationid] = DedupEntry(
+        timestamp, verdict.offset, verdict.status, verdict.version, verdict.events, verdict.fingerprint
+    )
+
+
+def check_not_ahead(store: Store, log: PartitionLog, position: int) -> None:
+    """Refuse a shard that holds decisions behind the `position`: Kafka lost the commit that it was told of.
+
+    Raises `CorruptError`: it is set aside, and made from the log.
+    """
+    if (held := store.positions().commands) > position:
+        raise CorruptError(
+            f"the shard of {log.place('commands')} knows decisions up to {held}, the log up to {position}",
+            REBUILD,
+        )
+
+
+def warm(
+    log: PartitionLog,
+    aggregate: Aggregate,
+    store: Store,
+    window: int,
+    cache_bytes: int,
+    measures: Measures,
+    topic_id: str = "",
+) -> None:
+    """Step 0: fold most of the log while the owner before still serves, unfenced; a living owner's shard is left alone.
+
+    Raises `CorruptError`, `StoreFullError` and nothing else: what does not fit into memory must not fence anybody.
+    """
+    try:
+        token = store.token()  # before the claim: an owner claims first, then takes the shard
+        claim = parse_claim(log.committed().metadata)
+        if may_warm(token, claim):
+            cache = StateCache(aggregate, store, token, cache_bytes)
+            fold_visible(log, aggregate, cache, claim, window, measures, topic_id)
+    except (CorruptError, StoreFullError):
+        raise
+    except (CqrsError, NotOwnerError):
+        pass  # not fenced yet, so nothing here is a verdict: step 4 reads it all again
+
+
+def fold_visible(
+    log: PartitionLog,
+    aggregate: Aggregate,
+    cache: StateCache,
+    claim: Claim | None,
+    window: int,
+    measures: Measures,
+    topic_id: str,
+) -> None:
+    """Fold all that is committed now, without a fence: `claim` is the committed one.
+
+    Raises `ContradictionError`, also where a transaction shows in part only: then the next look finds it whole.
+    """
+    outcomes = log.bounds("outcomes")
+    events, deferred = log.bounds("events"), log.bounds("deferred")  # at least those of the outcomes
+    last = log.last_record("outcomes", *outcomes)
+    accepted = claim.accepted if claim else None
+    cache.watch_folding(measures, events[1], outcomes[1])
+    fold_events(log, aggregate, cache, events, accepted)
+    check_outcomes_kept(log, cache, outcomes[0])
+    fold_deferred(log, cache, deferred)
+    fold_outcomes(log, cache, outcomes, last, window, accepted=accepted, topic_id=topic_id)

@@ -1,0 +1,119 @@
+"""Settles a hanging transaction of a partition's writer: all of it counts, or nothing.
+
+Kafka may leave a transaction open on some of its partitions and count it as complete (see kafka/admin/hanging.py). The
+log behind it is hidden then, or the group's offset stays pending, from every owner that comes.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException
+
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.offsets import is_pending
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import KINDS, Kind
+from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
+
+
+class CommandTraces(NamedTuple):
+    """The commands that a partition's logs tell of, as offsets of the commands; None where there is none.
+
+    `committed`: the group's offset, without a commit that is pending.
+    """
+
+    committed: int | None
+    last_outcome: int | None  # of those that are visible
+    last_event: int | None
+    hidden_outcome: int | None  # the first of those that are not
+    hidden_event: int | None
+
+
+def was_committed(traces: CommandTraces) -> bool:
+    """True if a part of the hanging transaction is visible: then all of it must be.
+
+    A writer's transactions follow each other in the order of the commands, so a visible trace of a command at or
+    behind the first hidden one is of the same transaction. Nobody has seen one of which nothing is visible: it may be
+    aborted, and its commands decided again, whatever its writer was told.
+    """
+    decided = [offset for offset in (traces.last_outcome, traces.last_event) if offset is not None]
+    hidden = [offset for offset in (traces.hidden_outcome, traces.hidden_event) if offset is not None]
+    if not hidden:  # only the offset is pending
+        return max(decided, default=-1) >= (traces.committed or 0)
+    return max(*decided, (traces.committed or 0) - 1, -1) >= min(hidden)
+
+
+def settled(
+    log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool, note: Callable[[str], None]
+) -> bool:
+    """True if the writer had left a transaction hanging: it is settled now, and `note` was told.
+
+    The writer is fenced first: nobody may have a transaction open then. `pending`: the group's offset seems to stay
+    pending. Nothing is done where a stranger's transaction is open, too, for a claim of another topic than `topic_id`,
+    or while Kafka does not answer.
+    """
+    try:
+        end = _settle(log, topic_id, timeout_ms, pending)
+    except (CqrsError, KafkaException):
+        return False
+    if end is not None:
+        note(f"{log.place('commands')}: {settlement(end)}")
+    return end is not None
+
+
+def settlement(commit: bool) -> str:
+    """The words on a transaction that was settled."""
+    end = "committed: a part of it was visible" if commit else "aborted: nobody has seen any of it"
+    return f"Kafka had left a transaction open (KAFKA-20734); it is {end}"
+
+
+def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) -> bool | None:
+    """True if it was committed, False if it was aborted; None: nothing hung."""
+    ours = [(log.topics.name(kind), log.partition) for kind in KINDS]
+    with Admin(log.connection) as admin:
+        writer = admin.fence_writer(log.topics.transactional_id(log.partition), timeout_ms)
+        producers = admin.open_producers(ours)
+        others = {place: found for place, found in producers.items() if place[0] != log.topics.commands}
+        opened = set[int]().union(*others.values()) | (
+            {writer.producer_id} & set[int]().union(*producers.values())
+        )
+        found = log.committed()
+        claim = parse_claim(found.metadata)
+        group, commands = log.topics.group, log.topics.commands
+        pending = pending and not opened and is_pending(log.connection, group, commands, log.partition)
+        if opened - {writer.producer_id} or not (opened or pending):
+            return None
+        if claim is not None and claim.topic_id not in (UNKNOWN_TOPIC, topic_id):
+            return None
+        commit = was_committed(_traces(log, found.offset, claim))
+        admin.end_hanging(writer, ours, group, commit)
+    return commit
+
+
+def _traces(log: PartitionLog, committed: int | None, claim: Claim | None) -> CommandTraces:
+    accepted = claim.accepted if claim is not None else None
+    since: dict[Kind, int] = {"events": 0, "outcomes": 0}
+    if accepted is not None:
+        since = {"events": accepted.events[1], "outcomes": accepted.outcomes}
+
+    def last(kind: Kind) -> int | None:
+        start, end = log.bounds(kind)
+        record = log.last_record(kind, max(start, since[kind]), end)
+        return None if record is None else _command(kind, record.value)
+
+    def hidden(kind: Kind) -> int | None:
+        record = log.first_hidden(kind)
+        return None if record is None else _command(kind, record.value)
+
+    return CommandTraces(committed, last("outcomes"), last("events"), hidden("outcomes"), hidden("events"))
+
+
+def _command(kind: Kind, value: bytes | None) -> int:
+    """The offset of the command that a record is of."""
+    try:
+        return read_outcome(value).data.offset if kind == "outcomes" else read_event(value).position()[1]
+    except ValueError as error:
+        raise CqrsError(f"a record of the {kind} cannot be read: {error}", "cqrs verify") from error

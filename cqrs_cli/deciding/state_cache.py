@@ -1,0 +1,183 @@
+"""A partition's state while it is owned: the shard, and above it what is committed to Kafka but not yet applied.
+
+Recovery folds what a crash kept from being applied, so applying may wait: one LMDB transaction for many commands.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.context import Decisions
+from cqrs_cli.core.deferral.entry import Deferral, DeferredView
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.stored import DedupEntry, StateView, StoredState
+from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.state.decoded_states import DecodedStates
+from cqrs_cli.state.store import Positions, Store, WriteBatch
+
+#: Bytes that decoded states may take in one partition, unless the plan says otherwise.
+CACHE_BYTES = 64 * 1024 * 1024
+
+#: Bytes that a state is taken to need before any was applied: a first batch of large ones must not fill the memory.
+_UNKNOWN = 64 * 1024
+
+
+class StateCache:
+    """Reads through to the store; writes only through `flush` and `fold`, each one change under the owner's token."""
+
+    def __init__(self, aggregate: Aggregate, store: Store, token: str, budget: float = CACHE_BYTES) -> None:
+        """`budget`: bytes that decoded states may take: half of it those that are kept, half those to be applied."""
+        self._aggregate = aggregate
+        self._store = store
+        self._token = token
+        self._view: StateView | None = None
+        self._flushed = self.positions = store.positions()
+        self._states: dict[str, Folded] = {}
+        self._remembered: dict[tuple[str, str], DedupEntry] = {}
+        self._deferred: dict[str, Deferral | None] = {}
+        self._decoded = DecodedStates(budget / 2)
+        self._waiting_budget = budget / 2
+        self._mean: float = _UNKNOWN  # bytes of a state, as last applied
+        self._measures: Measures | None = None  # told how far folding is
+        self._look_at_deferred()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Inside the block `state` and `remembered` may be asked."""
+        with self._store.view() as view:
+            self._view = view
+            try:
+                yield
+            finally:
+                self._view = None
+
+    def state(self, aggregate_id: str) -> Folded | None:
+        """The aggregate now, None if it does not exist."""
+        known = self._states.get(aggregate_id) or self._decoded.get(aggregate_id)
+        if known is not None:
+            return known
+        assert self._view is not None
+        saved = self._view.saved(aggregate_id)
+        if saved is None:
+            return None
+        folded = unpack(self._aggregate, aggregate_id, saved)
+        self._decoded.keep_all({aggregate_id: folded}, [len(saved.state)])
+        return folded
+
+    def remembered(self, subject: str, command_id: str) -> DedupEntry | None:
+        """The first decision on a command."""
+        known = self._remembered.get((subject, command_id))
+        if known is not None:
+            return known
+        assert self._view is not None
+        return self._view.remembered(subject, command_id)
+
+    def deferred(self) -> DeferredView:
+        """The deferred commands. What a batch has changed of them is applied before the next one asks."""
+        assert self._view is not None and not self._deferred
+        return self._view.deferred()
+
+    def _look_at_deferred(self) -> None:
+        with self._store.view() as view:
+            deferred = view.deferred()
+            self.has_deferred, self.next_due = not deferred.is_empty(), deferred.next_due()
+
+    def stage(
+        self,
+        decisions: Decisions,
+        position: int,
+        events: int | None,
+        outcomes: int | None,
+        deferred: int | None = None,
+    ) -> None:
+        """Keep decisions that were just committed to Kafka, never earlier; `flush` applies them to the shard."""
+        if self._states or self._remembered:
+            self._states.update(decisions.states)
+            self._remembered.update(decisions.remembered)
+        else:  # the usual case under load: each batch is applied alone
+            self._states, self._remembered = decisions.states, decisions.remembered
+        self._deferred = decisions.deferred
+        before = self.positions
+        self.positions = Positions(
+            position,
+            events or before.events,
+            outcomes or before.outcomes,
+            decisions.clock,
+            deferred or before.deferred,
+        )
+
+    @property
+    def pending(self) -> int:
+        """The number of decisions that wait to be applied."""
+        return len(self._remembered)
+
+    @property
+    def most_waiting(self) -> int:
+        """The number of changed aggregates that may wait to be applied: more would be too many bytes."""
+        return max(1, int(self._waiting_budget / self._mean))
+
+    def is_full(self) -> bool:
+        """True if no more changes may wait."""
+        return len(self._states) >= self.most_waiting or bool(self._deferred)
+
+    def flush(self) -> None:
+        """Apply the staged decisions; raises `NotOwnerError` if somebody else has written the shard."""
+        if self.positions == self._flushed and not self._deferred:
+            return
+        self._apply(self.positions, self._states, self._remembered, self._deferred)
+        self._states, self._remembered, self._deferred = {}, {}, {}
+
+    def watch_folding(self, measures: Measures, events: int, outcomes: int) -> None:
+        """Tell the measures how far folding is, on its way to these ends of the logs."""
+        at, self._measures = self.positions, measures
+        measures.fold_from((at.events, events), (at.outcomes, outcomes))
+
+    def fold(
+        self,
+        end: Positions,
+        states: Mapping[str, Folded] | None = None,
+        remembered: Mapping[tuple[str, str], DedupEntry] | None = None,
+        deferred: Mapping[str, Deferral | None] | None = None,
+    ) -> None:
+        """Apply what was read back from the log; nothing may be staged."""
+        self._apply(end, states or {}, remembered or {}, deferred or {})
+        self.positions = end
+        if self._measures is not None:
+            self._measures.folded(end.events, end.outcomes)
+
+    def _apply(
+        self,
+        end: Positions,
+        states: Mapping[str, Folded],
+        remembered: Mapping[tuple[str, str], DedupEntry],
+        deferred: Mapping[str, Deferral | None],
+    ) -> None:
+        packed = {aggregate_id: pack(self._aggregate, folded) for aggregate_id, folded in states.items()}
+        self._store.apply(WriteBatch(self._token, self._flushed, end, packed, remembered, deferred))
+        self._flushed = end
+        if deferred:
+            self._look_at_deferred()
+        if states:
+            sizes = [len(saved.state) for saved in packed.values()]
+            self._mean = self._decoded.keep_all(states, sizes) / len(states)
+
+
+def pack(aggregate: Aggregate, folded: Folded) -> StoredState:
+    """The aggregate as the shard stores it."""
+    return StoredState(folded.version, folded.offset, folded.index, aggregate.encode_state(folded.state))
+
+
+def unpack(aggregate: Aggregate, aggregate_id: str, saved: StoredState) -> Folded:
+    """The aggregate to decide on; raises `ContradictionError` if the code cannot read what the code wrote."""
+    try:
+        state = aggregate.decode_state(saved.state)
+    except PROCESS_ERRORS:
+        raise
+    except Exception as error:  # a `__post_init__` may raise anything
+        raise ContradictionError(
+            f"the state of {aggregate.name} {aggregate_id!r} cannot be read back: {error}",
+            "repair `evolve` and raise the decider's revision: the shard is then rebuilt from the events",
+        ) from error
+    return Folded(saved.version, state, saved.offset, saved.eventindex)

@@ -1,0 +1,74 @@
+"""Answers: documents, problems (RFC 9457), and the HTTP status of an outcome."""
+
+from typing import Any
+
+import msgspec
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cqrs_cli.client.command_outcome import CommandOutcome
+from cqrs_cli.following.gateway.gateway import Problem
+
+#: The statuses of commands that were not accepted, by the reason of their outcome; others are 422 if the command was
+#: rejected, and 400 if it failed.
+_BY_REASON = {
+    "VERSION_CONFLICT": 409,
+    "NOT_FOUND": 409,
+    "ALREADY_EXISTS": 409,
+    "HANDLER_ERROR": 500,
+    "TOO_LARGE": 413,
+    "PAYLOAD_UNAVAILABLE": 503,
+}
+
+
+def document(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """An answer in JSON."""
+    return Response(msgspec.json.encode(body), status, headers, "application/json")
+
+
+def known(request: Request, *names: str) -> QueryParams:
+    """The query, if it has no other parameters than these; a misspelt one would be an answer to another question."""
+    if unknown := sorted(request.query_params.keys() - set(names)):
+        raise Problem(400, "unknown parameter", f"{unknown[0][:60]!r}; known: {', '.join(names) or 'none'}")
+    return request.query_params
+
+
+def etag(version: int) -> str:
+    """The entity tag of an aggregate at a version."""
+    return f'"{version}"'
+
+
+def outcome_status(outcome: CommandOutcome) -> int:
+    """The HTTP status of an outcome."""
+    if outcome.ok:
+        return 200
+    if outcome.status == "deferred":
+        return 202
+    return _BY_REASON.get(outcome.reason or "", 400 if outcome.status == "failed" else 422)
+
+
+def outcome_answer(outcome: CommandOutcome) -> Response:
+    """An outcome as an answer: itself, or a problem that holds it."""
+    status = outcome_status(outcome)
+    if status < 300:
+        headers = {"ETag": etag(outcome.version)} if outcome.version else None
+        return document(outcome, status, headers)
+    detail = outcome.message or ""
+    more = {"reason": outcome.reason, "outcome": outcome}
+    return problem(Problem(status, outcome.reason or outcome.status, detail, more))
+
+
+def problem(found: Problem) -> Response:
+    """A problem as an answer."""
+    members = {"title": found.title, "status": found.status, "detail": found.detail or None, **found.more}
+    body = {name: value for name, value in members.items() if value is not None}
+    return Response(
+        msgspec.json.encode(body), found.status, found.headers or None, "application/problem+json"
+    )
+
+
+async def answer_problem(_: Request, error: Exception) -> Response:
+    """Starlette's handler of `Problem`."""
+    assert isinstance(error, Problem)
+    return problem(error)

@@ -1,0 +1,111 @@
+"""Commands: from a request to the topic, and back with the outcome."""
+
+from collections.abc import Mapping
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cqrs_cli.client.envelope import Spelling, write_command
+from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.producer import CommandTooLargeError
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
+from cqrs_cli.following.gateway.answers import outcome_answer
+from cqrs_cli.following.gateway.gateway import Gateway, Problem
+from cqrs_cli.payloads.place import PayloadUnavailableError
+
+#: The CloudEvents source of commands that came over HTTP.
+GATEWAY_SOURCE = "/cqrs/gateway"
+
+#: Seconds that a request waits for its outcome unless it says otherwise (`Prefer: wait=5`, RFC 7240).
+_PATIENCE = 10.0
+
+_IN_HTTP = Spelling("the id", "Idempotency-Key", "If-Match", "Correlation-Id", "traceparent", "tracestate")
+
+
+async def post_command(
+    gateway: Gateway, request: Request, body: bytes, aggregate: str, aggregate_id: str, command: str
+) -> Response:
+    """Send a command, wait for its outcome, and answer with it."""
+    if gateway.sender is None:
+        raise Problem(405, "read-only", "this gateway takes no commands", headers={"Allow": "GET"})
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise Problem(415, "application/json is needed")
+    follower = gateway.follower(aggregate)
+    headers = request.headers
+    wire_type, data = _decoded(follower.aggregate, command, body)
+    try:
+        composed = write_command(
+            aggregate,
+            aggregate_id,
+            wire_type,
+            data,
+            source=GATEWAY_SOURCE,
+            id=headers.get("idempotency-key"),
+            expected=_expected(headers),
+            correlation=headers.get("correlation-id"),
+            traceparent=headers.get("traceparent"),
+            tracestate=headers.get("tracestate"),
+            spelling=_IN_HTTP,
+        )
+    except UsageError as error:
+        raise Problem(400, "not a command", str(error)) from None
+    pending = PendingOutcome(composed, follower.topics, gateway.patience(_preferred(headers), _PATIENCE))
+    gateway.sender.submit(pending)
+    more = {"id": composed.id}
+    try:
+        return outcome_answer(await pending)
+    except NoOutcomeError as error:
+        raise Problem(504, "no outcome in time", str(error), more) from None
+    except PayloadUnavailableError as error:
+        retry = {"Retry-After": "1"}
+        raise Problem(503, "the payload store does not answer", str(error), more, retry) from None
+    except UnavailableError as error:
+        raise Problem(503, "Kafka does not answer", str(error), more, {"Retry-After": "1"}) from None
+    except CommandTooLargeError as error:
+        raise Problem(413, error.code, str(error), more) from None
+    except CqrsError as error:
+        raise Problem(500, error.code, str(error), more) from None
+
+
+def _decoded(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, bytes]:
+    """The wire type and the data of a command as the aggregate's class has it; raises `Problem` 404 or 400."""
+    wire_type = f"{aggregate.name}.{command}"
+    decode = aggregate.decode_command.get(wire_type)
+    if decode is None:
+        known = sorted(name.partition(".")[2] for name in aggregate.commands)
+        raise Problem(404, "no such command", f"{aggregate.name} has {', '.join(known)}")
+    try:
+        return wire_type, msgspec.json.encode(decode(body or b"{}"))
+    except (ValueError, RecursionError) as error:
+        raise Problem(400, "INVALID_PAYLOAD", str(error)) from None
+
+
+def _expected(headers: Mapping[str, str]) -> str | None:
+    """The expected version of `If-Match: "7"`, `If-Match: *` or `If-None-Match: *`; raises `Problem` 400."""
+    match, none = headers.get("if-match"), headers.get("if-none-match")
+    if match is not None and none is not None:
+        raise Problem(400, "If-Match and If-None-Match exclude each other")
+    if none is not None:
+        if none.strip() != "*":
+            raise Problem(400, "If-None-Match", "only * for an aggregate that must not exist")
+        return "none"
+    if match is None:
+        return None
+    text = match.strip()
+    if text == "*":
+        return "exists"
+    bare = text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else ""
+    if not (bare.isascii() and bare.isdigit()):
+        raise Problem(400, "If-Match", f'a version in quotation marks, like "7", or *; not {text[:40]}')
+    return bare
+
+
+def _preferred(headers: Mapping[str, str]) -> str | None:
+    """The seconds of `Prefer: wait=5`."""
+    for part in headers.get("prefer", "").split(","):
+        name, _, value = part.strip().partition("=")
+        if name.lower() == "wait":
+            return value.strip()
+    return None

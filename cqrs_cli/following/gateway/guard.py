@@ -1,0 +1,73 @@
+"""The conditions of each request: the right host name, the token, and a body of a size and within a time.
+
+The Host header is checked since a page of another site can have its own name lead here (DNS rebinding); commands need
+`application/json`, which no page of another site may send without being allowed to (CORS, which is off).
+"""
+
+import asyncio
+import hmac
+from collections.abc import Collection
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from cqrs_cli.following.gateway.answers import problem
+from cqrs_cli.following.gateway.gateway import GatewayLimits, Problem
+
+#: Paths that need no token: the page without any data, and what watches the service.
+_OPEN = frozenset({"/", "/healthz", "/readyz"})
+
+
+class Guard:
+    """Lets requests through that may ask. ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, hosts: Collection[str], token: str | None) -> None:
+        """`hosts`: names by which the gateway is reached; none: any."""
+        self._app, self._hosts, self._token = app, frozenset(hosts), token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = self._refused(Request(scope)) if scope["type"] == "http" else None
+        await (self._app if refused is None else problem(refused))(scope, receive, send)
+
+    def _refused(self, request: Request) -> Problem | None:
+        name = host_name(request.headers.get("host", ""))
+        if self._hosts and name not in self._hosts:
+            return Problem(421, "another host is meant", f"this gateway is not {name[:100]!r}")
+        if self._token is None or (request.method == "GET" and _is_open(request)):
+            return None
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), self._token.encode()):
+            return None
+        return Problem(401, "a token is needed", headers={"WWW-Authenticate": 'Bearer realm="cqrs"'})
+
+
+def _is_open(request: Request) -> bool:
+    asks_for_data = "application/json" in request.headers.get("accept", "")
+    return request.url.path in _OPEN and not (request.url.path == "/" and asks_for_data)
+
+
+def host_name(header: str) -> str:
+    """The name in a Host header, without port and brackets."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0].lower()
+
+
+async def read_body(request: Request, limits: GatewayLimits) -> bytes:
+    """The whole body; raises `Problem` 413 if it is too large, 408 if it does not come in time."""
+    too_large = Problem(413, "too large", f"a body has at most {limits.body} bytes")
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared[:19]) > limits.body:
+        raise too_large
+    parts = bytearray()
+    try:
+        async with asyncio.timeout(limits.body_within):
+            async for part in request.stream():
+                parts += part
+                if len(parts) > limits.body:
+                    raise too_large
+    except TimeoutError:
+        raise Problem(408, "the body did not come in time") from None
+    except ClientDisconnect:
+        raise Problem(400, "the client went away") from None
+    return bytes(parts)

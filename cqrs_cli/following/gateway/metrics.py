@@ -1,0 +1,74 @@
+"""The counters of the gateway, for Prometheus: docs/gateway.md names each."""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import generate_latest
+from prometheus_client.registry import Collector
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+if TYPE_CHECKING:
+    from cqrs_cli.following.gateway.follower import Follower
+
+
+class GatewayMetrics(Collector):
+    """Counts requests, and looks at the followers when it is asked."""
+
+    def __init__(self, followers: "Mapping[str, Follower]") -> None:
+        self._followers = followers
+        self.registry = CollectorRegistry(auto_describe=False)
+        self.registry.register(self)
+        self.requests = Counter(
+            "cqrs_gateway_requests", "Requests answered.", ["method", "status"], registry=self.registry
+        )
+        self.seconds = Histogram(
+            "cqrs_gateway_request_seconds",
+            "Seconds until the first byte of the answer.",
+            ["method"],
+            registry=self.registry,
+            buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
+        )
+
+    def collect(self) -> Iterator[Metric]:
+        """The state of the followers."""
+        following = GaugeMetricFamily(
+            "cqrs_gateway_following",
+            "1 if the events are followed, 0 if that has ended.",
+            labels=["aggregate"],
+        )
+        behind = GaugeMetricFamily(
+            "cqrs_gateway_start_lag", "Offsets of the start that are not folded yet.", labels=["aggregate"]
+        )
+        for name, follower in self._followers.items():
+            following.add_metric([name], float(follower.error is None))
+            behind.add_metric([name], float(follower.lag()))
+        yield following
+        yield behind
+
+    def answer(self) -> Response:
+        """The metrics in Prometheus' text format."""
+        return Response(generate_latest(self.registry), media_type="text/plain; version=0.0.4")
+
+
+class Measured:
+    """Counts and times what passes through. ASGI middleware."""
+
+    def __init__(self, app: ASGIApp, metrics: GatewayMetrics) -> None:
+        self._app, self._metrics = app, metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        began, method = time.monotonic(), scope["method"] if scope["method"] in ("GET", "POST") else "other"
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.requests.labels(method, str(message["status"])).inc()
+                self._metrics.seconds.labels(method).observe(time.monotonic() - began)
+            await send(message)
+
+        return await self._app(scope, receive, sending)

@@ -1,0 +1,121 @@
+"""States, histories and lists."""
+
+import asyncio
+import time
+
+from msgspec import Raw
+from starlette.requests import Request
+from starlette.responses import Response
+
+from cqrs_cli.client import history as histories
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.errors import CqrsError, UsageError
+from cqrs_cli.following.gateway.answers import document, etag, known
+from cqrs_cli.following.gateway.follower import Follower
+from cqrs_cli.following.gateway.gateway import Gateway, Problem
+
+
+async def read_present(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
+    """The aggregate now, at a version or a time, or as soon as it has reached a version."""
+    follower, asked = gateway.follower(aggregate), known(request, "version", "at", "at_least", "wait")
+    if "version" in asked and "at" in asked:
+        raise Problem(400, "version and at exclude each other")
+    if "version" in asked or "at" in asked:
+        return await _read_past(gateway, follower, aggregate_id, asked.get("version"), asked.get("at"))
+    least = _number("at_least", asked.get("at_least"), 0)
+    patience = gateway.patience(asked.get("wait"), 0.0)
+    found = await _reached(gateway, follower, aggregate_id, least, patience)
+    if found is None:
+        raise Problem(404, "it does not exist", f"{aggregate} {aggregate_id} has no events")
+    if etag(found.version) in _tags(request.headers.get("if-none-match")):
+        return Response(status_code=304, headers={"ETag": etag(found.version)})
+    body = {"aggregate": aggregate, "id": aggregate_id, "version": found.version, "state": Raw(found.state)}
+    return document(body, headers={"ETag": etag(found.version), "Cache-Control": "no-cache"})
+
+
+async def read_history(gateway: Gateway, request: Request, aggregate: str, aggregate_id: str) -> Response:
+    """The aggregate with its events."""
+    follower = gateway.follower(aggregate)
+    known(request)
+    found = await _folded(gateway, follower, aggregate_id, None)
+    if found.version == 0:
+        raise Problem(404, "it does not exist", f"{aggregate} {aggregate_id} has no events")
+    return document(histories.history_document(aggregate, aggregate_id, found, events=True))
+
+
+async def read_page(gateway: Gateway, request: Request, aggregate: str) -> Response:
+    """Aggregates in the order of their ids."""
+    follower, asked = gateway.follower(aggregate), known(request, "prefix", "after", "limit")
+    limit = _number("limit", asked.get("limit"), 100)
+    if not 1 <= limit <= gateway.limits.page:
+        raise Problem(400, "limit", f"1 to {gateway.limits.page}, not {limit}")
+    found = follower.page(asked.get("prefix", ""), asked.get("after", ""), limit + 1)
+    body = {
+        "aggregate": aggregate,
+        "aggregates": [{"id": name, "version": saved.version} for name, saved in found[:limit]],
+        "next": found[limit - 1][0] if len(found) > limit else None,
+    }
+    return document(body)
+
+
+async def _reached(
+    gateway: Gateway, follower: Follower, aggregate_id: str, least: int, patience: float
+) -> StoredState | None:
+    """The aggregate once it is at version `least`; raises `Problem` 504 if it is not within `patience` seconds."""
+    deadline = time.monotonic() + patience
+    while True:
+        arrived = gateway.pulses[follower.aggregate.name].waiting()
+        found = follower.saved(aggregate_id)
+        version = found.version if found is not None else 0
+        if version >= least:
+            return found
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise Problem(504, "not at that version yet", f"it is at {version}", {"version": version})
+        await arrived(left)
+
+
+async def _read_past(
+    gateway: Gateway, follower: Follower, aggregate_id: str, version: str | None, at: str | None
+) -> Response:
+    wanted = None if version is None else _number("version", version, 0)
+    found = await _folded(gateway, follower, aggregate_id, version or at)
+    if found.version == 0 or (wanted is not None and found.version < wanted):
+        raise Problem(404, "it was not there", f"version {found.version} is the last until then")
+    shown = histories.history_document(follower.aggregate.name, aggregate_id, found, events=False)
+    return document(shown, headers={"ETag": etag(found.version)})
+
+
+async def _folded(
+    gateway: Gateway, follower: Follower, aggregate_id: str, at: str | None
+) -> histories.AggregateHistory:
+    """The history of an aggregate from the topic, read in another thread, a few at a time."""
+    try:
+        within = histories.parse_at(at)
+    except UsageError as error:
+        raise Problem(400, "at", error.message.removeprefix("--at: ")) from None
+
+    def read() -> histories.AggregateHistory:
+        connection, topic = follower.connection, follower.topics.events
+        key = aggregate_id.encode()
+        places = histories.find_ranges(connection, topic, key, follower.partitioner)
+        records = histories.read_records(connection, key, places)
+        return histories.fold_history(follower.aggregate, aggregate_id, records, within)
+
+    async with gateway.readings:
+        try:
+            return await asyncio.to_thread(read)
+        except CqrsError as error:
+            raise Problem(503 if error.exit_code == 4 else 500, error.code, error.message) from error
+
+
+def _number(name: str, text: str | None, default: int) -> int:
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise Problem(400, name, f"not a number: {text[:40]!r}")
+    return int(text)
+
+
+def _tags(header: str | None) -> set[str]:
+    return {tag.strip().removeprefix("W/") for tag in (header or "").split(",")}

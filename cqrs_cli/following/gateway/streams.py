@@ -1,0 +1,137 @@
+"""Events as they come: server-sent events, of one aggregate or of all.
+
+Each event's id is the place behind it in every partition, `0:12,1:7`: a client that comes back with it
+(`Last-Event-ID`) misses nothing and gets nothing twice.
+"""
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Mapping
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.following.gateway.answers import known
+from cqrs_cli.following.gateway.feed import FeedEvent
+from cqrs_cli.following.gateway.follower import Follower, feed_event
+from cqrs_cli.following.gateway.gateway import Gateway, Problem
+from cqrs_cli.kafka import readers
+
+#: What ends a line of a stream. U+2028 and its like do not, and stand in JSON as they are.
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+#: Events that are taken at once.
+_PAGE = 200
+
+#: Times that a stream waits what its work took, for each other stream: all together leave most of the processor to
+#: those who ask.
+_SHARE = 3.0
+
+#: Seconds without an event after which a comment shows that the stream lives.
+_QUIET = 15.0
+
+
+async def stream_events(
+    gateway: Gateway, request: Request, aggregate: str, aggregate_id: str | None
+) -> StreamingResponse:
+    """The events from `Last-Event-ID` on, from the beginning (`?from=beginning`), or those that come from now on."""
+    follower, asked = gateway.follower(aggregate), known(request, "type", "from")
+    places = await _places(gateway, request, follower)
+    kinds = {f"{aggregate}.{name}" for name in asked.getlist("type")}
+    if unknown := sorted(kinds - set(follower.aggregate.decode_event)):
+        raise Problem(400, "type", f"{aggregate} has no event {unknown[0].partition('.')[2]}")
+    return StreamingResponse(
+        _events(gateway, follower, places, aggregate_id, kinds),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _events(
+    gateway: Gateway, follower: Follower, places: dict[int, int], aggregate_id: str | None, kinds: set[str]
+) -> AsyncIterator[str]:
+    yield ": \n\n"  # so that a client knows that it is heard
+    gateway.streams += 1
+    try:
+        try:
+            while follower.error is None:
+                arrived, idle = gateway.pulses[follower.aggregate.name].waiting(), True
+                for number, end in follower.feed.ends.items():
+                    if places[number] < end:
+                        found, behind = await _page(gateway, follower, number, places[number], end)
+                        began, idle, said = time.monotonic(), False, []
+                        for event in found:
+                            places[number] = event.offset + 1
+                            if aggregate_id in (None, event.subject) and (not kinds or event.type in kinds):
+                                said.append(server_sent(event, places))
+                        places[number] = behind
+                        spent = time.monotonic() - began
+                        if said:
+                            yield "".join(said)
+                        await asyncio.sleep(_SHARE * spent * (gateway.streams - 1))
+                if idle and not await arrived(_QUIET):
+                    yield ": \n\n"
+        except CqrsError as error:  # the stream ends, and its client comes back
+            yield f": {error.message}\n\n"
+    finally:
+        gateway.streams -= 1
+
+
+async def _page(
+    gateway: Gateway, follower: Follower, partition: int, place: int, end: int
+) -> tuple[list[FeedEvent], int]:
+    """The next events of a partition and the place behind them, from memory or, further back, from the topic."""
+    found = follower.feed.after(partition, place, _PAGE)
+    if found is None:
+        async with gateway.readings:
+            found = await asyncio.to_thread(_read, follower, partition, place, end)
+    return found, found[-1].offset + 1 if found else end
+
+
+def _read(follower: Follower, partition: int, start: int, end: int) -> list[FeedEvent]:
+    stretch = readers.read(follower.connection, follower.topics.events, partition, start, end, batch=_PAGE)
+    return [feed_event(partition, record) for record in next(stretch, [])]
+
+
+async def _places(gateway: Gateway, request: Request, follower: Follower) -> dict[int, int]:
+    """The place of each partition from which on a client wants events; raises `Problem` 400."""
+    ends = follower.feed.ends
+    asked = request.headers.get("last-event-id") or request.query_params.get("from")
+    if asked is None:
+        return ends
+
+    def starts() -> dict[int, int]:
+        found = readers.bounds(follower.connection, follower.topics.events, range(follower.partitions))
+        return {number: start for number, (start, _) in found.items()}
+
+    try:
+        async with gateway.readings:
+            low = await asyncio.to_thread(starts)
+    except CqrsError as error:
+        raise Problem(503, "Kafka does not answer", error.message) from error
+    if asked == "beginning":
+        return low
+    places = _parse(asked)
+    if places is None or places.keys() - ends.keys():
+        raise Problem(400, "from", "not the id of one of these events, nor `beginning`")
+    return {number: max(low[number], places.get(number, low[number])) for number in ends}
+
+
+def _parse(text: str) -> dict[int, int] | None:
+    """The places in an event's id; None for another text."""
+    found = {}
+    for part in text.split(","):
+        number, _, place = part.partition(":")
+        if not all(one.isascii() and one.isdigit() and len(one) < 19 for one in (number, place)):
+            return None
+        found[int(number)] = int(place)
+    return found
+
+
+def server_sent(event: FeedEvent, places: Mapping[int, int]) -> str:
+    """An event as the standard has it (WHATWG HTML, 9.2): name, id and data, which may have several lines."""
+    at = ",".join(f"{number}:{place}" for number, place in sorted(places.items()))
+    data = "".join(f"data: {line}\n" for line in _LINE_END.split(event.text))
+    return f"event: {event.type.rpartition('.')[2]}\nid: {at}\n{data}\n"

@@ -1,0 +1,149 @@
+"""The commands that an event leads to, as they stand in the log, each with an id that is always the same."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from cqrs_cli.client.envelope import IN_PYTHON, readable_trace, write_command
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.deferral.entry import LAST_MOMENT
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.payload_reference import PayloadReference
+from cqrs_cli.core.messages.timestamps import milliseconds_of
+from cqrs_cli.core.process import Send
+from cqrs_cli.core.react import InvalidReaction
+from cqrs_cli.core.recorded import Recorded
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.following.processes.plan import CommandsTopic
+from cqrs_cli.kafka.topics.partitioner import Partitioner, target
+from cqrs_cli.payloads.check_in import referring
+from cqrs_cli.payloads.exchange import PayloadExchange
+from cqrs_cli.payloads.place import PayloadPlace
+
+#: The most bytes of commands for one event: they are one transaction.
+MAX_SENT_BYTES = 8 * 1024 * 1024
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class ComposedCommand(NamedTuple):
+    """A command's record, and the payload that it refers to: to be stored before the record is written."""
+
+    topic: str
+    value: bytes
+    key: bytes
+    partition: int
+    payloads: Mapping[PayloadReference, bytes] = {}
+
+    @property
+    def size(self) -> int:
+        """The bytes of the command, wherever its data are."""
+        return len(self.value) + sum(map(len, self.payloads.values()))
+
+
+def store_payloads(place: PayloadPlace | None, commands: Iterable[ComposedCommand]) -> None:
+    """Put the payloads of the commands into the store; raises `PayloadUnavailableError`, and none may be sent."""
+    by_topic: dict[str, dict[PayloadReference, bytes]] = defaultdict(dict)
+    for one in commands:
+        if one.payloads:
+            by_topic[one.topic].update(one.payloads)
+    for topic, payloads in by_topic.items():
+        PayloadExchange(place, topic).store(payloads)
+
+
+class Composer:
+    """Makes the records of one process's commands."""
+
+    def __init__(
+        self,
+        process: str,
+        commands: Mapping[str, CommandsTopic],
+        partitioner: Partitioner,
+        load: Callable[[str], Aggregate],
+        place: PayloadPlace | None = None,
+    ) -> None:
+        """`place`: where large data go; without it they stand in the record."""
+        self._process, self._commands, self._partitioner, self._load = process, commands, partitioner, load
+        self._place = place
+        self._source = f"/cqrs/process/{process}"
+        self._aggregates: dict[str, tuple[Aggregate, dict[type, str]]] = {}
+
+    def compose(self, recorded: Recorded[Event], sent: tuple[Send, ...]) -> list[ComposedCommand]:
+        """The records; raises `InvalidReaction` for a command that no owner would take."""
+        if not sent:
+            return []
+        time = milliseconds_of(recorded.time)
+        origin = f"{self._process}/{recorded.topic}/{recorded.id}@{time}"
+        made = [self._one(recorded, send, f"{origin}/{n}", time) for n, send in enumerate(sent)]
+        if sum(len(one.value) for one in made) > MAX_SENT_BYTES:
+            raise InvalidReaction(
+                f"react gave more than {MAX_SENT_BYTES >> 20} MiB of commands for one event"
+            )
+        return made if self._place is None else [self._referring(one, self._place) for one in made]
+
+    @staticmethod
+    def _referring(one: ComposedCommand, place: PayloadPlace) -> ComposedCommand:
+        if len(one.value) <= place.threshold:
+            return one
+        value, payloads = referring(place, one.topic, one.value)
+        return one._replace(value=value, payloads=payloads)
+
+    def _one(self, recorded: Recorded[Event], send: Send, id: str, time: int) -> ComposedCommand:
+        aggregate, types = self._aggregate(send.aggregate)
+        wire_type = types.get(type(send.command))
+        if wire_type is None:
+            kind = type(send.command)
+            raise InvalidReaction(
+                f"{kind.__module__}.{kind.__qualname__} is not a command of {send.aggregate!r}"
+            )
+        data = encode_json(send.command)
+        try:
+            aggregate.decode_command[wire_type](data)
+        except ValueError as error:
+            raise InvalidReaction(f"{wire_type}: {error}") from error
+        trace, vendor = readable_trace(recorded.traceparent, recorded.tracestate)
+        try:
+            composed = write_command(
+                send.aggregate,
+                send.aggregate_id,
+                wire_type,
+                data,
+                source=self._source,
+                id=id,
+                expected=None if send.expect is None else str(send.expect),
+                correlation=recorded.correlation_id or None,
+                causation=recorded.id,
+                traceparent=trace,
+                tracestate=vendor,
+                expiry=None if send.expires is None else _from(time, send.expires),
+                not_before=None if send.not_before is None else _from(time, send.not_before),
+                spelling=IN_PYTHON,
+            )
+        except CqrsError as error:
+            raise InvalidReaction(f"{wire_type}: {error.message}") from error
+        place, key = self._commands[send.aggregate], send.aggregate_id.encode()
+        return ComposedCommand(
+            place.topic, composed.value, key, target(self._partitioner, key, place.partitions)
+        )
+
+    def _aggregate(self, name: str) -> tuple[Aggregate, dict[type, str]]:
+        """The aggregate, and its commands' wire types by class."""
+        known = self._aggregates.get(name)
+        if known is None:
+            try:
+                aggregate = self._load(name)
+            except CqrsError as error:
+                raise InvalidReaction(f"{error.message}; {error.hint}") from error
+            if name not in self._commands:
+                raise InvalidReaction(f"the commands topic of {name!r} was not there when the run began")
+            types: dict[type, str] = {kind: wire for wire, kind in aggregate.commands.items()}
+            known = self._aggregates[name] = (aggregate, types)
+        return known
+
+
+def _from(time: int, moment: datetime | timedelta) -> int:
+    """A moment in ms, in the years that a command can name; a timedelta counts from `time`."""
+    found = milliseconds_of(moment) if isinstance(moment, datetime) else time + moment // _MILLISECOND
+    return max(0, min(found, LAST_MOMENT))

@@ -1,0 +1,157 @@
+"""Makes the plan of a run of processes from the settings, before Spark starts and before anybody is fenced."""
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cqrs_cli import registry
+from cqrs_cli.deciding.position import check_place
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.following.processes.load import LoadedProcess
+from cqrs_cli.following.processes.plan import CommandsTopic, EventsTopic, ProcessPlan, Subscription
+from cqrs_cli.following.processes.position import check_skip, position_contradiction
+from cqrs_cli.following.processes.positions import source_states
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.topics.checks import TopicInfo
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_refusal
+from cqrs_cli.kafka.topics.topics import MAX_MESSAGE_BYTES, Topics
+from cqrs_cli.ownership.claim import next_run_epoch
+from cqrs_cli.ownership.timing import Timing
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+#: Bytes, before compression, of one request at most.
+_REQUEST_BYTES = 1_000_000
+
+
+def prepare_processes(
+    settings: "Settings",
+    connection: Connection,
+    loaded: Mapping[str, LoadedProcess],
+    *,
+    once: bool = False,
+    beginning: bool = False,
+    skip: Iterable[str] = (),
+    accept_loss: Iterable[str] = (),
+) -> ProcessPlan:
+    """The plan of a new run.
+
+    Raises `ConfigurationError` for missing ACLs and topics, `UsageError` for a place (`PROCESS:AGG:P@OFFSET`) that is
+    not in the run or did not stop it, `UnavailableError` without a broker.
+    """
+    subscriptions, events, commands, size, brokers = _described(settings, connection, loaded)
+    plan = ProcessPlan(
+        connection,
+        settings.topic_prefix,
+        settings.aggregates,
+        settings.root,
+        settings.state_dir,
+        settings.partitioner,
+        subscriptions,
+        events,
+        commands,
+        size,
+        0,
+        uuid.uuid4().hex[:12],
+        beginning=beginning,
+        skips=dict(_places("--skip", skip, subscriptions)),
+        losses=dict(_places("--accept-loss", accept_loss, subscriptions)),
+        brokers=brokers,
+        timing=Timing(decide_timeout=settings.decide_timeout.total_seconds()),
+    )
+    states = source_states(plan)
+    for subscription, offset in plan.skips.items():
+        check_skip(states[subscription], offset)
+    for subscription, offset in plan.losses.items():
+        state = states[subscription]
+        if position_contradiction(state) is not None:
+            check_place(state.source.topic, state.source.partition, offset, state.start, state.end)
+    claims = [state.position.claim if state.position else None for state in states.values()]
+    return replace(
+        plan,
+        run_epoch=next_run_epoch(time.time_ns() // 1_000_000, claims),
+        targets={subscription: state.stable for subscription, state in states.items()} if once else None,
+    )
+
+
+def _described(
+    settings: "Settings", connection: Connection, loaded: Mapping[str, LoadedProcess]
+) -> tuple[list[Subscription], dict[str, EventsTopic], dict[str, CommandsTopic], int, int]:
+    """The partitions that are heard; the topics of events and commands; the most bytes of a request; the brokers."""
+    prefix = settings.topic_prefix
+    sources = {
+        process: {name: Topics(name, prefix).events for name in sorted(one.sources)}
+        for process, one in loaded.items()
+    }
+    named = sorted({name for one in loaded.values() for name in one.named})
+    with Admin(connection) as admin:
+        for one in loaded.values():
+            if missing := admin.missing_acls(one.use(prefix).needs()):
+                raise process_refusal(missing)
+        heard = _existing(admin, sorted({topic for by in sources.values() for topic in by.values()}))
+        taken = _existing(admin, [Topics(name, prefix).commands for name in named])
+        positions = {name: ProcessTopics(name, prefix) for name in loaded}
+        found = admin.describe([topics.positions for topics in positions.values()])
+        for topics in positions.values():
+            if (mistake := topics.mistake(found.get(topics.positions))) is not None:
+                raise mistake
+        taken |= _others(admin, settings, named)
+        brokers = admin.broker_count()
+    subscriptions = [
+        Subscription(process, EventPartition(name, topic, number))
+        for process, by in sources.items()
+        for name, topic in by.items()
+        for number in range(heard[topic].partitions)
+    ]
+    limits = [info.number("max.message.bytes", MAX_MESSAGE_BYTES) for info in taken.values()]
+    return (
+        subscriptions,
+        {topic: EventsTopic(info.topic_id, info.partitions) for topic, info in heard.items()},
+        {
+            topic.removeprefix(prefix).removesuffix(".commands"): CommandsTopic(topic, info.partitions)
+            for topic, info in taken.items()
+        },
+        min([_REQUEST_BYTES, *limits]),
+        brokers,
+    )
+
+
+def _existing(admin: Admin, topics: list[str]) -> dict[str, TopicInfo]:
+    found = admin.describe(topics)
+    for topic in topics:
+        if topic not in found:
+            raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
+    return found
+
+
+def _others(admin: Admin, settings: "Settings", named: list[str]) -> dict[str, TopicInfo]:
+    """The commands' topics of the other aggregates, which a process may name in other ways than by a literal."""
+    names = set(registry.names(settings.aggregates, settings.root)) - set(named)
+    try:
+        return admin.describe([Topics(name, settings.topic_prefix).commands for name in sorted(names)])
+    except ConfigurationError:
+        return {}  # one of them may not be looked at: a command for it is found when it is to be sent
+
+
+def _places(
+    flag: str, texts: Iterable[str], subscriptions: list[Subscription]
+) -> Iterator[tuple[Subscription, int]]:
+    """Read `PROCESS:AGG:P@OFFSET`."""
+    known = {one.place: one for one in subscriptions}
+    for text in texts:
+        place, _, offset = text.rpartition("@")
+        if not (offset.isascii() and offset.isdigit()):
+            raise UsageError(
+                f"{flag}: {text!r} is not a place in a topic",
+                "write PROCESS:AGGREGATE:PARTITION@OFFSET, e.g. checkout:order:3@250",
+            )
+        if place not in known:
+            raise UsageError(
+                f"{flag}: {place!r} is not heard in this run", f"it hears {', '.join(sorted(known)[:8])}"
+            )
+        yield known[place], int(offset)

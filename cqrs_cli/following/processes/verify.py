@@ -1,0 +1,205 @@
+"""Reads all that a process heard and sent, for the proof that each event below its position has its commands."""
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from cqrs_cli import registry
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.messages.payload_reference import data_within, payload_folder, refer, with_reference
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import milliseconds_of
+from cqrs_cli.core.react import reaction
+from cqrs_cli.core.recorded import Recorded, record_event
+from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.following.processes.compose import Composer
+from cqrs_cli.following.processes.load import LoadedProcess
+from cqrs_cli.following.processes.plan import CommandsTopic
+from cqrs_cli.following.processes.status import SubscriptionStatus, process_statuses
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.proof.reactions import (
+    HeardEvent,
+    ReactedRange,
+    ReactionPlace,
+    Reactions,
+    judge_others,
+    judge_partition,
+    judge_strays,
+)
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+#: A command's id: what it has in common with the others of its event, the events topic in it, and its number.
+_ID = re.compile(r"[^/]+/(?P<topic>[^/]+)/.+@\d+/(?P<number>\d+)", re.ASCII | re.DOTALL)
+
+#: Bytes of data that are never in the payload store: the least that `payload_threshold` can be.
+_SMALL = 1024
+
+_Found = dict[str, dict[int, list[ReactionPlace]]]
+
+
+class _Sent(Struct):
+    id: str = ""
+    source: str = ""
+    deferredfrom: str | None = None
+
+
+def verify_process(
+    connection: Connection, settings: "Settings", loaded: LoadedProcess, note: Callable[[str], None]
+) -> Reactions:
+    """Judge every event that the process hears and every command that it sent. The process may be at work meanwhile.
+
+    Raises `ConfigurationError` for missing topics, `UsageError` for a process that has not begun.
+    """
+    where = settings.topic_prefix, settings.state_dir
+    before = process_statuses(connection, loaded, *where)
+    if all(one.position is None for one in before):
+        raise UsageError(f"process {loaded.name} has not begun: there is nothing to verify", "cqrs run")
+    commands = _commands_topics(connection, settings)
+    sent, oldest = _read_commands(connection, loaded.name, commands, note)
+    after = {one.subscription: one for one in process_statuses(connection, loaded, *where)}
+    load = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
+    composer = Composer(loaded.name, commands, settings.partitioner, load.__getitem__)
+    found, matched, whole = Reactions(), defaultdict[str, set[str]](set), dict[str, bool]()
+    for one in before:
+        later, source = after[one.subscription], one.subscription.source
+        reacted = _range(one, later)
+        note(f"reading {source.topic} partition {source.partition}")
+        events = _heard(connection, loaded, composer, one, later.end)
+        place = f"{source.topic}:{source.partition}"
+        kept = _keeper(oldest)
+        matched[source.topic] |= set(judge_partition(place, events, reacted, sent[source.topic], kept, found))
+        whole[source.topic] = whole.get(source.topic, True) and reacted.whole and reacted.accepted is None
+    for topic, by_origin in sent.items():
+        judge_strays(by_origin, matched[topic], whole.get(topic, False), found)
+    judge_others(found)
+    return found
+
+
+def _keeper(oldest: dict[tuple[str, int], int]) -> Callable[[ReactionPlace, int], bool]:
+    return lambda place, time: time >= oldest.get((place.topic, place.partition), 0)
+
+
+def _range(before: SubscriptionStatus, after: SubscriptionStatus) -> ReactedRange:
+    first, last = before.position, after.position
+    return ReactedRange(
+        0 if first is None else first.offset,
+        0 if last is None else last.offset,
+        frozenset(() if last is None else last.all_skipped),
+        None if last is None else last.accepted,
+        after.start == 0,
+    )
+
+
+def _commands_topics(connection: Connection, settings: "Settings") -> dict[str, CommandsTopic]:
+    """The topics of commands that there are, by aggregate."""
+    found = {}
+    for name in registry.names(settings.aggregates, settings.root):
+        topic = Topics(name, settings.topic_prefix).commands
+        try:
+            found[name] = CommandsTopic(topic, readers.partitions(connection, topic))
+        except ConfigurationError:
+            continue
+    return found
+
+
+def _read_commands(
+    connection: Connection, process: str, topics: dict[str, CommandsTopic], note: Callable[[str], None]
+) -> tuple[dict[str, _Found], dict[tuple[str, int], int]]:
+    """The commands that the process sent, by topic of events, origin and number.
+
+    And the time (ms) of the oldest command of each partition where some are deleted.
+    """
+    sent: dict[str, _Found] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
+    oldest: dict[tuple[str, int], int] = {}
+    source, decoder = f"/cqrs/process/{process}", msgspec.json.Decoder(_Sent)
+    for topic, partitions in topics.values():
+        note(f"reading {topic}")
+        for number, (start, end) in readers.bounds(connection, topic, range(partitions)).items():
+            for records in readers.read(connection, topic, number, start, end):
+                if start > 0:
+                    oldest.setdefault((topic, number), records[0].timestamp)
+                for record in records:
+                    _take(record, topic, number, source, decoder, sent)
+    return sent, oldest
+
+
+def _take(
+    record: Record,
+    topic: str,
+    partition: int,
+    source: str,
+    decoder: "msgspec.json.Decoder[_Sent]",
+    sent: dict[str, _Found],
+) -> None:
+    if record.value is None or source.encode() not in record.value:
+        return
+    try:
+        one = decoder.decode(record.value)
+    except (ValueError, RecursionError):
+        return
+    ours = one.source == source and one.deferredfrom is None  # an owner has said the others again
+    parts = _ID.fullmatch(one.id) if ours else None
+    if parts is not None:
+        origin, number = one.id.rpartition("/")[0], int(parts["number"])
+        place = ReactionPlace(topic, partition, command_digest(topic, record.value))
+        sent[parts["topic"]][origin][number].append(place)
+
+
+def command_digest(topic: str, value: bytes | None) -> bytes:
+    """The digest of a command, the same whether its data are in the record or in the payload store."""
+    value = value or b""
+    if len(value) > _SMALL:
+        with suppress(ValueError, RecursionError):  # somebody else's
+            data = data_within(value)
+            if data is not None and len(data) > _SMALL:
+                value = with_reference(value, payload_folder(topic), refer(data))
+    return blake2b(value, digest_size=8).digest()
+
+
+def _heard(
+    connection: Connection, loaded: LoadedProcess, composer: Composer, status: SubscriptionStatus, end: int
+) -> Iterator[HeardEvent]:
+    """The events of a partition that the process hears, with the commands that `react` gives for each now."""
+    source = status.subscription.source
+    for records in readers.read(connection, source.topic, source.partition, status.start, end):
+        for record in records:
+            try:
+                recorded = record_event(
+                    loaded.sources[source.aggregate],
+                    record.value,
+                    source.topic,
+                    source.partition,
+                    record.offset,
+                )
+            except FoldError as error:
+                raise ContradictionError(
+                    f"{source.topic}:{source.partition}@{record.offset}: {error}",
+                    "verify with the code that reads it",
+                ) from error
+            if type(recorded.event) in loaded.events:
+                time = milliseconds_of(recorded.time)
+                origin = f"{loaded.name}/{source.topic}/{recorded.id}@{time}"
+                yield HeardEvent(record.offset, origin, time, _given(loaded, composer, recorded))
+
+
+def _given(
+    loaded: LoadedProcess, composer: Composer, recorded: Recorded[Event]
+) -> list[ReactionPlace] | None:
+    try:
+        made = composer.compose(recorded, reaction(loaded.process, recorded))
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # the author's own code: anything may come, and would have stopped the process
+        return None
+    return [ReactionPlace(one.topic, one.partition, command_digest(one.topic, one.value)) for one in made]

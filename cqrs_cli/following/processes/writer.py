@@ -1,0 +1,95 @@
+"""The one writer of a subscription: commands, the position record and the group's offset in one transaction."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from cqrs_cli import failpoints
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.following.processes.compose import ComposedCommand
+from cqrs_cli.following.processes.position import ProcessPosition, position_key
+from cqrs_cli.following.processes.positions import POSITIONS_PARTITION
+from cqrs_cli.kafka.clients import kafka_error
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics
+from cqrs_cli.kafka.transactional import FLUSH_PATIENCE, TransactionalWriter
+from cqrs_cli.kafka.write_errors import BatchLateError, refused_batch, unwrapped
+from cqrs_cli.ownership.timing import Timing
+
+#: Bytes of a record without its value, roughly: key, headers, and the fields around them.
+_AROUND = 128
+
+_HEADERS: Any = HEADERS  # the stubs want a list of a wider type
+
+
+class CommandWriter(TransactionalWriter):
+    """Writes what a process sends for one partition of events."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        topics: ProcessTopics,
+        source: EventPartition,
+        request_bytes: int,
+        timing: Timing,
+    ) -> None:
+        self._topics, self._source, self._produce_timeout = topics, source, timing.produce_timeout
+        super().__init__(
+            connection,
+            topics.transactional_id(source.topic, source.partition),
+            topics.positions,
+            request_bytes,
+            timing.transaction_timeout,
+        )
+
+    @unwrapped()
+    def commit(self, commands: Sequence[ComposedCommand], position: ProcessPosition, group: Consumer) -> None:
+        """Write all commands and the position, or nothing.
+
+        Raises `BatchRefusedError` if the commands are at fault, `KafkaException` for anything else.
+        """
+        source = self._source
+        place = TopicPartition(source.topic, source.partition, position.offset, position.claim.metadata())
+        try:
+            self._begin()
+            try:
+                self._produce(commands, position)
+            except KafkaException as error:
+                if kafka_error(error).code() == KafkaError._STATE:
+                    self._send_offset(group, place)  # a record failed meanwhile: only the next call says how
+                raise
+            failpoints.reached("produce.after")
+            self._finish(group, place)
+        except KafkaException as error:
+            if (refused := refused_batch(error.args[0])) is not None:
+                raise refused from error
+            raise
+
+    def _produce(self, commands: Sequence[ComposedCommand], position: ProcessPosition) -> None:
+        self._send(commands, time.monotonic() + self._produce_timeout)
+        failpoints.reached("produce.first", self._producer.flush)
+        key = position_key(self._source)
+        self._producer.produce(self._topics.positions, position.encode(), key, POSITIONS_PARTITION)
+
+    def _send(self, commands: Sequence[ComposedCommand], deadline: float) -> None:
+        """Produce in portions of one request, each waiting for the one before (see `kafka.writer`)."""
+        produce, unsent = self._producer.produce, 0
+        for topic, value, key, partition, _ in commands:
+            size = len(value) + _AROUND
+            if unsent + size > self._request_bytes:
+                self._producer.flush(FLUSH_PATIENCE)  # `_finish` learns of failures
+                unsent = 0
+            unsent += size
+            while True:
+                try:
+                    produce(topic, value, key, partition, None, None, 0, _HEADERS)
+                    break
+                except BufferError:
+                    if time.monotonic() > deadline:
+                        raise BatchLateError(
+                            "producing took longer than half the transaction's time"
+                        ) from None
+                    self._producer.poll(0.05)

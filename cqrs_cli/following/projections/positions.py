@@ -1,0 +1,196 @@
+"""The positions of a projection in its database: read, taken over, and moved by the first statement of a batch."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from sqlalchemy import ColumnElement, Connection, Engine, insert, inspect, make_url, select, update
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, TakenOverError, UnavailableError
+from cqrs_cli.following.projections.control import POSITIONS
+from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.failures import place_is_gone, words
+from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection as Cluster
+from cqrs_cli.kafka.event_tail import EventPartition
+
+
+class Position(NamedTuple):
+    """A row of the positions."""
+
+    topic_id: str
+    next_offset: int
+    owner: str
+
+
+class MovedError(Exception):
+    """The position is not where it was left: look where it is."""
+
+
+def _at(plan: ProjectionPlan, source: EventPartition) -> ColumnElement[bool]:
+    row = POSITIONS.c
+    return (row.projection == plan.name) & (row.topic == source.topic) & (row.partition == source.partition)
+
+
+def read_positions(connection: Connection, name: str) -> dict[tuple[str, int], Position]:
+    """All positions of a projection, by topic and partition."""
+    row = POSITIONS.c
+    query = select(row.topic, row.partition, row.topic_id, row.next_offset, row.owner)
+    return {
+        (topic, partition): Position(topic_id, next_offset, owner)
+        for topic, partition, topic_id, next_offset, owner in connection.execute(
+            query.where(row.projection == name)
+        )
+    }
+
+
+def move_position(
+    db: Connection, plan: ProjectionPlan, source: EventPartition, before: int, after: int
+) -> None:
+    """The first statement of a batch: it takes the row's lock, and stops a stale projector before its work.
+
+    Raises `MovedError` if the position is not this run's, of this topic and at `before`.
+    """
+    mine = (
+        _at(plan, source)
+        & (POSITIONS.c.topic_id == plan.topic_ids[source.topic])
+        & (POSITIONS.c.next_offset == before)
+        & (POSITIONS.c.owner == plan.owner)
+    )
+    if db.execute(update(POSITIONS).where(mine).values(next_offset=after)).rowcount != 1:
+        raise MovedError
+
+
+def own_position(engine: Engine, plan: ProjectionPlan, source: EventPartition) -> int:
+    """The position from which this run goes on.
+
+    Raises `TakenOverError` if another run owns the position, `ContradictionError` if it is one in another topic.
+    """
+    try:
+        with reading(engine).connect() as connection:
+            there = inspect(connection).has_table(POSITIONS.name)
+            found = read_positions(connection, plan.name) if there else None
+    except DBAPIError as error:
+        if not place_is_gone(error):
+            raise
+        found = None
+    if found is None:
+        raise TakenOverError(f"the tables that {plan.name} was filling are gone", "another rebuild began")
+    return _own(plan, source, found.get((source.topic, source.partition)))
+
+
+def _own(plan: ProjectionPlan, source: EventPartition, found: Position | None) -> int:
+    if found is None or found.owner != plan.owner:
+        who = f"run {found.owner}" if found else "another run"
+        raise TakenOverError(
+            f"{who} took over projection {plan.name}",
+            "let it work: to start this one again would take it back",
+        )
+    check_topic(plan, source, found)
+    return found.next_offset
+
+
+def check_topic(plan: ProjectionPlan, source: EventPartition, found: Position) -> None:
+    """Raise `ContradictionError` if the position is one in a topic that was deleted and made again."""
+    if found.topic_id != plan.topic_ids[source.topic]:
+        raise ContradictionError(
+            f"{source.topic} is not the topic that {plan.name} was filled from: it was made again",
+            f"fill the tables from this one: cqrs project {plan.name} --rebuild",
+        )
+
+
+def take_positions(db: Connection, plan: ProjectionPlan, starts: Mapping[EventPartition, int]) -> list[str]:
+    """Make all positions this run's, and new ones begin at `starts`; the owners before. The caller commits."""
+    found = read_positions(db, plan.name)
+    for source in sorted(plan.sources):
+        before = found.get((source.topic, source.partition))
+        if before is None:
+            row = {
+                "projection": plan.name,
+                "topic": source.topic,
+                "partition": source.partition,
+                "topic_id": plan.topic_ids[source.topic],
+                "next_offset": starts[source],
+                "owner": plan.owner,
+            }
+            db.execute(insert(POSITIONS).values(row))
+        else:
+            check_topic(plan, source, before)
+            db.execute(update(POSITIONS).where(_at(plan, source)).values(owner=plan.owner))
+    return sorted({position.owner for position in found.values()} - {plan.owner})
+
+
+class ProjectionStatus(NamedTuple):
+    """A projection's place in one partition. `end`: of the log, None if the topic is gone or was made again."""
+
+    projection: str
+    topic: str
+    partition: int
+    position: int
+    end: int | None
+    owner: str  # the run that moved it last
+
+    @property
+    def lag(self) -> int | None:
+        """The number of events that are not projected; an upper bound, as offsets have holes."""
+        return None if self.end is None else max(0, self.end - self.position)
+
+
+def projection_statuses(cluster: Cluster, place: DatabasePlace) -> list[ProjectionStatus]:
+    """Every partition of every projection in a database, in order.
+
+    Raises `ConfigurationError` where no projection has a position, `UnavailableError` without database or broker.
+    """
+    url = make_url(place.url)
+    if url.drivername == "sqlite" and not Path(str(url.database)).exists():
+        raise _nothing(place)
+    engine = open_database(place)
+    try:
+        rows = _rows(engine)
+    except SQLAlchemyError as error:
+        raise UnavailableError(
+            f"no answer from {shown(place)} ({words(error)})", "is it the right database?"
+        ) from error
+    finally:
+        engine.dispose()
+    if not rows:
+        raise _nothing(place)
+    ends = _ends(cluster, {(topic, topic_id) for _, topic, _, topic_id, _, _ in rows})
+    return [
+        ProjectionStatus(
+            name, topic, partition, position, ends.get((topic, topic_id), {}).get(partition), owner
+        )
+        for name, topic, partition, topic_id, position, owner in rows
+    ]
+
+
+def _nothing(place: DatabasePlace) -> ConfigurationError:
+    return ConfigurationError(
+        f"no projection has a position in {shown(place)}", "name the URL that `cqrs project --to` was given"
+    )
+
+
+def _rows(engine: Engine) -> list[tuple[str, str, int, str, int, str]]:
+    row = POSITIONS.c
+    query = select(row.projection, row.topic, row.partition, row.topic_id, row.next_offset, row.owner)
+    with reading(engine).connect() as connection:
+        if not inspect(connection).has_table(POSITIONS.name):
+            return []
+        return [tuple(one) for one in connection.execute(query.order_by(*query.selected_columns[:3]))]
+
+
+def _ends(cluster: Cluster, topics: set[tuple[str, str]]) -> dict[tuple[str, str], dict[int, int]]:
+    """The last stable offsets of the topics that are still those, by partition."""
+    with Admin(cluster) as admin:
+        found = admin.describe({topic for topic, _ in topics})
+    there = [(topic, id) for topic, id in topics if topic in found and found[topic].topic_id == id]
+    return {
+        (topic, id): {
+            number: end
+            for number, (_, end) in readers.bounds(cluster, topic, range(found[topic].partitions)).items()
+        }
+        for topic, id in there
+    }

@@ -1,0 +1,234 @@
+"""Makes the plans of a run before anything is projected: which tables are filled, from where, and by whom."""
+
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.following.projections.control import CONTROL
+from cqrs_cli.following.projections.database import new_place, open_database, reading, shown
+from cqrs_cli.following.projections.definition import check_columns, definition_digest, read_columns
+from cqrs_cli.following.projections.failures import made_meanwhile, remedy, words
+from cqrs_cli.following.projections.load import LoadedProjection
+from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
+from cqrs_cli.following.projections.positions import take_positions
+from cqrs_cli.following.projections.tables import (
+    Begin,
+    check_exchangeable,
+    clear_place,
+    make_control,
+    make_tables,
+    place_exists,
+    preparing,
+    read_made,
+    refuse_foreign,
+)
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.connection import Connection as Cluster
+from cqrs_cli.kafka.event_tail import EventPartition, Tell
+from cqrs_cli.kafka.topics.topics import Topics
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+_T = TypeVar("_T")
+
+#: Seconds between two attempts to reach the database.
+_AWAY = 1.0
+
+#: How often another run may have made the same tables meanwhile.
+_RACES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedProjection:
+    """The work of a run: fill new tables beside the live ones first, if `new` is there, and then the live ones."""
+
+    live: ProjectionPlan
+    new: ProjectionPlan | None
+    before: list[str]  # who owned the positions
+
+
+def prepare_projection(
+    settings: "Settings",
+    connection: Cluster,
+    loaded: LoadedProjection,
+    place: DatabasePlace,
+    note: Tell,
+    *,
+    rebuild: bool = False,
+) -> PreparedProjection:
+    """Make what is missing, and take ownership. Waits for a database that is away.
+
+    Raises `ConfigurationError` for tables that are not as they were made, `ContradictionError` for positions in a topic
+    that is not there any more.
+    """
+    plan = _plan(settings, connection, loaded, place)
+    engine = open_database(place)
+
+    def prepared() -> PreparedProjection:
+        starts = _starts(plan)
+        with preparing(engine, plan.name, new_place(place, plan.name)) as begin:
+            return prepare_tables(plan, loaded, engine, rebuild, starts, begin)
+
+    try:
+        return patiently(prepared, place, note)
+    finally:
+        engine.dispose()
+
+
+def patiently(work: Callable[[], _T], place: DatabasePlace, note: Tell) -> _T:
+    """The result of `work`, tried until the database answers; raises `ConfigurationError` if waiting does not help."""
+    told = False
+    raced = 0
+    while True:
+        try:
+            return work()
+        except SQLAlchemyError as error:
+            if made_meanwhile(error) and raced < _RACES:
+                raced += 1
+                continue
+            if remedy(error) == "none":
+                raise ConfigurationError(
+                    f"{shown(place)}: {words(error)}", "correct --to, or the database"
+                ) from error
+            if remedy(error) == "wait" and not told:
+                note(f"no answer from {shown(place)} ({words(error)}); still trying")
+                told = True
+            time.sleep(_AWAY)
+
+
+def _plan(
+    settings: "Settings", connection: Cluster, loaded: LoadedProjection, place: DatabasePlace
+) -> ProjectionPlan:
+    topics = {name: Topics(name, settings.topic_prefix).events for name in sorted(loaded.aggregates)}
+    with Admin(connection) as admin:
+        found = admin.describe(topics.values())
+    for topic in topics.values():
+        if topic not in found:
+            raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
+    return ProjectionPlan(
+        loaded.name,
+        connection,
+        settings.aggregates,
+        settings.root,
+        {topic: info.topic_id for topic, info in found.items()},
+        [
+            EventPartition(name, topic, p)
+            for name, topic in topics.items()
+            for p in range(found[topic].partitions)
+        ],
+        place,
+        f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}",
+    )
+
+
+def prepare_tables(
+    plan: ProjectionPlan,
+    loaded: LoadedProjection,
+    engine: Engine,
+    rebuild: bool,
+    starts: Mapping[EventPartition, int],
+    begin: Begin,
+) -> PreparedProjection:
+    """Make the tables that are missing, and take ownership of those to fill."""
+    make_control(engine)
+    with reading(engine).connect() as connection:
+        made = read_made(connection, plan.name)
+        refuse_foreign(connection, loaded, made.names if made else [])
+    if made is None or not made.definition:
+        make_tables(engine, loaded, made.names if made else [])
+    elif rebuild or made.revision < loaded.projection.revision:
+        check_exchangeable(engine, made.names)
+        return PreparedProjection(plan, _beside(plan, loaded, engine, rebuild, starts), [])
+    with begin() as db:
+        before = take_positions(db, plan, starts)
+        _check_made(plan, loaded, db)  # now that no other run can exchange the tables
+    return PreparedProjection(plan, None, before)
+
+
+def _check_made(plan: ProjectionPlan, loaded: LoadedProjection, db: Connection) -> None:
+    """Refuse code that is older than the tables, or another with the same revision; and tables that were changed."""
+    made = read_made(db, plan.name)
+    assert made is not None
+    revision = loaded.projection.revision
+    if made.revision > revision:
+        raise ConfigurationError(
+            f"the tables of {plan.name} have revision {made.revision}, the code {revision}",
+            "deploy the newer code, or fill them from this one: cqrs project --rebuild",
+        )
+    if made.definition != definition_digest(loaded, db.engine):
+        raise ConfigurationError(
+            f"the tables or events of projection {plan.name} changed, its revision did not",
+            f"raise it: cqrs.Projection(…, revision={revision + 1})",
+        )
+    check_columns(db, plan.name, made.tables)
+
+
+def _beside(
+    plan: ProjectionPlan,
+    loaded: LoadedProjection,
+    live: Engine,
+    rebuild: bool,
+    starts: Mapping[EventPartition, int],
+) -> ProjectionPlan:
+    """The plan of new tables: those that an earlier run began if they are of this revision, unless `rebuild`."""
+    place = new_place(plan.place, plan.name)
+    new = ProjectionPlan(
+        plan.name,
+        plan.connection,
+        plan.aggregates,
+        plan.root,
+        plan.topic_ids,
+        plan.sources,
+        place,
+        plan.owner,
+        beside=True,
+    )
+    engine = open_database(place)
+    try:
+        if rebuild or not (place_exists(live, place) and _is_begun(engine, loaded)):
+            clear_place(live, place)
+            CONTROL.create_all(engine, checkfirst=False)
+            make_tables(engine, loaded)
+        with engine.begin() as db:
+            take_positions(db, new, starts)
+    finally:
+        engine.dispose()
+    return new
+
+
+def _is_begun(engine: Engine, loaded: LoadedProjection) -> bool:
+    with reading(engine).connect() as connection:
+        made = read_made(connection, loaded.name)
+        if made is None or read_columns(connection, made.names) != made.columns:
+            return False
+    revision, definition = loaded.projection.revision, definition_digest(loaded, engine)
+    return (made.revision, made.definition) == (revision, definition)
+
+
+def _starts(plan: ProjectionPlan) -> dict[EventPartition, int]:
+    """The first offset of each partition."""
+    return {source: low for source, (low, _) in _bounds(plan).items()}
+
+
+def ends(plan: ProjectionPlan) -> dict[EventPartition, int]:
+    """The last stable offset of each partition: where `--once` ends."""
+    return {source: end for source, (_, end) in _bounds(plan).items()}
+
+
+def _bounds(plan: ProjectionPlan) -> dict[EventPartition, tuple[int, int]]:
+    found: dict[EventPartition, tuple[int, int]] = {}
+    for topic in plan.topic_ids:
+        sources = {source.partition: source for source in plan.sources if source.topic == topic}
+        for number, both in readers.bounds(plan.connection, topic, sources).items():
+            found[sources[number]] = both
+    return found

@@ -1,0 +1,200 @@
+"""Projects one partition: reads its events, and writes them in batches, each one transaction with its position.
+
+Whatever goes wrong with a batch, the position is read again from the database and the work goes on from there. So a
+commit whose answer was lost, a restored backup and a killed process are one case.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sqlalchemy import Engine, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.aggregate.invalid import raised
+from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.recorded import Recorded, record_event
+from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
+from cqrs_cli.following.projections.control import PROJECTIONS
+from cqrs_cli.following.projections.database import reading, shown, transaction_kept
+from cqrs_cli.following.projections.definition import check_columns
+from cqrs_cli.following.projections.failures import remedy, words
+from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
+from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
+from cqrs_cli.following.projections.positions import MovedError, move_position, own_position
+from cqrs_cli.kafka.event_tail import EventPartition, Tail, Tell
+from cqrs_cli.kafka.readers import MissingError
+
+#: Seconds before a batch is tried again, at most, and between two attempts to reach a database.
+_AGAIN = 0.05
+_AWAY = 1.0
+
+#: Seconds without events after which an owner looks whether it still is one.
+_IDLE_CHECK = 1.0
+
+
+class Projector:
+    """Projects one partition until it is told to stop, or its target is reached."""
+
+    def __init__(
+        self,
+        plan: ProjectionPlan,
+        source: EventPartition,
+        loaded: LoadedProjection,
+        engine: Engine,
+        open_tail: Callable[[EventPartition, int], Tail],
+        stopping: threading.Event,
+        note: Tell,
+    ) -> None:
+        self._plan, self._source, self._loaded, self._engine = plan, source, loaded, engine
+        self._open_tail, self._stopping, self._note = open_tail, stopping, note
+        self._target = None if plan.targets is None else plan.targets[source]
+        self._aggregate = loaded.aggregates[source.aggregate]
+        self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded.projection.project
+        self._events = 0
+        self._away = False
+        self.result: ProjectorResult | None = None
+
+    def run(self) -> None:
+        """Work; `result` says how it ended."""
+        error: CqrsError | None = None
+        began = time.time()
+        try:
+            self._work()
+        except CqrsError as known:
+            error = known
+        except Exception as bug:
+            error = CqrsError(f"{self._place()}: {type(bug).__name__}: {words(bug)}", "see the log")
+        self.result = ProjectorResult(self._source, self._events, began, time.time(), error)
+
+    def _work(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                position = own_position(self._engine, self._plan, self._source)
+                tail = self._open_tail(self._source, position)
+                try:
+                    self._follow(tail, position)
+                finally:
+                    tail.close()
+                return
+            except MovedError:
+                continue  # mine still, or `own_position` says whose
+            except (
+                UnavailableError,
+                MissingError,
+            ) as error:  # a topic that is gone is found when it is read again
+                self._wait(error.message)
+            except SQLAlchemyError as error:
+                self._recover(error)
+
+    def _follow(self, tail: Tail, position: int) -> None:
+        reached, looked = position, time.monotonic()
+        while not self._stopping.is_set():
+            if self._target is not None and reached >= self._target:
+                break
+            records, reached = tail.poll(self._plan.batch)
+            if records:
+                self._write(records, position, reached)
+                position, looked = reached, time.monotonic()
+            elif reached > position:  # past what is no event: markers of transactions
+                self._commit([], position, reached)
+                position = reached
+            elif time.monotonic() - looked > _IDLE_CHECK:
+                looked = time.monotonic()
+                if own_position(self._engine, self._plan, self._source) != position:
+                    raise MovedError
+
+    def _write(self, records: list[Record], before: int, after: int) -> None:
+        events = [event for event in map(self._read, records) if type(event.event) in self._loaded.events]
+        try:
+            self._commit(events, before, after)
+        except (MovedError, CqrsError):
+            raise
+        except Exception as error:
+            if remedy(error) != "none":
+                raise
+            self._write_singly(events, before, after)
+
+    def _write_singly(self, events: list[Recorded[Event]], before: int, after: int) -> None:
+        """One event a transaction, so that the one which cannot be projected is found, and no other waits for it."""
+        for event in events:
+            try:
+                self._commit([event], before, event.offset + 1)
+            except (MovedError, CqrsError):
+                raise
+            except Exception as error:
+                if remedy(error) != "none":
+                    raise
+                self._check_tables()
+                raise self._refusal(event, error) from error
+            before = event.offset + 1
+        if before < after:
+            self._commit([], before, after)
+
+    def _commit(self, events: list[Recorded[Event]], before: int, after: int) -> None:
+        """The batch: first the position, then the rows, in one transaction."""
+        with self._engine.begin() as db:
+            move_position(db, self._plan, self._source, before, after)
+            if events:
+                with transaction_kept(db):
+                    self._project(db, events)
+        self._events += len(events)
+        if self._away:
+            self._note(f"{self._place()}: goes on")
+        self._away = False
+
+    def _read(self, record: Record) -> Recorded[Event]:
+        source = self._source
+        try:
+            return record_event(self._aggregate, record.value, source.topic, source.partition, record.offset)
+        except FoldError as error:
+            raise ContradictionError(
+                f"{source.topic}:{source.partition}@{record.offset}: {error}",
+                f"look at it: cqrs tail {source.aggregate} events --partition {source.partition}"
+                f" --from {record.offset} -n 1",
+            ) from error
+
+    def _refusal(self, event: Recorded[Event], error: Exception) -> CqrsError:
+        kind = f"{self._source.aggregate}.{type(event.event).__name__}"
+        said = words(error) if isinstance(error, SQLAlchemyError) else ""
+        place = raised(error, PACKAGE).partition(": ")[0] if said else raised(error, PACKAGE)
+        why = f"{place}: {type(error).__name__}: {said}" if said else place
+        return CqrsError(
+            f"projection {self._plan.name} raised on {kind} {event.topic}:{event.partition}@{event.offset}"
+            f" ({event.aggregate_id!r}, version {event.version}): {' '.join(why.split())}",
+            "correct it and start again: all before it is written, nothing of it",
+        )
+
+    def _check_tables(self) -> None:
+        """Raise an error if the tables are another run's, or not as they were made, which explains most errors."""
+        own_position(self._engine, self._plan, self._source)
+        with reading(self._engine).connect() as connection:
+            query = select(PROJECTIONS.c.tables).where(PROJECTIONS.c.projection == self._plan.name)
+            made = connection.execute(query).scalar()
+            if made is not None:
+                check_columns(connection, self._plan.name, made)
+
+    def _recover(self, error: SQLAlchemyError) -> None:
+        """Wait before the batch is tried again; raise what waiting cannot remedy."""
+        match remedy(error):
+            case "again":
+                self._stopping.wait(random.uniform(0, _AGAIN))
+            case "wait":
+                self._engine.dispose()
+                self._wait(f"no answer from {shown(self._plan.place)} ({words(error)})")
+            case _:
+                self._check_tables()
+                raise CqrsError(f"{self._place()}: {words(error)}", "see what the database says") from error
+
+    def _wait(self, problem: str) -> None:
+        if not self._away:
+            self._note(f"{self._place()}: {problem}; still trying")
+        self._away = True
+        self._stopping.wait(_AWAY)
+
+    def _place(self) -> str:
+        return f"projection {self._plan.name}, {self._source.topic} partition {self._source.partition}"

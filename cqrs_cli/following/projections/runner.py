@@ -1,0 +1,59 @@
+"""Projects several partitions in one process: a thread each, until one fails, all are done, or told to stop."""
+
+import threading
+from collections.abc import Callable, Iterable
+
+from cqrs_cli.following.projections.database import open_database
+from cqrs_cli.following.projections.load import LoadedProjection
+from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
+from cqrs_cli.following.projections.projector import Projector
+from cqrs_cli.following.projections.reading import check_position, check_topic_ids
+from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, Tail, Tell
+
+#: Seconds between two calls of `idle`.
+_LOOK_EVERY = 0.2
+
+
+def project_partitions(
+    plan: ProjectionPlan,
+    sources: Iterable[EventPartition],
+    loaded: LoadedProjection,
+    note: Tell,
+    idle: Callable[[threading.Event], None] = lambda stopping: None,
+) -> list[ProjectorResult]:
+    """Project these partitions; how each ended. `idle` is called again and again, and may tell all to stop.
+
+    The first error stops the others. A KeyboardInterrupt does too: what is committed is whole.
+    """
+    engine = open_database(plan.place)
+    stopping = threading.Event()
+
+    begun: set[EventPartition] = set()
+
+    def opened(source: EventPartition, start: int) -> Tail:
+        if source in begun:  # something went wrong meanwhile
+            check_topic_ids(plan.connection, plan.name, plan.topic_ids)
+        begun.add(source)
+        check_position(plan.connection, plan.name, source, start)
+        return PartitionTail(plan.connection, source, start, note)
+
+    projectors = [Projector(plan, source, loaded, engine, opened, stopping, note) for source in sources]
+    threads = [
+        threading.Thread(target=projector.run, name=f"project {number}", daemon=True)
+        for number, projector in enumerate(projectors)
+    ]
+    try:
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            for thread in threads:
+                thread.join(_LOOK_EVERY / len(threads))
+            if any(projector.result and projector.result.error for projector in projectors):
+                stopping.set()
+            idle(stopping)
+    finally:
+        stopping.set()
+        for thread in threads:
+            thread.join()
+        engine.dispose()
+    return [projector.result for projector in projectors if projector.result is not None]

@@ -1,0 +1,45 @@
+"""A Spark task of `cqrs project`: it projects its share of the partitions, a thread each."""
+
+import gc
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from cqrs_cli.following.projections.load import load_projection
+from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
+from cqrs_cli.following.projections.runner import project_partitions
+from cqrs_cli.telemetry.datagrams import Address, tell_driver
+
+
+def project_share(
+    plan: ProjectionPlan,
+    task: int,
+    tasks: int,
+    root: Path,
+    aggregates_root: Path,
+    driver: Address | None = None,
+) -> Iterator[ProjectorResult]:
+    """Project until all partitions of the share have ended; yields how each did.
+
+    An orphan, whose parent is gone, ends without a result.
+    """
+    parent = os.getppid()
+    notes: list[str] = []
+
+    def note(text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+        notes.append(text)
+        tell_driver(driver, text)
+
+    def idle(stopping: threading.Event) -> None:
+        if os.getppid() != parent:
+            os._exit(os.EX_SOFTWARE)
+
+    loaded = load_projection(plan.name, root, plan.aggregates, aggregates_root)
+    gc.freeze()
+    first, *others = project_partitions(plan, plan.share(task, tasks), loaded, note, idle)
+    yield replace(first, notes=tuple(notes))
+    yield from others

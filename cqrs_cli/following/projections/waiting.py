@@ -1,0 +1,73 @@
+"""Reading your own write: waits until a projection has an event."""
+
+import time
+from typing import TYPE_CHECKING
+
+from cqrs_cli.errors import ConfigurationError, NoOutcomeError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine
+
+#: Seconds between two looks.
+_LOOK_EVERY = 0.02
+
+
+def wait_for_event(
+    db: "Engine | Connection",
+    partition: int,
+    offset: int,
+    *,
+    projection: str | None = None,
+    topic: str | None = None,
+    timeout: float = 30.0,
+) -> None:
+    """Return once the event at this offset of its partition is in the tables. Read them in a transaction begun after.
+
+    `projection` and `topic` say which, where the database holds several; else all of them are waited for. Raises
+    `NoOutcomeError` after `timeout` seconds, `ConfigurationError` where no projection has a position on the partition.
+    """
+    engine = db.engine
+    deadline = time.monotonic() + timeout
+    while True:
+        positions = _positions(engine, partition, projection, topic)
+        behind = [name for name, next_offset in positions if next_offset <= offset]
+        if not behind:
+            return
+        if time.monotonic() > deadline:
+            raise NoOutcomeError(
+                f"{', '.join(behind)}: event {partition}@{offset} is not projected after {timeout:g} s",
+                "does `cqrs project` run?",
+            )
+        time.sleep(_LOOK_EVERY)
+
+
+def _positions(
+    engine: "Engine", partition: int, projection: str | None, topic: str | None
+) -> list[tuple[str, int]]:
+    from sqlalchemy import inspect, select
+    from sqlalchemy.exc import DBAPIError
+
+    from cqrs_cli.following.projections.control import POSITIONS
+
+    table = POSITIONS.c
+    query = select(table.projection, table.next_offset).where(table.partition == partition)
+    if projection is not None:
+        query = query.where(table.projection == projection)
+    if topic is not None:
+        query = query.where(table.topic == topic)
+    try:
+        with engine.connect() as connection:
+            found = [(str(name), int(next_offset)) for name, next_offset in connection.execute(query)]
+            others = [] if found else sorted(connection.scalars(select(table.projection).distinct()))
+    except DBAPIError:
+        if inspect(engine).has_table(POSITIONS.name):
+            raise
+        found, others = [], []
+    if not found:
+        what = f"projection {projection!r}" if projection else "any projection"
+        elsewhere = projection is not None and projection not in others
+        raise ConfigurationError(
+            f"the database has no position of {what} on partition {partition}",
+            f"it has {', '.join(others)}" if others and elsewhere else "fill it: cqrs project",
+        )
+    return found

@@ -1,0 +1,178 @@
+"""`cqrs sql`: queries of Spark's over views of a project's topics and states; a task a partition for states.
+
+A view is made when a query names it: each takes Spark a moment.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from cqrs_cli import errors, registry
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
+from cqrs_cli.jobs.engine.partition_job import collector, raise_gravest
+from cqrs_cli.jobs.engine.session import dataframes
+from cqrs_cli.jobs.engine.staging import Target, staging
+from cqrs_cli.jobs.replay.driver import plan_replay
+from cqrs_cli.jobs.replay.output import aggregate_rows, state_schema
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.scans.replay.task import ReplayResult
+from cqrs_cli.spark import views
+from cqrs_cli.spark.view_names import state_view, view_reads
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame
+
+    from cqrs_cli.settings.settings import Settings
+
+#: Set for every query: times in UTC, rows of JSON with all their columns.
+_SETTINGS = {"spark.sql.session.timeZone": "UTC", "spark.sql.jsonGenerator.ignoreNullFields": "false"}
+
+#: An error of ours, as a worker's traceback ends with it.
+_OURS = re.compile(r"^(?:cqrs_cli\.errors\.)?(\w+Error): (.+)$", re.MULTILINE)
+
+_WORD = re.compile(r"\w+")
+
+
+def split_queries(text: str) -> list[str]:
+    """The queries of a text, which semicolons part; those in quotes and comments part nothing."""
+    found, start, quoted = (
+        [],
+        0,
+        re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|;", re.DOTALL),
+    )
+    for part in quoted.finditer(text):
+        if part[0] == ";":
+            found.append(text[start : part.start()])
+            start = part.end()
+    return [query for one in [*found, text[start:]] if (query := one.strip()) and not _is_comment(query)]
+
+
+def _is_comment(query: str) -> bool:
+    return all(not line.strip() or line.strip().startswith("--") for line in query.splitlines())
+
+
+class SqlSession:
+    """Queries of a project. `at`: states are as they were then, else as they are now."""
+
+    def __init__(
+        self,
+        context: "SparkContext",
+        connection: Connection,
+        settings: "Settings",
+        at: str | Callable[[str], Mapping[int, int]] | None = None,
+        flags: Mapping[str, str] | None = None,
+    ) -> None:
+        """`at`: a time (RFC 3339), or the offset of each partition of a topic, `UsageError` for one that has none.
+        `flags`: the options of the data source that choose the cluster and its topics.
+        """
+        self._context, self._connection, self._settings, self._at = context, connection, settings, at
+        self._flags = dict(flags or {})
+        self._made: set[str] = set()
+        self._results: list[Any] = []
+        self._spark = dataframes(context)
+        for name, value in _SETTINGS.items():
+            self._spark.conf.set(name, value)
+        names = registry.names(settings.aggregates, settings.root)
+        aggregates = [registry.load(name, settings.aggregates, settings.root) for name in names]
+        self._reads = view_reads(aggregates)
+        self._states = {state_view(one.name): one for one in aggregates}
+
+    @property
+    def names(self) -> list[str]:
+        """Every view."""
+        return sorted([*self._reads, *self._states], key=str.lower)
+
+    def query(self, text: str) -> "DataFrame":
+        """The answer of a query; raises `UsageError` for a text that Spark does not understand."""
+        with self.told():
+            self._make_named(text)
+            return self._spark.sql(text)
+
+    def write(self, answer: "DataFrame", target: Target) -> int:
+        """Write an answer to a folder, which appears complete or not at all; its number of rows."""
+        with staging(self._context, target) as folder, self.told():
+            answer.write.mode("overwrite").option("header", "true").format(target.format).save(folder)
+            read = self._spark.read.format(target.format).option("header", "true").schema(answer.schema)
+            return read.load(folder).count()
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Turn whatever Spark raises in the block into an error of one line."""
+        from py4j.protocol import Py4JError
+        from pyspark.errors import PySparkException
+        from pyspark.logger import PySparkLogger
+
+        PySparkLogger.getLogger(
+            "SQLQueryContextLogger"
+        ).disabled = True  # it would print the JVM's stack first
+        try:
+            yield
+        except (PySparkException, Py4JError) as error:
+            self.check()
+            raise self._refusal(error) from error
+        self.check()
+
+    def check(self) -> None:
+        """Raise the gravest error of the tasks that folded states: they gave no rows."""
+        for results in self._results:
+            raise_gravest(results.value.values())
+
+    def _make_named(self, text: str) -> None:
+        """Make the views that a query names; for SHOW all of them, but for states without topics, or at offsets: those
+        are of the aggregates that are named.
+        """
+        words = {word.lower() for word in _WORD.findall(text)}
+        for name in self.names:
+            is_shown = "show" in words and not (callable(self._at) and name in self._states)
+            if name not in self._made and (is_shown or name.lower() in words):
+                try:
+                    self._make(name)
+                except ConfigurationError:
+                    if name.lower() in words:
+                        raise
+
+    def _make(self, name: str) -> None:
+        if name in self._reads:
+            views(self._spark, self._settings.root, only=[name], **self._flags)
+        else:
+            self._make_state(name)
+        self._made.add(name)
+
+    def _make_state(self, name: str) -> None:
+        aggregate, settings = self._states[name], self._settings
+        topics = Topics(aggregate.name, settings.topic_prefix)
+        positions = self._at(topics.events) if callable(self._at) else None
+        time = None if callable(self._at) else self._at
+        plan = plan_replay(self._connection, topics, settings.aggregates, settings.root, time, positions)
+        results = collector(self._context, ReplayResult)
+        self._results.append(results)
+        count = len(plan.bounds)
+        rows = partial(aggregate_rows, plan, results, "parquet")
+        numbers = self._spark.range(0, count, 1, count)
+        numbers.mapInArrow(rows, state_schema(aggregate.state)).createOrReplaceTempView(f"`{name}`")
+
+    def _refusal(self, error: Exception) -> CqrsError:
+        from pyspark.errors import AnalysisException, ParseException
+
+        text = str(error)
+        if (ours := _OURS.findall(text)) and isinstance(kind := getattr(errors, ours[-1][0], None), type):
+            message, _, hint = ours[-1][1].partition("; ")
+            return kind(message, hint)  # type: ignore[no-any-return]
+        line = " ".join(text.strip().partition("\n")[0].split()).rstrip(";")
+        if isinstance(error, ParseException):
+            return UsageError(f"not SQL: {line}", "write a query of Spark SQL")
+        if isinstance(error, AnalysisException):
+            return UsageError(line, self._hint(text))
+        return CqrsError(f"the query failed: {line[:300]}", "Spark's log in .cqrs/log has more")
+
+    def _hint(self, text: str) -> str:
+        unknown = re.search(r"TABLE_OR_VIEW_NOT_FOUND.*?`([^`]+)`", text, re.DOTALL)
+        if unknown is None:
+            return "correct the query"
+        close = difflib.get_close_matches(unknown[1], self.names, 1)
+        return f"{f'did you mean {close[0]}? ' if close else ''}there are {', '.join(self.names)}"

@@ -1,1 +1,0 @@
-"""Deferred commands where an owner recovers."""

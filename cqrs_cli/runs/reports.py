@@ -1,0 +1,47 @@
+"""The reports of a run's owners on the driver: the latest of each partition."""
+
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.report import OwnerReport, decode_report
+from cqrs_cli.following.processes.plan import ABOUT_PROCESSES
+from cqrs_cli.telemetry.datagrams import noted_text
+from cqrs_cli.telemetry.listener import DatagramListener
+
+
+class Reports(DatagramListener):
+    """Takes the reports of a run's owners. Use as a context manager."""
+
+    def __init__(self, host: str) -> None:
+        self._latest: dict[Partition, OwnerReport] = {}
+        self._told: set[tuple[str, str]] = set()
+        self._noted: list[str] = []
+        super().__init__(host)
+
+    def latest(self) -> dict[Partition, OwnerReport]:
+        """The last report of each partition that has sent one."""
+        return dict(self._latest)
+
+    def fresh_notes(self) -> list[str]:
+        """The notes of owners and processes that nobody has asked for yet."""
+        noted = [(ABOUT_PROCESSES, text) for text in list(self._noted)]
+        for partition, report in sorted(self.latest().items()):
+            noted += ((partition.aggregate, text) for text in report.notes)
+        return [text for about, text in noted if self.is_news(about, text)]
+
+    def is_news(self, about: str, text: str) -> bool:
+        """True the first time that a partition of this aggregate or process says this."""
+        known = (about, text) in self._told
+        self._told.add((about, text))
+        return not known
+
+    def _take(self, body: bytes) -> None:
+        text = noted_text(body)
+        if text is not None:  # of a process
+            self._noted.append(text)
+            return
+        report = decode_report(body)
+        if report is None:
+            return
+        partition = Partition(report.aggregate, report.partition)
+        before = self._latest.get(partition)
+        if before is None or report.order > before.order:
+            self._latest[partition] = report

@@ -1,0 +1,79 @@
+"""The task of `cqrs check --log` on a worker: reads one partition's events, and folds nothing."""
+
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import FoldError, decode_event
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.kafka.clients import bulk_consumer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.registry import load
+from cqrs_cli.scans.guarded import guarded
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """The data that every task needs."""
+
+    connection: Connection
+    topics: Topics
+    package: str
+    root: Path  # where the package lies; on a worker it comes from the shipped archive
+    bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets
+
+
+class Unreadable(NamedTuple):
+    """The first event of a type that cannot be read, in a partition, and how many there are."""
+
+    type: str  # empty for a record that is not an event
+    partition: int
+    offset: int
+    times: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readable:
+    """The result of one partition, or the error that ends the job."""
+
+    partition: int
+    events: int = 0
+    unreadable: tuple[Unreadable, ...] = ()
+    error: CqrsError | None = None
+
+
+def read_partition(plan: ReadPlan, partition: int) -> Readable:
+    """Read all events of a partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    log = PartitionLog(plan.connection, plan.topics, partition)
+
+    def work() -> Readable:
+        aggregate = load(plan.topics.aggregate, plan.package, plan.root)
+        events, found = 0, dict[str, Unreadable]()
+        with closing(bulk_consumer(log.connection)) as reader:
+            for records in log.read_with(reader, "events", *plan.bounds[partition]):
+                events += len(records)
+                for record in records:
+                    _note(aggregate, partition, record, found)
+        return Readable(partition, events, tuple(found.values()))
+
+    return guarded(plan.connection, log.place("events"), work, lambda error: Readable(partition, error=error))
+
+
+def _note(aggregate: Aggregate, partition: int, record: Record, found: dict[str, Unreadable]) -> None:
+    """Add the event to those that cannot be read, if it is one of them."""
+    kind = ""
+    try:
+        event = read_event(record.value)
+        kind = event.type
+        decode_event(aggregate, event)
+    except (FoldError, ValueError) as error:
+        first = found.get(kind) or Unreadable(kind, partition, record.offset, 0, str(error))
+        found[kind] = first._replace(times=first.times + 1)

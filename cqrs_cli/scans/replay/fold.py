@@ -1,0 +1,250 @@
+"""All aggregates of one partition, folded from the log's first event: pure but for a spill to disk.
+
+In memory rest an aggregate's id, state, version and the time of its last event: about 0.4 KB, plus its state. When they
+are too many, half of them go to disk and wait there, with their later events, until the others are done. So memory is
+bounded, whatever the number of aggregates, and every event is folded once.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from cqrs_cli.core import digest
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import State
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.fold import FoldError, fold_next
+from cqrs_cli.core.messages.event import decode_fact, read_event
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.scans.replay.limit import MemoryLimit
+from cqrs_cli.scans.replay.parts import WHOLE, hash_of
+from cqrs_cli.scans.replay.progress import ReplayTeller
+from cqrs_cli.scans.replay.spill import Spill, WaitingState
+
+
+class ReplayFoldError(FoldError):
+    """The record at `offset` cannot follow those before it; the caller adds topic and partition."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"offset {offset}: {reason}")
+        self.offset = offset
+
+
+class AggregateRow(NamedTuple):
+    """An aggregate as a replay writes it: `time` is its last event's, `state` canonical JSON of `decoded`."""
+
+    id: str
+    version: int
+    time: str
+    state: bytes
+    decoded: State
+
+
+class Total(NamedTuple):
+    """A set of aggregates: how many, of how many events, and the sum of their digests."""
+
+    aggregates: int = 0
+    events: int = 0
+    digest: int = 0
+
+    def plus(self, other: "Total") -> "Total":
+        """Both sets together; they share no aggregate."""
+        return Total(
+            self.aggregates + other.aggregates,
+            self.events + other.events,
+            digest.add(self.digest, other.digest),
+        )
+
+
+NOTHING = Total()
+
+#: Version, state, and the time of the last event.
+_At = tuple[int, State, str]
+
+
+def _foreign(subject: str) -> FoldError:
+    return FoldError(f"the event of {subject!r} has the key of another aggregate")
+
+
+class ReplayFold:
+    """Aggregates under way: call `fold` for all events, then `rows` or `total`; `close` gives the disk back.
+
+    `until` (RFC 3339, UTC, ms) keeps each at its last version whose time is not later.
+    """
+
+    def __init__(
+        self,
+        aggregate: Aggregate,
+        until: str | None = None,
+        limit: MemoryLimit | None = None,
+        part: range = WHOLE,
+        teller: ReplayTeller | None = None,
+    ) -> None:
+        """`part`: the hashes that the aggregates may have. `teller`: told how far this is, and closed in the end."""
+        self._aggregate = aggregate
+        self._until = until
+        self._limit = limit
+        self._now: dict[str, _At] = {}
+        self._kept = self._now if until is None else {}
+        self._part = part
+        self._low, self._high = part.start, part.stop  # of those that are not on disk
+        self._spills: list[Spill] = []  # of higher hashes than those, the highest first
+        self._total = NOTHING
+        self._waiting = 0  # events on disk
+        self._files = ExitStack()
+        self._teller = teller
+        if teller is not None:
+            self._files.callback(teller.close)
+
+    def fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
+        """Go on with the next records of the partition; `offset_of` an index in `values` is asked for those that fail.
+
+        Unlike recovery, which meets events it has folded before, each event must be its aggregate's next: raises
+        `ReplayFoldError` for one that cannot follow.
+        """
+        self._fold(values, offset_of)
+        if self._teller is not None and values:
+            self._teller.read(len(values), offset_of(len(values) - 1), self._waiting)
+
+    def _fold(self, values: Sequence[bytes | None], offset_of: Callable[[int], int]) -> None:
+        index = 0
+        while (index := self._fold_quickly(values, index, offset_of)) < len(values):
+            try:
+                self._fold_closely(values[index])
+            except (FoldError, ValueError) as error:
+                raise ReplayFoldError(offset_of(index), str(error)) from error
+            index += 1
+        if self._limit is not None and self._limit.is_reached(len(self._now)):
+            self._spill()
+
+    def _fold_quickly(
+        self, values: Sequence[bytes | None], start: int, offset_of: Callable[[int], int]
+    ) -> int:
+        """Fold from `start` on; the index of the first record that has to be looked at closely, or their number.
+
+        This is `fold_next` for many events. It asks for nothing twice: a fifth less time than one call for each.
+        """
+        now, kept, until, aggregate = self._now, self._kept, self._until, self._aggregate
+        decoders, evolve, state_class = aggregate.decode_event, aggregate.decider.evolve, aggregate.state
+        decode, encode, decode_state = decode_fact, aggregate.quick_encode, aggregate.decode_state
+        is_shared = bool(self._spills) or self._part != WHOLE
+        absent: _At = (0, aggregate.decider.initial, "")
+        index = start
+        try:
+            for index in range(start, len(values)):
+                fact = decode(values[index])  # type: ignore[arg-type]  # None: looked at closely
+                subject = fact.subject
+                if is_shared and self._is_away(subject, values[index], offset_of, index):
+                    continue
+                version, state, _ = now.get(subject, absent)
+                if fact.aggregateversion != version + 1:
+                    return index
+                state = evolve(state, decoders[fact.type](fact.data))
+                if type(state) is not state_class:
+                    return index
+                time = fact.time
+                now[subject] = at = (version + 1, decode_state(encode(state)), time)
+                if until is not None and time <= until:
+                    kept[subject] = at
+        except (*PROCESS_ERRORS, KeyboardInterrupt, CqrsError):
+            raise
+        except BaseException:  # the aggregate's own code: anything may come
+            return index
+        return len(values)
+
+    def _fold_closely(self, value: bytes | None) -> None:
+        """Fold a record for which that failed: raises `FoldError` or `ValueError` with the reason."""
+        event = read_event(value)
+        if hash_of(event.subject.encode()) not in self._part:
+            raise _foreign(event.subject)
+        version, state, _ = self._now.get(event.subject, (0, self._aggregate.decider.initial, ""))
+        at = (version + 1, fold_next(self._aggregate, version, state, event), event.time)
+        self._now[event.subject] = at
+        if self._until is not None and event.time <= self._until:
+            self._kept[event.subject] = at
+
+    @property
+    def state_class(self) -> type[State]:
+        """The class of the states."""
+        return self._aggregate.state
+
+    def rows(self) -> Iterator[AggregateRow]:
+        """Every aggregate, as it was at `until`, once; raises `ReplayFoldError` as `fold` does, for those on disk."""
+        encode, one = self._aggregate.encode_state, digest.aggregate_digest
+        while True:
+            events = summed = 0
+            for aggregate_id, (version, state, time) in self._kept.items():
+                data = encode(state)
+                events += version
+                summed += one(aggregate_id, version, data)
+                yield AggregateRow(aggregate_id, version, time, data, state)
+            self._total = self._total.plus(Total(len(self._kept), events, summed % digest.MODULUS))
+            self._now.clear()
+            self._kept.clear()
+            if not self._spills:
+                return
+            self._take_up(self._spills.pop())
+
+    def total(self) -> Total:
+        """The total of `rows`. An aggregate at version n has n events, since each event is the next one."""
+        for _ in self.rows():
+            pass
+        return self._total
+
+    def close(self) -> None:
+        """Give the disk back. Idempotent."""
+        self._files.close()
+
+    def _is_away(
+        self, subject: str, value: bytes | None, offset_of: Callable[[int], int], index: int
+    ) -> bool:
+        """True if an event's aggregate waits on disk: then the event waits with it. Raises `FoldError` for an aggregate
+        of another part.
+        """
+        hashed = hash_of(subject.encode())
+        if self._low <= hashed < self._high:
+            return False
+        spill = next((one for one in self._spills if one.low <= hashed < one.high), None)
+        if spill is None:
+            raise _foreign(subject)
+        spill.add_event(offset_of(index), value or b"")
+        self._waiting += 1
+        return True
+
+    def _spill(self) -> None:
+        """Put the upper half of the hashes away."""
+        middle = (self._low + self._high) // 2
+        if middle == self._low:
+            return
+        spill = Spill(middle, self._high)
+        self._files.callback(spill.close)
+        for aggregate_id in [one for one in self._now if hash_of(one.encode()) >= middle]:
+            now = self._now.pop(aggregate_id)
+            kept = now if self._kept is self._now else self._kept.pop(aggregate_id, None)
+            spill.add_state(
+                WaitingState(aggregate_id, self._encoded(now), None if kept is None else self._encoded(kept))
+            )
+        self._spills.append(spill)
+        self._high = middle
+
+    def _take_up(self, spill: Spill) -> None:
+        """Go on with what waits on disk; all else is done."""
+        self._low, self._high = spill.low, spill.high
+        for state in spill.states():
+            self._now[state.id] = self._decoded(state.now)
+            if state.kept is not None:
+                self._kept[state.id] = self._decoded(state.kept)
+        for values, offsets in spill.events():
+            self._waiting -= len(values)
+            self._fold(values, offsets.__getitem__)
+            if self._teller is not None:
+                self._teller.wait(self._waiting)
+        spill.close()
+
+    def _encoded(self, at: _At) -> tuple[int, bytes, str]:
+        version, state, time = at
+        return version, self._aggregate.encode_state(state), time
+
+    def _decoded(self, at: tuple[int, bytes, str]) -> _At:
+        version, data, time = at
+        return version, self._aggregate.decode_state(data), time

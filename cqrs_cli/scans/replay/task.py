@@ -1,0 +1,127 @@
+"""The task of a replay on a worker: one partition's events, read with librdkafka and folded."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import compress
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Message
+
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.clients import bulk_consumer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.registry import load
+from cqrs_cli.scans.guarded import guarded
+from cqrs_cli.scans.replay.fold import NOTHING, ReplayFold, ReplayFoldError, Total
+from cqrs_cli.scans.replay.limit import MemoryLimit
+from cqrs_cli.scans.replay.parts import in_part, part_of
+from cqrs_cli.scans.replay.progress import ReplayTeller
+from cqrs_cli.system.memory import memory_share
+from cqrs_cli.telemetry.datagrams import Address
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayPlan:
+    """The data that every task needs."""
+
+    connection: Connection
+    topics: Topics
+    package: str
+    root: Path  # where the package lies; on a worker it comes from the shipped archive
+    bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
+    until: str | None = None  # RFC 3339 in UTC with milliseconds
+    parts: int = 1  # tasks of a partition: each fetches it all, and reads and folds the events of its part
+    memory: int | None = (
+        None  # bytes of a task, above which aggregates wait on disk; None: its share of the machine
+    )
+    words: Address | None = None  # where tasks tell how far they are
+
+    @property
+    def tasks(self) -> range:
+        """The numbers of the tasks, partition by partition."""
+        return range(len(self.bounds) * self.parts)
+
+    def partition(self, task: int) -> int:
+        """The partition that a task reads."""
+        return task // self.parts
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """The result of one task: a total, or the error that ends the replay."""
+
+    partition: int
+    total: Total = NOTHING
+    error: CqrsError | None = None
+
+
+def total_part(plan: ReplayPlan, task: int) -> ReplayResult:
+    """The total of a part. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    partition = plan.partition(task)
+    log = PartitionLog(plan.connection, plan.topics, partition)
+
+    def work() -> ReplayResult:
+        with naming(plan, partition), closing(_fold(plan, log, task)) as fold:
+            return ReplayResult(partition, fold.total())
+
+    return guarded(
+        plan.connection, log.place("events"), work, lambda error: ReplayResult(partition, error=error)
+    )
+
+
+def fold_part(plan: ReplayPlan, task: int) -> tuple[ReplayFold | None, ReplayResult]:
+    """All aggregates of a part, or an error in the result. Use the fold within `naming`, and close it."""
+    partition = plan.partition(task)
+    log = PartitionLog(plan.connection, plan.topics, partition)
+    folds: list[ReplayFold] = []
+
+    def work() -> ReplayResult:
+        with naming(plan, partition):
+            folds.append(_fold(plan, log, task))
+        return ReplayResult(partition)
+
+    result = guarded(
+        plan.connection, log.place("events"), work, lambda error: ReplayResult(partition, error=error)
+    )
+    return (folds[0] if folds else None), result
+
+
+@contextmanager
+def naming(plan: ReplayPlan, partition: int) -> Iterator[None]:
+    """Turn an error about a record that cannot follow into `ContradictionError`, which names it."""
+    try:
+        yield
+    except ReplayFoldError as error:
+        log = PartitionLog(plan.connection, plan.topics, partition)
+        place = f"--partition {partition} --from {error.offset}"
+        raise ContradictionError(
+            f"{log.place('events')} {error}",
+            f"look at it: cqrs tail {log.topics.aggregate} events {place} -n 1",
+        ) from error
+
+
+def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
+    """The fold of a task's events. They are taken from the messages as they are: a record costs as much again."""
+    aggregate = load(plan.topics.aggregate, plan.package, plan.root)
+    limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
+    start, end = plan.bounds[log.partition]
+    part, teller = part_of(task % plan.parts, plan.parts), ReplayTeller(plan.words, task, start)
+    fold = ReplayFold(aggregate, plan.until, limit, part, teller)
+    try:
+        with closing(bulk_consumer(log.connection)) as reader:
+            for messages in log.messages_with(reader, "events", start, end):
+                if plan.parts > 1:
+                    messages = list(compress(messages, in_part(map(Message.key, messages), part)))
+                fold.fold(list(map(Message.value, messages)), _offset_of(messages))
+    except BaseException:
+        fold.close()
+        raise
+    return fold
+
+
+def _offset_of(messages: Sequence[Any]) -> Callable[[int], int]:
+    return lambda index: int(messages[index].offset())

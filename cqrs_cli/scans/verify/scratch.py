@@ -1,0 +1,30 @@
+"""The temporary files of a proof."""
+
+import tempfile
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+from cqrs_cli.proof.partition import Scratch
+from cqrs_cli.scans.verify.kept import TRACES, Folders
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.trace_index import TraceIndex
+
+
+def open_scratch(stack: ExitStack, window: int, kept: Folders | None) -> tuple[Scratch, list[TraceIndex]]:
+    """Stores in a temporary folder, which TMPDIR names, or in `kept`: about 400 bytes for each command.
+
+    Temporary files lose their names as soon as they are open, so that a task that is killed leaves nothing behind.
+    """
+    with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
+        folders = kept or _new_folders(Path(folder))
+        traces = [stack.enter_context(closing(TraceIndex(path))) for path in folders.traces]
+        store = LmdbStore(folders.store, window)
+    stack.callback(store.abandon)
+    return Scratch(traces[0], traces[1], traces[2], store), traces
+
+
+def _new_folders(folder: Path) -> Folders:
+    found = Folders(folder / "dedup", tuple(folder / name for name in TRACES))
+    for path in (found.store, *found.traces):
+        path.mkdir()
+    return found

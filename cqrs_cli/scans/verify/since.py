@@ -1,0 +1,127 @@
+"""`verify --since DIR`: what a verify leaves on disk, so that the next one goes on from there.
+
+A verify works on a new generation, which is a folder in DIR, with a folder for each partition: the versions and ids in
+LMDB, the traces that are still needed, and the rest in one file, with checksums of all. `verified.json` names the
+generation that counts and the topics that it is about. It is replaced when the new generation is whole and on disk: a
+crash leaves the old one.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from cqrs_cli.errors import UnavailableError, UsageError
+from cqrs_cli.scans.verify.kept import sync_folder, usable, write_file
+from cqrs_cli.state.environment import OWNER_ONLY
+from cqrs_cli.system.lock import try_lock
+
+HEAD_FILE = "verified.json"
+_LOCK_FILE = "lock"
+_GENERATION = "generation-"
+
+
+class Proved(Struct, frozen=True, kw_only=True):
+    """The topics and settings that a folder is about: with others it would prove nothing."""
+
+    format: Literal["cqrs.verified/1"] = "cqrs.verified/1"
+    aggregate: str
+    cluster: str
+    topics: dict[str, str]  # name → id
+    partitions: int
+    partitioner: str
+    dedup_window: int  # ms
+    longest_window: int  # ms
+
+    def difference(self, earlier: "Proved") -> str:
+        """The first difference from what a folder is about; empty if there is none."""
+        for name in self.topics:
+            if name in earlier.topics and earlier.topics[name] != self.topics[name]:
+                return f"{name} was made again since"
+        for name in ("aggregate", "cluster", "topics", "partitions", "partitioner"):
+            if (now := getattr(self, name)) != (was := getattr(earlier, name)):
+                return f"its {name} is {_text(was)}, this one's {_text(now)}"
+        for name in ("dedup_window", "longest_window"):
+            if (now := getattr(self, name)) != (was := getattr(earlier, name)):
+                return f"its {name} is {was} ms, this one's {now} ms"
+        return ""
+
+
+class _Head(Struct, frozen=True):
+    proved: Proved
+    generation: int
+
+
+class Generations(NamedTuple):
+    """The folder of an earlier verify's state, None if there is none, and that of the one at work."""
+
+    before: Path | None
+    after: Path
+
+
+@contextmanager
+def resumed_from(folder: Path, proved: Proved) -> Iterator[Generations]:
+    """Work on a new generation in `folder`, which counts from the end of the block on, if that does not raise.
+
+    Raises `UsageError` for a folder that is about other topics or settings, or holds anything else;
+    `ConfigurationError` if it cannot be used, `UnavailableError` while another verify works in it.
+    """
+    with ExitStack() as stack:
+        with usable(folder):
+            folder.mkdir(parents=True, exist_ok=True, mode=OWNER_ONLY)
+            head = _read_head(folder, proved)
+            lock = stack.enter_context((folder / _LOCK_FILE).open("a"))
+            if not try_lock(lock.fileno()):
+                raise UnavailableError(f"another verify works in {folder}", "wait for it, or end it")
+            head = _read_head(folder, proved)
+            generation = 0 if head is None else head.generation
+            before = None if head is None else folder / f"{_GENERATION}{generation}"
+            _remove_others(folder, before)
+            after = folder / f"{_GENERATION}{generation + 1}"
+            after.mkdir(mode=OWNER_ONLY)
+        yield Generations(before, after)
+        with usable(folder):
+            sync_folder(after)
+            write_file(folder / HEAD_FILE, msgspec.json.encode(_Head(proved, generation + 1)))
+            _remove_others(folder, after)
+
+
+def _read_head(folder: Path, proved: Proved) -> _Head | None:
+    file = folder / HEAD_FILE
+    if not file.exists():
+        others = [one.name for one in folder.iterdir() if not _is_ours(one)]
+        if others:
+            raise UsageError(
+                f"{folder} is not a folder of verify --since: it holds {sorted(others)[0]}",
+                "name a new folder",
+            )
+        return None
+    try:
+        head = msgspec.json.decode(file.read_bytes(), type=_Head)
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"{file} cannot be read: {error}", "name a new folder: all is proved again"
+        ) from error
+    if difference := proved.difference(head.proved):
+        raise UsageError(
+            f"{folder} is about other topics: {difference}", "name a new folder: all is proved again"
+        )
+    return head
+
+
+def _is_ours(path: Path) -> bool:
+    return path.name in (_LOCK_FILE, f"{HEAD_FILE}.draft") or path.name.startswith(_GENERATION)
+
+
+def _remove_others(folder: Path, kept: Path | None) -> None:
+    for one in folder.glob(f"{_GENERATION}*"):
+        if one != kept:
+            shutil.rmtree(one)
+
+
+def _text(value: object) -> str:
+    return ", ".join(value) if isinstance(value, dict) else str(value)

@@ -1,0 +1,243 @@
+"""Comparing a live shard with its events, folded again, in bounded memory: both are in LMDB, in the same order.
+
+It costs a second reading of the events, and as much temporary disk as the shard takes.
+"""
+
+import heapq
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import Folded, FoldError, UnreadableEventError, fold_event
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import AggregateTopics
+from cqrs_cli.ownership.timing import APPLY_EVERY
+from cqrs_cli.proof.partition import Proof
+from cqrs_cli.state.encoding import MAX_KEY, aggregate_key, shorten
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.state.shard import open_readonly
+from cqrs_cli.state.shutdown_marker import MARKER_FILE, ShutdownMarker
+from cqrs_cli.state.store import Positions
+
+#: Aggregates that cannot be folded before the check gives up: with more of them the code does not fit the log.
+MOST_BROKEN = 1000
+
+Items = Iterator[tuple[str, StoredState]]
+
+#: An aggregate's id, and what two stores have of it.
+Pairs = Iterator[tuple[str, StoredState | None, StoredState | None]]
+
+
+class ShardComparison(NamedTuple):
+    """The comparison with one shard: its number of aggregates, or why it was skipped.
+
+    `behind`: it could be compared only up to the first of these offsets of the events, which end at the second.
+    """
+
+    aggregates: int = 0
+    skipped: str = ""
+    behind: tuple[int, int] | None = None
+
+
+class StateCheck:
+    """The aggregates of one partition, folded from their events: up to where its shard is, then to the end."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        topics: AggregateTopics,
+        aggregate: Aggregate,
+        shards: Path,
+        read: Callable[[int, int], Iterator[list[Record]]],
+    ) -> None:
+        """`read` gives the events between two offsets."""
+        self._log = log
+        self._topics = topics
+        self._aggregate = aggregate
+        self._path = shards / str(log.partition)
+        self._read = read
+        self._broken: set[str] = (
+            set()
+        )  # aggregates with an event that cannot be folded; the first one is reported
+
+    def compare(self, proof: Proof, decided: int, end: int) -> ShardComparison:
+        """Add every aggregate that differs from the partition's shard to the findings of `proof`, and every event below
+        `end` that cannot be folded, wherever the shard is. Commands below `decided` are decided.
+        """
+        with ExitStack() as stack:
+            with tempfile.TemporaryDirectory(prefix="cqrs-verify-") as folder:
+                store = LmdbStore(Path(folder), window_ms=1)
+            stack.callback(store.abandon)
+            cache = StateCache(self._aggregate, store, store.token())
+            compared, positions = self._compare(proof, cache, store)
+            if not self._is_hopeless:
+                self._fold(cache, end, proof)
+            folded = cache.positions.events
+            if compared.skipped or folded <= positions.events or self._may_catch_up(positions, decided):
+                return compared
+            return compared._replace(behind=(positions.events, folded))
+
+    def _compare(
+        self, proof: Proof, cache: StateCache, store: LmdbStore
+    ) -> tuple[ShardComparison, Positions]:
+        """The comparison with the shard, and the shard's positions.
+
+        The shard may be at work meanwhile: its owner moves on. So the long stretch is folded first, then the short rest
+        while one snapshot of the shard is held.
+        """
+        shard = open_readonly(self._path)
+        if shard is None:
+            return ShardComparison(skipped=f"there is no shard to trust in {self._path}"), Positions()
+        with closing(shard):
+            if skipped := self._mismatch(shard.identity()):
+                return ShardComparison(skipped=skipped), Positions()
+            self._fold(cache, shard.positions().events, proof)
+            with shard.snapshot() as (positions, items):
+                end = self._fold(cache, positions.events, proof)
+                if end < positions.events:
+                    what = f"is the end of the log, and the shard has folded up to {positions.events}"
+                    proof.findings.add("events", end, what)
+                if self._is_hopeless:
+                    return ShardComparison(skipped="its events cannot be folded by this code"), positions
+                self._report_all(proof, end, side_by_side(items, store.items()))
+            return ShardComparison(shard.count()), positions
+
+    def _mismatch(self, noted: bytes) -> str:
+        """Why a shard is not a cache of this log folded by this code; empty if it is one."""
+        try:
+            found = msgspec.json.decode(noted, type=Identity)
+        except msgspec.DecodeError:
+            return "the shard has no identity: the next run rebuilds it"
+        ours = Identity(
+            cluster_id=self._topics.cluster_id,
+            topics={str(kind): topic_id for kind, topic_id in self._topics.ids.items()},
+            partition=self._log.partition,
+            partitions=self._topics.partitions,
+            schema=self._aggregate.schema_digest,
+            revision=self._aggregate.decider.revision,
+            window_ms=found.window_ms,  # of the ids it remembers, which are not compared
+        )
+        differences = ours.differences(noted)
+        return f"the next run rebuilds the shard: {differences}" if differences else ""
+
+    @property
+    def _is_hopeless(self) -> bool:
+        return len(self._broken) > MOST_BROKEN
+
+    def _may_catch_up(self, positions: Positions, decided: int) -> bool:
+        """True if the shard lacks only what an owner at work has committed and not applied yet."""
+        if not positions.events or decided - positions.commands > APPLY_EVERY:
+            return False
+        try:
+            return (
+                msgspec.json.decode((self._path / MARKER_FILE).read_bytes(), type=ShutdownMarker).state
+                == "working"
+            )
+        except (OSError, msgspec.DecodeError):
+            return False
+
+    def _fold(self, cache: StateCache, end: int, proof: Proof) -> int:
+        """Fold up to offset `end`, or to the end of the log; returns that offset."""
+        start, last = self._log.bounds("events", "read_uncommitted")
+        end = min(end, last)
+        for records in self._read(max(cache.positions.events, start), end):
+            with cache.reading():
+                states = self._folded(cache, records, proof)
+            cache.fold(cache.positions._replace(events=records[-1].offset + 1), states)
+            if self._is_hopeless:
+                break
+        return end
+
+    def _folded(self, cache: StateCache, records: list[Record], proof: Proof) -> dict[str, Folded]:
+        states: dict[str, Folded] = {}
+        for record in records:
+            try:
+                event = read_event(record.value)
+            except ValueError:
+                continue  # the proof reports it
+            subject = event.subject
+            if subject in self._broken:
+                continue
+            try:
+                before = states.get(subject) or cache.state(subject)
+                after = fold_event(self._aggregate, before, event)
+            except (FoldError, ValueError) as error:
+                if not isinstance(error, UnreadableEventError):  # the proof reports it
+                    proof.findings.add("events", record.offset, f"cannot be folded: {error}")
+                self._broken.add(subject)
+                continue
+            if after is not before:
+                states[subject] = after
+        return states
+
+    def _report_all(self, proof: Proof, end: int, pairs: Pairs) -> None:
+        """Report each difference; of those by other code, which are many, the first and then their number."""
+        recoded = 0
+        for name, kept, folded in pairs:
+            if name in self._broken or kept == folded:
+                continue
+            recoded += (by_code := _differ_by_code(kept, folded))
+            if not by_code or recoded == 1:
+                self._report(proof, end, name, kept, folded)
+        if recoded > 1:
+            what = (
+                f"leaves {recoded - 1} more aggregates with another state of the same version: other code has folded "
+                "the shard; raise the decider's revision, so that the next run rebuilds it"
+            )
+            proof.findings.add("events", end, what)
+
+    def _report(
+        self, proof: Proof, end: int, name: str, kept: StoredState | None, folded: StoredState | None
+    ) -> None:
+        """Report a difference at the aggregate's last event, or at the end of the log if that is unknown."""
+        last = folded or kept
+        place = None if last is None else proof.event_at(last.offset, last.eventindex)
+        proof.findings.add(
+            "events",
+            end if place is None else place,
+            f"leaves {name!r} {_describe(folded)}, in the shard it is {_describe(kept)}",
+        )
+
+
+def side_by_side(one: Items, other: Items) -> Pairs:
+    """Every aggregate of two stores, each of which gives them in the order of its keys."""
+    merged = heapq.merge(_keyed(0, one), _keyed(1, other))
+    for _, same in groupby(merged, itemgetter(0)):
+        found: list[StoredState | None] = [None, None]
+        name = ""
+        for _, side, name, saved in same:  # noqa: B007  (the last one's, which is the first one's too)
+            found[side] = saved
+        yield name, found[0], found[1]
+
+
+def _keyed(side: int, items: Items) -> Iterator[tuple[bytes, int, str, StoredState]]:
+    for name, saved in items:
+        key = aggregate_key(name)
+        yield key if len(key) <= MAX_KEY else shorten(key), side, name, saved
+
+
+def _differ_by_code(kept: StoredState | None, folded: StoredState | None) -> bool:
+    """True if both were folded from the same events: then another `evolve` has made the difference, or a bad disk."""
+    if kept is None or folded is None:
+        return False
+    return (kept.version, kept.offset, kept.eventindex) == (folded.version, folded.offset, folded.eventindex)
+
+
+def _describe(saved: StoredState | None) -> str:
+    if saved is None:
+        return "without events"
+    text = saved.state.decode(errors="replace")
+    short = text if len(text) <= 200 else f"{text[:200]}…"
+    return f"at version {saved.version} by command {saved.offset}: {short}"

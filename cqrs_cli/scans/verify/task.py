@@ -1,0 +1,250 @@
+"""The task of `cqrs verify` on a worker: one partition's topics, read with librdkafka and proved.
+
+Under live traffic the order of the steps matters. A transaction becomes visible step by step: the committed offset may
+appear before its records. So the logs are read up to their high watermarks, waiting for what is still open below them,
+and the committed offset is read before and after.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import NamedTuple
+
+from cqrs_cli.core.fold import decode_event
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.explain import explain_stall
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.clients import bulk_consumer, consumer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.readers import StalledError
+from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
+from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind
+from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
+from cqrs_cli.proof.carried import BehindError, Carried
+from cqrs_cli.proof.findings import Report
+from cqrs_cli.proof.partition import Proof
+from cqrs_cli.proof.scope import Loss, Scope, check_shape
+from cqrs_cli.registry import load
+from cqrs_cli.scans.guarded import guarded
+from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried, usable
+from cqrs_cli.scans.verify.progress import ProofTeller
+from cqrs_cli.scans.verify.scratch import open_scratch
+from cqrs_cli.scans.verify.since import Generations
+from cqrs_cli.scans.verify.state import ShardComparison, StateCheck
+from cqrs_cli.telemetry.datagrams import Address
+
+#: The topics that owners write, in the order in which they are read.
+OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred")
+
+
+@dataclass(frozen=True, slots=True)
+class ProofPlan:
+    """The data that every task needs."""
+
+    connection: Connection
+    aggregate: AggregateTopics
+    package: (
+        str | None
+    )  # of the aggregates' code; None: there is none here, and events are judged by their shape
+    root: Path  # where the package lies
+    partitioner: Partitioner
+    window: int  # ms
+    longest_window: int  # ms
+    shards: Path | None = None  # the folder of the shards to compare with
+    since: Generations | None = None  # what an earlier verify has left, and where this one leaves it
+    words: Address | None = None  # where tasks tell how far they are
+    patience: float = 40.0  # seconds for an open transaction: a killed owner leaves one open for 20 s
+
+
+class ProofResult(NamedTuple):
+    """The result of one partition: a report, or the error that ends the job.
+
+    `earlier`: the part of the report that an earlier verify has left. `again`: why it was proved from its beginning.
+    """
+
+    partition: int
+    report: Report = Report()
+    earlier: Report | None = None
+    again: str = ""
+    compared: ShardComparison | None = None
+    error: CqrsError | None = None
+    records: int = 0  # that were read
+
+
+def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
+    """Prove one partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
+    log = PartitionLog(plan.connection, plan.aggregate.topics, partition)
+
+    def work() -> ProofResult:
+        before = None if plan.since is None else plan.since.before
+        with closing(ProofTeller(plan.words, partition)) as teller:
+            if before is not None:
+                try:
+                    return _prove(plan, log, teller, before / str(partition))
+                except BehindError as why:
+                    return _prove(plan, log, teller)._replace(again=str(why))
+            return _prove(plan, log, teller)
+
+    return guarded(
+        plan.connection, log.place("commands"), work, lambda error: ProofResult(partition, error=error)
+    )
+
+
+def _prove(
+    plan: ProofPlan, log: PartitionLog, teller: ProofTeller, before: Path | None = None
+) -> ProofResult:
+    """The proof from the beginning, or from where the one in the folder `before` ended."""
+    after = None if plan.since is None else plan.since.after / str(log.partition)
+    with ExitStack() as stack:
+        try:
+            proof = _PartitionProof(plan, log, stack, teller, before)
+            result = proof.prove()
+        except StalledError as error:
+            raise explain_stall(log, error) from error
+        if after is not None and proof.carried is not None:
+            with usable(after):
+                proof.scratch.store.close()
+                leave(after, proof.carried, proof.traces)
+    return result
+
+
+class _PartitionProof:
+    """The proof of one partition, with its clients and temporary files, which the stack closes."""
+
+    def __init__(
+        self,
+        plan: ProofPlan,
+        log: PartitionLog,
+        stack: ExitStack,
+        teller: ProofTeller,
+        before: Path | None,
+    ) -> None:
+        self.plan, self.teller = plan, teller
+        self.earlier = None if before is None else load_carried(before)
+        self.carried: Carried | None = None
+        self.log = log
+        self.topics = log.topics
+        self.group = stack.enter_context(closing(consumer(plan.connection, group=self.topics.group)))
+        kept = None
+        if plan.since is not None:
+            with usable(plan.since.after):
+                kept = begin_folder(plan.since.after / str(log.partition), before)
+        self.scratch, self.traces = open_scratch(stack, plan.window, kept)
+        self.aggregate = None if plan.package is None else load(log.topics.aggregate, plan.package, plan.root)
+
+    def prove(self) -> ProofResult:
+        """1: the committed offset · 2: the ends of the logs · 3: read them · 4: the offset again · 5: the commands, as
+        far as they are decided · 6: the state, if that is wanted
+        """
+        before = self._committed()
+        bounds = {kind: self._bounds(kind) for kind in KINDS}
+        self.teller.begin(self._to_read(bounds))
+        claim = parse_claim(before.metadata)
+        proof = Proof(self._scope(claim, bounds), self.scratch, self.earlier)
+        steps = (proof.outcomes.read, proof.events.read, proof.dead_letters.read, proof.deferred.read)
+        for kind, step in zip(OWNER_LOGS, steps, strict=True):
+            for records in self._read(kind, self._first(kind, bounds[kind]), bounds[kind][1]):
+                step(records)
+        after = self._committed()
+        start, end = self._bounds("commands")
+        self._check_claim(proof, claim, before, end)
+        decided = proof.decided(before.offset, after.offset, start)
+        first = start if self.earlier is None else max(start, self.earlier.commands)
+        commands = chain.from_iterable(self._read("commands", first, min(end, proof.until(decided))))
+        read = {kind: bounds[kind][1] for kind in OWNER_LOGS} if self.plan.since else None
+        proof.conclude(commands, decided, read)
+        self.carried = proof.carried
+        if (before.offset, bounds) == (after.offset, {kind: self._bounds(kind) for kind in KINDS}):
+            waiting = self._read("commands", max(start, decided.surely), end)
+            proof.conclude_deferred(chain.from_iterable(waiting))
+        compared = None
+        if self.plan.shards is not None and self.aggregate is not None:
+            events = partial(self._read, "events")
+            check = StateCheck(self.log, self.plan.aggregate, self.aggregate, self.plan.shards, events)
+            compared = check.compare(proof, decided.surely, bounds["events"][1])
+        earlier = None if self.earlier is None else self.earlier.report
+        read_now, report = self.teller.records, proof.report()
+        return ProofResult(self.log.partition, report, earlier, compared=compared, records=read_now)
+
+    def _to_read(self, bounds: Mapping[Kind, tuple[int, int]]) -> int:
+        """The offsets of all logs together; the events twice where the state is compared."""
+        spans = {kind: bounds[kind][1] - self._first(kind, bounds[kind]) for kind in OWNER_LOGS}
+        start, end = bounds["commands"]
+        spans["commands"] = end - (start if self.earlier is None else max(start, self.earlier.commands))
+        return sum(spans.values()) + (spans["events"] if self.plan.shards is not None else 0)
+
+    def _first(self, kind: Kind, bounds: tuple[int, int]) -> int:
+        """The offset from which a log is to be read; raises `ContradictionError` if it has become shorter.
+
+        Deferred commands are in a compacted topic, which is read as a whole: an entry may be gone without a word.
+        """
+        start, end = bounds
+        if self.earlier is None or kind == "deferred":
+            return start
+        if end < (read := self.earlier.read[kind]):
+            raise ContradictionError(
+                f"{self.log.place(kind)} ends at {end}, and an earlier verify has read it up to {read}: records were "
+                "cut off",
+                "a broker that has just come back may show less of a log: try again",
+            )
+        return max(start, read)
+
+    def _scope(self, claim: Claim | None, bounds: Mapping[Kind, tuple[int, int]]) -> Scope:
+        plan, accepted = self.plan, claim.accepted if claim is not None else None
+        return Scope(
+            self.topics.aggregate,
+            self.topics.commands,
+            self.log.partition,
+            {kind: start for kind, (start, _) in bounds.items()},
+            plan.window,
+            lambda key: partition_for(plan.partitioner, key, plan.aggregate.partitions),
+            None if accepted is None else Loss(accepted.at, accepted.events[1], accepted.outcomes),
+            self._command_at,
+            plan.aggregate.ids["commands"],
+            plan.longest_window,
+            check_shape if self.aggregate is None else partial(decode_event, self.aggregate),
+        )
+
+    def _command_at(self, offset: int) -> Record | None:
+        """The command at an offset, read with another consumer than the one at work."""
+        start, end = self._bounds("commands")
+        return self.log.first_record("commands", offset, offset + 1) if start <= offset < end else None
+
+    def _check_claim(self, proof: Proof, claim: Claim | None, committed: Committed, end: int) -> None:
+        """Check that the commands topic is the one that was decided."""
+        at, found = committed.offset or 0, self.plan.aggregate
+        if at > end:
+            proof.passing.add("commands", at, f"is the committed offset, though the log ends at {end}")
+        if claim is None or claim.topic_id == UNKNOWN_TOPIC:
+            return
+        if claim.topic_id != found.ids["commands"]:
+            proof.passing.add("commands", at, "is an offset of another topic: this one was created since")
+        if claim.partitions != found.partitions:
+            what = f"was committed when there were {claim.partitions} partitions: now {found.partitions}"
+            proof.passing.add("commands", at, what)
+
+    def _committed(self) -> Committed:
+        """The group's committed offset; waits for a pending commit."""
+        return self.log.committed_by(self.group, self.plan.patience)
+
+    def _bounds(self, kind: Kind) -> tuple[int, int]:
+        """(start, high watermark)"""
+        return self.log.bounds(kind, "read_uncommitted")
+
+    def _read(self, kind: Kind, start: int, end: int) -> Iterator[list[Record]]:
+        """The committed records of a stretch; waits for open transactions.
+
+        Each log has a consumer of its own: one that goes on to another topic waits up to a second for its metadata.
+        Four logs of 100 records took 2.0 s with one consumer and 0.15 s with four.
+        """
+        if start < end:
+            with closing(bulk_consumer(self.plan.connection, fetch_wait_max_ms=10)) as reader:
+                for records in self.log.read_with(reader, kind, start, end, self.plan.patience):
+                    yield records
+                    self.teller.read(len(records), records[-1].offset + 1 - start)
+            self.teller.end(end - start)

@@ -1,0 +1,230 @@
+"""A stretch of one partition's history, decided again by other code; in bounded memory, and reading no topic.
+
+Two stores hold the aggregates: as history's events leave them under today's code, and as the other code makes them. The
+second also remembers ids, as an owner does, and deciding is an owner's: the same batch, over the same cache.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from msgspec.structs import replace
+
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.context import BatchContext, Undecided
+from cqrs_cli.core.decide import Batch
+from cqrs_cli.core.deferral.deferrals import Deferrals
+from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_key
+from cqrs_cli.core.fold import Folded, FoldError, fold_event
+from cqrs_cli.core.messages.event import EventEnvelope, read_event
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.payload_reference import restored
+from cqrs_cli.core.messages.reasons import Reason
+from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.deciding.recover import remember
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.ownership.timing import APPLY_EVERY
+from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.proof.whatif.decided import DecidedCommand, HistoryError, OwnerRecord
+from cqrs_cli.proof.whatif.difference import (
+    HistoryDifference,
+    blame_of,
+    compare_decisions,
+    compare_states,
+    owner_clock,
+    was_given_up,
+)
+from cqrs_cli.scans.verify.state import side_by_side
+from cqrs_cli.scans.whatif.parked import change_of
+from cqrs_cli.scans.whatif.payloads import HistoricPayloads
+from cqrs_cli.state.lmdb_store import LmdbStore
+
+#: Commands of one batch, and events or outcomes folded at once.
+BATCH = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRules:
+    """The rules besides the code, the same for both: as the owners have it now."""
+
+    partition: int
+    topic: str
+    window: int  # ms
+    max_event_bytes: int
+    partition_of: Callable[[bytes], int] | None = None
+    payloads: PayloadPlace | None = None
+
+
+@dataclass(slots=True)
+class RehearsedCounts:
+    """The numbers of what was decided again so far."""
+
+    commands: int = 0
+    aggregates: int = 0
+    not_asked: int = (
+        0  # commands that were given up, or whose code was not asked in the end: they stay as they were
+    )
+    last: int | None = None
+
+
+@dataclass(slots=True)
+class _Moment:
+    """The owner's clock while one command is decided."""
+
+    now: int = 0
+
+
+@dataclass
+class Redeciding:
+    """Call `fold_before` and `remember_before`, then `decide`, then `states`."""
+
+    rules: DecisionRules
+    today: Aggregate
+    other: Aggregate
+    was: LmdbStore
+    would: LmdbStore
+    progress: RehearsedCounts = field(default_factory=RehearsedCounts)
+
+    def __post_init__(self) -> None:
+        self._was = StateCache(self.today, self.was, self.was.token())
+        self._would = StateCache(self.other, self.would, self.would.token())
+        self._moment = _Moment()
+        rules = self.rules
+        self._payloads = HistoricPayloads(rules.payloads, rules.topic, rules.partition)
+
+    def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:
+        """Fold the events before the stretch, with both codes."""
+        while some := list(islice(events, BATCH)):
+            _fold(self.today, self._was, some)
+            _fold(self.other, self._would, some)
+
+    def remember_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
+        """Remember the decisions before the stretch, and what waits; the clock is the greatest time among them."""
+        while some := list(islice(outcomes, BATCH)):
+            entries: dict[tuple[str, str], DedupEntry] = {}
+            parked = dict(change for change in map(change_of, some) if change is not None)
+            clock = self._would.positions.clock
+            for placed in some:
+                remember(entries, placed.message, placed.record.timestamp)
+                clock = max(clock, placed.record.timestamp)
+            self._would.fold(self._would.positions._replace(clock=clock), None, entries, parked)
+
+    def decide(self, commands: Iterable[DecidedCommand]) -> Iterator[HistoryDifference]:
+        """Decide the commands of the stretch again; the differences, in their order."""
+        remaining = iter(commands)
+        while some := list(islice(remaining, BATCH)):
+            for part in self._payloads.parts(some):
+                yield from self._decide(part)
+                _fold(self.today, self._was, [event for each in part for event in each.events])
+        self._would.flush()
+
+    def states(self) -> Iterator[HistoryDifference]:
+        """The aggregates that end otherwise, in the order of the stores."""
+        for name, was, would in side_by_side(self.was.items(), self.would.items()):
+            self.progress.aggregates += 1
+            found = compare_states(self.rules.partition, name, was, would)
+            if found is not None:
+                yield found
+
+    def _decide(self, some: list[DecidedCommand]) -> list[HistoryDifference]:
+        found: list[HistoryDifference] = []
+        with self._would.reading():
+            batch = Batch(self.other, self._context(some))
+            for each in some:
+                difference = self._decide_one(batch, each)
+                if difference is not None:
+                    found.append(difference)
+        last = some[-1].record.offset
+        self.progress.commands += len(some)
+        self.progress.last = last
+        self._would.stage(batch.done, last + 1, None, None)
+        if self._would.pending >= APPLY_EVERY or self._would.is_full():
+            self._would.flush()
+        return found
+
+    def _decide_one(self, batch: Batch, each: DecidedCommand) -> HistoryDifference | None:
+        self._moment.now = owner_clock(each.outcome)
+        self._payloads.present(each)
+        try:
+            done = batch.decide_piece([each.record])
+        except Undecided as error:
+            raise CqrsError(
+                f"{self.rules.topic} partition {self.rules.partition} offset {error.offset} cannot be decided "
+                f"here: {error}",
+                "the other code ran out of something",
+            ) from error
+        ((value, _, _),) = done.outcomes
+        events = [read_event(restored(value, done.payloads)) for value, _, _ in done.events]
+        history = [placed.message for placed in each.events]
+        would = read_outcome(value)
+        self._payloads.check(each, would)
+        return compare_decisions(self.other, each.outcome, history, would, events)
+
+    def _context(self, some: list[DecidedCommand]) -> BatchContext:
+        blamed = {each.record.offset: why for each in some if (why := blame_of(each.outcome)) is not None}
+        refused = frozenset(each.record.offset for each in some if was_given_up(each.outcome))
+        self.progress.not_asked += len(blamed) + len(refused)
+        rules = self.rules
+        return BatchContext(
+            rules.partition,
+            self._would.state,
+            self._would.remembered,
+            lambda: self._moment.now,
+            rules.partition_of,
+            rules.topic,
+            rules.window,
+            self._would.positions.clock,
+            rules.max_event_bytes,
+            refused,
+            blamed,
+            Deferrals(
+                self._would.deferred,
+                "",
+                rules.partition,
+                active=self._would.has_deferred,
+                told=self._told(some),
+            ),
+            self._payloads.known,
+            self._payloads.threshold,
+        )
+
+    def _told(self, some: list[DecidedCommand]) -> dict[int, Deferral]:
+        """The commands that history has said again: they count as released, whatever the other code made of them."""
+        told: dict[int, Deferral] = {}
+        for each in some:
+            said, outcome = each.outcome.data, each.outcome
+            if not isinstance(said.deferredfrom, str) or not isinstance(said.fingerprint, int):
+                continue
+            key = key_of_place(said.deferredfrom, "")
+            topic, offset = read_deferral_key(key.encode())
+            entry = self._would.deferred().find(key) or Deferral(
+                topic=topic,
+                offset=offset,
+                subject=outcome.subject or "",
+                id=outcome.causationid or "",
+                fingerprint=said.fingerprint,
+                version=0,
+                timestamp=0,
+                due=0,
+                attempt=0,
+                reason="",
+                command=each.record.value or b"",
+            )
+            cancelled = said.reason == Reason.CANCELLED.name
+            told[each.record.offset] = replace(entry, said=each.record.offset, cancelled=cancelled)
+        return told
+
+
+def _fold(aggregate: Aggregate, cache: StateCache, events: list[OwnerRecord[EventEnvelope]]) -> None:
+    """Fold some events; raises `HistoryError` for one that cannot follow."""
+    states: dict[str, Folded] = {}
+    with cache.reading():
+        for placed in events:
+            event = placed.message
+            try:
+                before = states.get(event.subject) or cache.state(event.subject)
+                states[event.subject] = fold_event(aggregate, before, event)
+            except FoldError as error:
+                raise HistoryError("events", placed.record.offset, str(error)) from error
+    cache.fold(cache.positions, states)

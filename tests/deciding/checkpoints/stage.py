@@ -1,0 +1,61 @@
+"""Topics whose shards have checkpoints, and machines that begin with them."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cqrs_cli.deciding.checkpoints.source import CheckpointSource, checkpoint_source
+from cqrs_cli.deciding.checkpoints.write import write_checkpoint
+from cqrs_cli.deciding.plan import Plan
+from cqrs_cli.runs.task import own
+from cqrs_cli.state.checkpoint.folder import Checkpoints
+from cqrs_cli.state.checkpoint.manifest import Manifest
+from tests.support.harness import TopicHarness
+
+
+def store(harness: TopicHarness) -> Path:
+    """The folder of the checkpoints."""
+    return harness.folder / "store"
+
+
+def plan(harness: TopicHarness, machine: str = "state", **options: Any) -> Plan:
+    """The plan of a run with checkpoints, which it does not write itself for an hour."""
+    return replace(harness.plan(machine=machine), **{"checkpoints": str(store(harness)), **options})
+
+
+def sources(harness: TopicHarness, machine: str = "state") -> list[CheckpointSource]:
+    made = plan(harness, machine)
+    return [checkpoint_source(made, partition, harness.aggregate) for partition in made.partitions()]
+
+
+def write_all(harness: TopicHarness, machine: str = "state") -> list[Manifest]:
+    """Write a checkpoint of each shard."""
+    written = [write_checkpoint(source) for source in sources(harness, machine)]
+    return [one for one in written if one is not None]
+
+
+def checkpoints(harness: TopicHarness, partition: int = 0) -> Checkpoints:
+    return sources(harness)[partition].checkpoints()
+
+
+def data_files(harness: TopicHarness) -> list[Path]:
+    """The data of all checkpoints, in the order in which they were written."""
+    return sorted(store(harness).rglob("*.mdb"))
+
+
+def started(harness: TopicHarness, machine: str, **options: Any) -> list[str]:
+    """The notes of a run on a machine that decides what there is."""
+    (ending, *others) = own(plan(harness, machine, **options), 0, 1, 0)
+    for one in (ending, *others):
+        if one.error is not None:
+            raise one.error
+    return [note for one in (ending, *others) for note in one.notes]
+
+
+def fresh(harness: TopicHarness, machine: str = "new", **options: Any) -> list[str]:
+    """The notes of a run on a machine that has no shards, which then has those that the log asks for."""
+    shutil.rmtree(harness.folder / machine, ignore_errors=True)
+    notes = started(harness, machine, **options)
+    harness.check(machine)
+    return notes

@@ -1,0 +1,221 @@
+"""A machine that begins with a checkpoint and the tail of the log has the shard that the whole log gives."""
+
+import random
+import signal
+import socket
+from dataclasses import replace as changed
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from cqrs_cli import failpoints
+from cqrs_cli.deciding.checkpoints.child import WriteRequest, start_child
+from cqrs_cli.deciding.checkpoints.fetch import fetch_checkpoint
+from cqrs_cli.deciding.checkpoints.write import write_checkpoint
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.state.checkpoint.manifest import Evidence
+from tests.deciding.checkpoints.stage import (
+    checkpoints,
+    data_files,
+    fresh,
+    plan,
+    sources,
+    started,
+    store,
+    write_all,
+)
+from tests.support.commands import increments, mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+BEGAN = "began with the checkpoint"
+
+
+@pytest.mark.pins("checkpoint")
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_checkpoint_plus_tail_is_live(bank: TopicHarness, seed: int) -> None:
+    """Checkpoints at random places: whichever is used, digests are equal live, from the log and from the checkpoint."""
+    choice, commands = random.Random(seed), list(mixture(600, seed=seed))
+    cuts = sorted(choice.sample(range(1, 600), 3))
+    for start, end in zip([0, *cuts], [*cuts, 600], strict=True):
+        bank.send(*commands[start:end])
+        quietly(bank.plan())
+        if start:
+            write_all(bank)
+    bank.send(*choice.sample(commands, 100))  # most are repeated
+    assert sum(BEGAN in note for note in fresh(bank)) == 2
+    quietly(bank.plan())
+    quietly(bank.plan(machine="log"))
+    assert bank.digest("new") == bank.digest("state") == bank.digest("log")
+    assert bank.violations("new") == []
+
+
+def old_and_new(counters: TopicHarness) -> None:
+    """Two checkpoints, with commands decided after each."""
+    for first in (0, 10):
+        counters.send(*increments(10, first=first))
+        quietly(counters.plan())
+        assert len(write_all(counters)) == 1
+    counters.send(*increments(10, first=20))
+
+
+def best(counters: TopicHarness, into: Path) -> tuple[int | None, list[str]]:
+    """The commands in the checkpoint that would be used now, if any, and the notes about others."""
+    notes: list[str] = []
+    (source,) = sources(counters)
+    found = fetch_checkpoint(source, (), into, notes.append)
+    return None if found is None else found.positions.commands, notes
+
+
+@pytest.mark.pins("checkpoint")
+@pytest.mark.parametrize("harm", [b"", b"torn", None])
+def test_damaged_one_gives_way(counters: TopicHarness, tmp_path: Path, harm: bytes | None) -> None:
+    """To the next older one, and where that is damaged, too, to the log."""
+    old_and_new(counters)
+    older, newer = data_files(counters)
+    assert best(counters, tmp_path) == (20, [])
+    for data, left in ((newer, 10), (older, None)):
+        if harm is None:
+            data.unlink()
+        else:
+            data.write_bytes(harm)
+        commands, notes = best(counters, tmp_path)
+        assert (commands, ["is not used" in note for note in notes]) == (left, [True] * (1 if left else 2))
+
+
+@pytest.mark.pins("checkpoint")
+def test_contradicted_ones_are_not_used(counters: TopicHarness, tmp_path: Path) -> None:
+    """The log holds other records than it held then, or ends before: as after a restore."""
+    old_and_new(counters)
+    newest, _ = checkpoints(counters).manifests()
+    other = {**newest.evidence, "events": Evidence(newest.positions.events - 1, "another")}
+    ahead = newest.positions._replace(events=counters.end("events") + 9)
+    for false, reason in (
+        (replace(newest, evidence=other), "counter.events partition 0 does not hold what it held then"),
+        (
+            replace(newest, evidence={**newest.evidence, "outcomes": None}),
+            "outcomes partition 0 does not hold",
+        ),
+        (replace(newest, positions=ahead), "ahead of the log"),
+        (replace(newest, loss='{"at":1}'), "before a loss"),
+    ):
+        for path in store(counters).rglob("*.json"):
+            path.unlink()
+        name, content = false.encoded()
+        checkpoints(counters).folder.write(name, iter([content]))
+        commands, (note,) = best(counters, tmp_path)
+        assert commands is None and reason in note
+    assert not any(BEGAN in note for note in fresh(counters))
+
+
+@pytest.mark.pins("checkpoint")
+def test_topic_made_again_has_none(counters: TopicHarness) -> None:
+    old_and_new(counters)
+    newest = checkpoints(counters).newest()
+    assert newest is not None
+    identity = replace(newest.identity, topics={**newest.identity.topics, "events": "made again"})
+    (source,) = (changed(one, identity=identity) for one in sources(counters))
+    assert source.unfit(newest, source.ends(), "").startswith("topics was")
+    with pytest.raises(ConfigurationError, match="of another log or code"):
+        write_checkpoint(source)
+
+
+@pytest.mark.slow
+@pytest.mark.pins("checkpoint")
+def test_store_without_answer_costs_little(counters: TopicHarness) -> None:
+    counters.send(*increments(10))
+    nobody = "s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:1"
+    notes = started(counters, "new", checkpoints=nobody)
+    counters.check("new")
+    assert sum("no checkpoint is used" in note and "cannot be used" in note for note in notes) == 1
+
+
+@pytest.mark.pins("checkpoint")
+def test_silent_store_stops_nobody(
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It takes connections and never answers, neither when an owner begins nor when it writes."""
+    monkeypatch.setattr("cqrs_cli.deciding.checkpoints.opening.LONGEST_SILENCE", 0.5)
+    monkeypatch.setattr("cqrs_cli.deciding.checkpoints.schedule.LONGEST", 0.5)
+    counters.send(*increments(10))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        silent = (
+            f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{server.getsockname()[1]}"
+        )
+        with running(changed(plan(counters, checkpoints=silent), targets=None)) as owner:
+            eventually(lambda: counters.standing()[0] == 10)
+            eventually(lambda: "has taken more than" in capsys.readouterr().err)
+    counters.check()
+    begun, written = owner.notes()
+    assert "no checkpoint is used" in begun and "has not answered" in begun
+    assert "no checkpoint of" in written and "has taken more than" in written
+
+
+def test_nothing_new_writes_nothing(counters: TopicHarness) -> None:
+    counters.send(*increments(10))
+    quietly(counters.plan())
+    assert len({one.written for one in (*write_all(counters), *write_all(counters))}) == 1
+    counters.send(*increments(1, first=10))
+    quietly(counters.plan())
+    (source,) = sources(counters)
+    kept = write_checkpoint(source, every=3600)
+    assert kept is not None and kept.positions.commands == 10
+    assert len(data_files(counters)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.pins("checkpoint")
+def test_owners_write_while_they_decide(counters: TopicHarness) -> None:
+    counters.send(*increments(10))
+    working = changed(plan(counters, checkpoint_every=0.1), targets=None)
+    with running(working):
+        eventually(lambda: checkpoints(counters).newest() is not None)
+        counters.send(*increments(10, first=10))
+        eventually(
+            lambda: (newest := checkpoints(counters).newest()) is not None and newest.positions.commands >= 20
+        )
+    assert sum(BEGAN in note for note in fresh(counters)) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.pins("checkpoint")
+@pytest.mark.parametrize("point", ["checkpoint.copied", "checkpoint.uploaded", "checkpoint.written"])
+def test_killed_writers_harm_nothing(
+    counters: TopicHarness, point: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_and_new(counters)
+    quietly(counters.plan())
+    monkeypatch.setenv(failpoints.VARIABLE, f"{point}:1:kill")
+    child = start_child(WriteRequest(sources(counters), 0.0))
+    child.communicate()
+    assert child.returncode == -signal.SIGKILL
+    monkeypatch.delenv(failpoints.VARIABLE)
+    assert sum(BEGAN in note for note in fresh(counters)) == 1
+    for first in (30, 31):  # data without a manifest goes once both that are kept are newer
+        counters.send(*increments(1, first=first))
+        quietly(counters.plan())
+        write_all(counters)
+    assert len(data_files(counters)) == 2
+    assert [path.name for path in counters.shard_path().parent.iterdir()] == ["0"]
+
+
+@pytest.mark.slow
+@pytest.mark.pins("checkpoint")
+@pytest.mark.parametrize("point", ["checkpoint.installed", "recover.taken", "recover.events"])
+def test_owner_killed_while_it_begins(counters: TopicHarness, point: str) -> None:
+    old_and_new(counters)
+    assert Process(plan(counters, "new"), f"{point}:1:kill").killed()
+    started(counters, "new")
+    counters.check("new")
+
+
+@pytest.mark.slow
+def test_download_killed_leaves_the_log(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    old_and_new(counters)
+    monkeypatch.setenv(failpoints.VARIABLE, "checkpoint.fetched:1:kill")
+    assert not any(BEGAN in note for note in fresh(counters))
+    assert [path.name for path in counters.shard_path("new").parent.iterdir()] == ["0"]

@@ -1,0 +1,125 @@
+"""Checkpoints in an object store: written while owners decide, pruned, and begun with; and a store that fails."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.deciding.checkpoints.source import checkpoint_source
+from cqrs_cli.state.checkpoint.folder import Checkpoints
+from tests.deciding.checkpoints.stage import fresh, plan
+from tests.deciding.checkpoints.test_broker import BEGAN
+from tests.support import AGGREGATES
+from tests.support.commands import increments
+from tests.support.harness import TopicHarness
+from tests.support.objects.running import Bucket, ObjectServer
+from tests.support.owners import quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.objects, pytest.mark.pins("checkpoint")]
+
+
+@pytest.fixture
+def place(bucket: Bucket) -> dict[str, Any]:
+    """The setting of a run."""
+    return {"checkpoints": bucket.uri("shop/checkpoints")}
+
+
+def kept(harness: TopicHarness, place: dict[str, Any]) -> Checkpoints:
+    made = plan(harness, **place)
+    return checkpoint_source(made, made.partitions()[0], harness.aggregate).checkpoints()
+
+
+def newest(harness: TopicHarness, place: dict[str, Any]) -> int:
+    """The commands in the newest one."""
+    found = kept(harness, place).newest()
+    return 0 if found is None else found.positions.commands
+
+
+def test_machine_begins_with_one(counters: TopicHarness, place: dict[str, Any], bucket: Bucket) -> None:
+    """The newest two are kept; a state folder that is new begins with the last one and goes on deciding."""
+    for first in range(0, 30, 10):
+        counters.send(*increments(10, first=first))
+        quietly(plan(counters, checkpoint_every=3600.0, **place))
+        assert newest(counters, place) == first + 10
+    assert len(kept(counters, place).manifests()) == 2
+    assert len([file for file in bucket.folder.rglob("*") if file.is_file()]) == 4
+    counters.send(*increments(10, first=30))
+    assert sum(BEGAN in note for note in fresh(counters, **place)) == 1
+    assert len(counters.outcomes()) == 40 and counters.violations("new") == []
+
+
+@pytest.mark.slow
+def test_server_may_die_while_owners_decide(
+    counters: TopicHarness, place: dict[str, Any], objects: ObjectServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deciding goes on, a note says why no checkpoint is written, and the next one is."""
+    monkeypatch.setattr("cqrs_cli.deciding.checkpoints.schedule.RETRY", 0.2)
+    counters.send(*increments(10))
+    with running(replace(plan(counters, checkpoint_every=0.1, **place), targets=None)) as owner:
+        eventually(lambda: newest(counters, place) >= 10)
+        objects.kill()
+        try:
+            counters.send(*increments(10, first=10))
+            eventually(lambda: counters.standing()[0] == 20)
+        finally:
+            objects.start()
+        counters.send(*increments(10, first=20))
+        eventually(lambda: newest(counters, place) >= 30)
+    assert owner.error() is None
+    assert sum(BEGAN in note for note in fresh(counters, **place)) == 1
+    assert counters.violations("new") == []
+
+
+@pytest.mark.parametrize("trouble", ["no bucket", "wrong secret"])
+def test_useless_store_costs_a_note(
+    counters: TopicHarness,
+    place: dict[str, Any],
+    bucket: Bucket,
+    trouble: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The log is there, too."""
+    if trouble == "no bucket":
+        bucket.folder.rmdir()
+    else:
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+    counters.send(*increments(10))
+    begun, written = fresh(counters, **place)
+    reason = "the bucket does not exist; make it" if trouble == "no bucket" else "check the credentials"
+    assert "no checkpoint is used" in begun and reason in begun
+    assert "no checkpoint of" in written and reason in written
+
+
+def test_doctor_tries_the_store(
+    counters: TopicHarness,
+    place: dict[str, Any],
+    bucket: Bucket,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "cqrs.toml").write_text(f'checkpoints = "{place["checkpoints"]}"\n')
+    (tmp_path / "aggregates").mkdir()
+    (tmp_path / "aggregates" / "counter.py").symlink_to(AGGREGATES / "counter.py")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CQRS_BOOTSTRAP_SERVER", counters.connection.bootstrap_server)
+    monkeypatch.setenv("CQRS_TOPIC_PREFIX", counters.topics.prefix)
+
+    def found() -> list[tuple[str, str]]:
+        assert main(["doctor", "-q", "-o", "json"]) == 0
+        checks = json.loads(capfd.readouterr().out)["checks"]
+        return [(one["status"], one["detail"]) for one in checks if one["name"] == "checkpoints"]
+
+    counters.send(*increments(10))
+    quietly(plan(counters, checkpoint_every=3600.0, **place))
+    store, level = found()
+    assert store == ("ok", f"s3://{bucket.folder.name}/shop/checkpoints answers and can be written")
+    assert level[0] == "ok" and "partition 0" in level[1]
+    shutil.rmtree(bucket.folder)
+    ((status, told),) = found()
+    assert status == "warn" and "the bucket does not exist" in told

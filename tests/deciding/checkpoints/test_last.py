@@ -1,0 +1,84 @@
+"""The last checkpoint: written when an owner stops cleanly, and never in the way of the stop."""
+
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cqrs_cli.deciding.checkpoints import schedule
+from cqrs_cli.deciding.plan import Plan
+from cqrs_cli.errors import TakenOverError
+from tests.deciding.checkpoints.stage import checkpoints, data_files, plan, write_all
+from tests.support.commands import increments
+from tests.support.harness import IMPATIENT, TopicHarness
+from tests.support.owners import owned_here, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.kafka, pytest.mark.pins("checkpoint")]
+
+
+@pytest.fixture
+def ten(counters: TopicHarness) -> TopicHarness:
+    """Ten commands that are decided and in a checkpoint, and ten more. The next checkpoint is due in an hour."""
+    counters.send(*increments(10))
+    quietly(counters.plan())
+    assert len(write_all(counters)) == 1
+    counters.send(*increments(10, first=10))
+    return counters
+
+
+def hourly(harness: TopicHarness, **options: Any) -> Plan:
+    return plan(harness, checkpoint_every=3600.0, **options)
+
+
+def kept(harness: TopicHarness) -> int:
+    """The commands in the newest checkpoint."""
+    newest = checkpoints(harness).newest()
+    return 0 if newest is None else newest.positions.commands
+
+
+def test_end_of_once_has_a_checkpoint(ten: TopicHarness) -> None:
+    quietly(hourly(ten))
+    assert (kept(ten), len(data_files(ten))) == (20, 2)
+    quietly(hourly(ten))  # nothing was decided since
+    assert len(data_files(ten)) == 2
+
+
+def test_stopped_service_has_a_checkpoint(ten: TopicHarness) -> None:
+    with running(replace(hourly(ten), targets=None)) as owner:
+        eventually(lambda: ten.standing()[0] == 20)
+        assert kept(ten) == 10
+    assert (owner.error(), owner.notes(), kept(ten)) == (None, [], 20)
+
+
+def test_loser_of_a_takeover_writes_none(ten: TopicHarness) -> None:
+    with running(replace(hourly(ten), targets=None)) as owner:
+        eventually(lambda: ten.standing()[0] == 20)
+        quietly(ten.plan(machine="other"))
+        assert isinstance(owner.error(), TakenOverError)
+    assert kept(ten) == 10
+
+
+def test_silent_store_delays_no_stop(ten: TopicHarness) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        silent = f"s3://bucket/x?scheme=http&region=here&endpoint_override=127.0.0.1:{port}"
+        timing = replace(IMPATIENT, retire_deadline=0.5)
+        (ending,) = owned_here(replace(hourly(ten), checkpoints=silent, timing=timing))
+    assert ending.error is None
+    (note,) = ending.notes
+    assert "no checkpoint of" in note and "has taken more than" in note
+
+
+def test_orphan_stops_without_one(ten: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its question meanwhile is answered: the parent is gone."""
+    finish = schedule.Checkpointer.finish
+
+    def orphaned(self: schedule.Checkpointer, seconds: float, _: Callable[[], bool]) -> None:
+        finish(self, seconds, lambda: False)
+
+    monkeypatch.setattr(schedule.Checkpointer, "finish", orphaned)
+    quietly(hourly(ten))
+    assert kept(ten) == 10

@@ -1,0 +1,82 @@
+"""Deferred commands on a real broker: each ends with one final outcome, whatever comes between."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.deciding.deferred.patient import FAR, cancel, count, decided, entries, patients, release, soon
+from tests.support.harness import TopicHarness
+from tests.support.owners import Process, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def ward(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarness:
+    return patients(connection, prefix, tmp_path)
+
+
+def test_commands_wait_and_are_decided(ward: TopicHarness) -> None:
+    """One that waits for its time, one put off until others came, one cancelled, one released, and copies of them."""
+    ward.send(count("timed", notbefore=soon()), count("patient", ready=2), count("never", notbefore=FAR))
+    with running(ward.plan(once=False)):
+        eventually(lambda: decided(ward, "timed")[-1:] == [("accepted", "")])
+        ward.send(count("never", notbefore=FAR), cancel("never"), cancel("nothing"))
+        ward.send(count("asked", notbefore=FAR), release("asked"))
+        ward.send(count("copy", deferredfrom="0/0"), count("timed", notbefore=soon(), deferredfrom="0/0"))
+        eventually(lambda: decided(ward, "patient")[-1:] == [("accepted", "")])
+        eventually(lambda: len(decided(ward, "never")) == 3 and len(decided(ward, "asked")) == 2)
+    assert decided(ward, "timed")[0] == ("deferred", "NOT_YET")
+    assert decided(ward, "timed")[1:2] == [("accepted", "")]
+    assert set(decided(ward, "patient")[:-1]) == {("deferred", "LATER")}
+    assert decided(ward, "never") == [("deferred", "NOT_YET"), ("duplicate", ""), ("rejected", "CANCELLED")]
+    assert decided(ward, "cancel-never") == [("unchanged", "")]
+    assert decided(ward, "cancel-nothing") == [("rejected", "NOT_FOUND")]
+    assert decided(ward, "asked") == [("deferred", "NOT_YET"), ("accepted", "")]
+    assert decided(ward, "copy") == [("failed", "NOT_RELEASED")]
+    assert entries(ward) == {}
+    assert ward.violations("state") == []
+
+
+def test_lost_shard_keeps_the_waiting(ward: TopicHarness) -> None:
+    ward.send(count("never", notbefore=FAR), count("other", notbefore=FAR), cancel("other"))
+    quietly(ward.plan())
+    assert ward.violations() == []
+    quietly(ward.plan(machine="new"))
+    ward.send(count("never", notbefore=FAR), release("never"))
+    quietly(ward.plan(machine="new"))
+    quietly(ward.plan(machine="third"))
+    assert decided(ward, "never") == [("deferred", "NOT_YET"), ("duplicate", ""), ("accepted", "")]
+    assert decided(ward, "other") == [("deferred", "NOT_YET"), ("rejected", "CANCELLED")]
+    assert entries(ward) == {}
+    assert ward.violations() == []
+
+
+@pytest.mark.slow
+@pytest.mark.pins("deferred-once")
+@pytest.mark.parametrize(
+    "point",
+    [
+        "again.said",
+        "commit.after",
+        *(
+            pytest.param(point, marks=pytest.mark.faults)
+            for point in ("again.before", "again.noted", "apply.before", "recover.deferred")
+        ),
+    ],
+)
+def test_killed_owners_say_each_once(ward: TopicHarness, point: str) -> None:
+    """Whatever an owner dies of, each deferred command ends once; so it does on a machine without the shard."""
+    ids = [f"c{number}" for number in range(20)]
+    ward.send(*(count(id, notbefore=soon()) for id in ids), count("never", notbefore=FAR))
+    quietly(ward.plan())
+    eventually(lambda: ward.records("commands")[-1].timestamp + 400 < time.time() * 1000)
+    assert Process(ward.plan(), f"{point}:1:kill").killed()
+    quietly(ward.plan(machine="new"))
+    quietly(ward.plan())
+    assert all(decided(ward, id) == [("deferred", "NOT_YET"), ("accepted", "")] for id in ids)
+    assert list(entries(ward)) == ["never"]
+    assert ward.violations() == []

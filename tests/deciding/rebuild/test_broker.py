@@ -1,0 +1,157 @@
+"""Shards that are made from the log beside those in use hold what those hold, and take their places together."""
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.deciding.measures import Measures
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.rebuild import rebuild as rebuilding
+from cqrs_cli.deciding.rebuild.build import build_shard
+from cqrs_cli.deciding.rebuild.rebuild import Rebuilding, Rebuilt, rebuild_shards
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
+from cqrs_cli.state.lmdb_store import LmdbStore
+from tests.support.commands import increments, mixture
+from tests.support.eventlog import append, counted
+from tests.support.harness import TopicHarness
+from tests.support.owners import owned_here, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def rebuilt(harness: TopicHarness, watch: Callable[[Rebuilding], None] = lambda now: None) -> list[Rebuilt]:
+    done = rebuild_shards(harness.plan(once=False), watch, lambda text: None)
+    return [one for _, one in sorted(done.items())]
+
+
+def beside(harness: TopicHarness) -> list[str]:
+    """The folders beside the shards, without the times in their names."""
+    names = [path.name for path in harness.shard_path().parent.iterdir()]
+    return sorted(f"{name.split('-')[0]}-{name.rpartition('-')[2]}" for name in names if "." in name)
+
+
+def inodes(harness: TopicHarness) -> list[int]:
+    """The shards' folders, to tell one from another."""
+    return [harness.shard_path(partition=number).stat().st_ino for number in range(harness.partitions)]
+
+
+@pytest.mark.pins("rebuild")
+def test_rebuilt_shards_equal_live_ones(bank: TopicHarness) -> None:
+    commands = list(mixture(400, seed=3))
+    bank.send(*commands)
+    quietly(bank.plan())
+    live, before, seen = bank.digest(), inodes(bank), list[Rebuilding]()
+    done = rebuilt(bank, seen.append)
+    assert bank.digest() == live and set(inodes(bank)).isdisjoint(before)
+    assert [one.shard.aggregates for one in done] == [len(bank.shard(partition=n)) for n in (0, 1)]
+    assert seen[-1].done == seen[-1].records > 0 and not any(one.in_use for one in done)
+    assert beside(bank) == ["0.aside-rebuilt", "1.aside-rebuilt"]
+    bank.send(*commands[:200])  # their ids are remembered
+    (ending, other) = owned_here(bank.plan())
+    assert (ending.error, other.error, ending.notes, other.notes) == (None, None, (), ())
+    bank.check()
+
+
+@pytest.mark.pins("rebuild")
+def test_living_owner_goes_on(counters: TopicHarness) -> None:
+    """With the old shard, which is set aside; the next one begins with the new shard and what came since."""
+    counters.send(*increments(10))
+    with running(replace(counters.plan(), targets=None)):
+        eventually(lambda: counters.standing()[0] == 10)
+        (one,) = rebuilt(counters)
+        assert one.in_use
+        counters.send(*increments(10, first=10))
+        eventually(lambda: counters.standing()[0] == 20)
+    made = counters.shard_path().stat().st_ino
+    counters.send(*increments(10, first=20))
+    quietly(counters.plan())
+    counters.check()
+    assert counters.shard_path().stat().st_ino == made
+
+
+def test_machine_without_shards_gets_them(counters: TopicHarness) -> None:
+    counters.send(*increments(10))
+    quietly(counters.plan(machine="other"))
+    rebuilt(counters)
+    assert counters.digest() == counters.digest("other") and beside(counters) == []
+
+
+@pytest.mark.pins("rebuild")
+def test_failure_leaves_old_shards(bank: TopicHarness) -> None:
+    bank.send(*mixture(50))
+    quietly(bank.plan())
+    before = inodes(bank)
+    append(bank.connection, bank.topics.events, 1, [counted("nobody", 7)])
+    with pytest.raises(ContradictionError, match=r"events partition 1 offset \d+"):
+        rebuilt(bank)
+    assert (inodes(bank), beside(bank), multiprocessing.active_children()) == (before, [], [])
+
+
+@pytest.mark.pins("rebuild")
+def test_interruption_leaves_old_shards(bank: TopicHarness) -> None:
+    bank.send(*mixture(50))
+    quietly(bank.plan())
+    before = inodes(bank)
+
+    def interrupt(now: Rebuilding) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rebuilt(bank, interrupt)
+    assert (inodes(bank), beside(bank), multiprocessing.active_children()) == (before, [], [])
+
+
+def test_builders_leave_interrupts_to_parent(counters: TopicHarness) -> None:
+    """Ctrl-C goes to all processes of a terminal: a builder must not print a traceback, even while it imports."""
+
+    def interrupt(now: Rebuilding) -> None:
+        for child in multiprocessing.active_children():
+            assert child.pid is not None
+            os.kill(child.pid, signal.SIGINT)
+
+    (one,) = rebuilt(counters, interrupt)
+    assert one.shard.aggregates == 0
+
+
+def test_killed_builder_is_named(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It dies before it can have built anything."""
+    process = type(rebuilding._PROCESSES.Process())
+    start = process.start
+
+    def start_and_kill(builder: BaseProcess) -> None:
+        start(builder)
+        builder.kill()
+
+    monkeypatch.setattr(process, "start", start_and_kill)
+    with pytest.raises(CqrsError, match=r"of counter partition 0 ended with code -9"):
+        rebuilt(counters)
+
+
+def test_shard_is_built_here(counters: TopicHarness, tmp_path: Path) -> None:
+    """As a process does it: of what is committed, with its identity, and nobody's."""
+    counters.send(*increments(10))
+    quietly(counters.plan())
+    plan, measures = counters.plan(), Measures()
+    built = build_shard(plan, Partition("counter", 0), counters.aggregate, tmp_path, measures)
+    store = LmdbStore(tmp_path, plan.window)
+    assert (store.count(), store.token(), store.positions().commands) == (built.aggregates, "", 10)
+    assert plan.identity(Partition("counter", 0), counters.aggregate).differences(store.identity()) == ""
+    assert measures.folding is not None and measures.folding.done == measures.folding.records
+    store.close()
+
+
+def test_network_folder_is_refused(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise ConfigurationError(f"{path} is on a network file system")
+
+    monkeypatch.setattr(rebuilding, "refuse_network", refuse)
+    with pytest.raises(ConfigurationError, match="network"):
+        rebuilt(counters)
+    assert not counters.shard_path().parent.exists()

@@ -1,0 +1,147 @@
+"""The owner protocol on a real broker: owners come, go and are lost, and each command is decided once."""
+
+import gc
+import threading
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.stored import StoredState
+from cqrs_cli.deciding.owner import Owner
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.supervisor import Supervisor
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.state.shard import open_shard
+from cqrs_cli.state.store import WriteBatch
+from tests.support.commands import increments, mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import quietly, running
+from tests.support.stretch import abort
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def decided(harness: TopicHarness, count: int) -> Callable[[], bool]:
+    """A condition: so many commands of the first partition have their outcome."""
+    return lambda: len(harness.outcomes()) >= count
+
+
+def test_once_decides_everything_once(bank: TopicHarness) -> None:
+    bank.send(*mixture(400))
+    quietly(bank.plan())
+    bank.check()
+    for partition in range(2):
+        offset, claim = bank.standing(partition)
+        assert offset == bank.end("commands", partition)
+        assert claim and claim.counts.commands == len(bank.outcomes(partition))
+
+
+def test_second_run_decides_only_new_commands(bank: TopicHarness) -> None:
+    commands = list(mixture(300))
+    bank.send(*commands[:200])
+    quietly(bank.plan())
+    bank.send(*commands[200:])
+    quietly(bank.plan())
+    bank.check()
+
+
+def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
+    with running(counters.plan(once=False)):
+        counters.send(*increments(3))
+        eventually(decided(counters, 3))
+        counters.send(*increments(3, first=3))
+        eventually(decided(counters, 6))
+    counters.check()
+
+
+@pytest.mark.pins("state-is-events")
+def test_shard_ahead_of_the_log_is_dropped(counters: TopicHarness) -> None:
+    """Kafka said that a batch was committed, and has lost it (KAFKA-20734)."""
+    counters.send(*increments(3))
+    quietly(counters.plan())
+    plan = counters.plan()
+    (partition,) = plan.partitions()
+    opened = open_shard(plan.shard(partition), plan.identity(partition, counters.aggregate))
+    with closing(opened.store) as shard:
+        before = shard.positions()
+        lost = {"a": StoredState(9, 8, 0, b'{"value":9}')}
+        shard.apply(WriteBatch(shard.token(), before, before._replace(commands=9), lost, {}))
+    counters.send(*increments(3, first=3))
+    quietly(counters.plan())
+    counters.check()
+
+
+@pytest.mark.pins("one-outcome")
+@pytest.mark.parametrize("place", ["commit_position", "_finish"])
+def test_lost_commit_reply_repeats_nothing(
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    quietly(counters.plan())
+    counters.send(*increments(10))
+    original: Any = getattr(FencedWriter, place)
+    lost = [KafkaException(KafkaError(KafkaError._TIMED_OUT)) for _ in range(2)]
+
+    def without_reply(*arguments: Any) -> None:
+        original(*arguments)
+        if lost:
+            raise lost.pop()
+
+    monkeypatch.setattr(FencedWriter, place, without_reply)
+    quietly(counters.plan())
+    assert lost == []
+    counters.check()
+
+
+def test_trailing_markers_are_no_lag(counters: TopicHarness) -> None:
+    with running(counters.plan(once=False)):
+        client = producer(counters.connection, transactional_id=f"{counters.topics.prefix}client")
+        client.init_transactions(10)
+        client.begin_transaction()
+        for sent in increments(3):
+            client.produce(counters.topics.commands, sent.value, sent.key, 0, headers=[*HEADERS])
+        client.commit_transaction(10)
+        eventually(lambda: counters.standing()[0] == counters.end("commands") == 4)
+    counters.check()
+
+
+@pytest.mark.pins("one-outcome")
+def test_an_aborted_command_is_never_decided(counters: TopicHarness) -> None:
+    abort(counters.connection, counters.topics.commands, [b"aborted"])
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    assert [outcome.data.offset for outcome in counters.outcomes()] == [2, 3]
+    counters.check()
+
+
+def test_ended_owners_let_go_of_clients(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each has clients of its own, whose threads look for brokers that are away: they must not pile up."""
+    timing = Timing(transaction_timeout=2.0, first_pause=0.01, longest_pause=0.01)
+    plan = replace(counters.plan(), connection=Connection("127.0.0.1:1"), store="memory", timing=timing)
+    stopping, reported = threading.Event(), list[str]()
+
+    def report(what: object, then: str = "") -> None:
+        reported.append(str(what))
+        if len(reported) == 3:
+            stopping.set()
+
+    monkeypatch.setattr("cqrs_cli.deciding.supervisor.warm", lambda *_: None)
+    supervisor = Supervisor(plan, Partition("counter", 0), counters.aggregate, 0, stopping)
+    monkeypatch.setattr(supervisor, "report", report)
+    monkeypatch.setattr(supervisor, "_judge_again", lambda: None)
+    gc.collect()
+    gc.disable()
+    try:
+        supervisor.run()
+        owners = [found for found in gc.get_objects() if isinstance(found, Owner)]
+    finally:
+        gc.enable()
+    assert len(reported) == 3 and owners == [supervisor.owner]

@@ -1,0 +1,224 @@
+"""A shard is a cache: lost, damaged or old, it comes back from the log the same."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aggregates.counter import Counter, decider
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.deciding.recover import falls_short, fold_events, fold_outcomes, remember
+from cqrs_cli.deciding.state_cache import StateCache
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.runs.task import own
+from cqrs_cli.state.memory import MemoryStore
+from cqrs_cli.state.shutdown_marker import MARKER_FILE
+from cqrs_cli.state.store import Positions
+from tests.support import ROOT
+from tests.support.commands import increments, mixture
+from tests.support.harness import TopicHarness
+from tests.support.owners import owned, quietly
+
+COUNTER = Aggregate.of("counter", decider)
+NOWHERE = PartitionLog(Connection("127.0.0.1:1"), Topics("counter"), 0)
+
+
+def outcome(status: str, **members: object) -> OutcomeEnvelope:
+    """An outcome with everything that is remembered, but for the members given as None."""
+    data = {"status": status, "version": 2, "events": 1, "partition": 0, "offset": 7, "fingerprint": 5}
+    whole: dict[str, object] = {"id": "0/7", "type": "t", "subject": "a", "causationid": "c1", **members}
+    for name in ("reason", "fingerprint"):
+        if name in whole:
+            data[name] = whole.pop(name)
+    kept = {name: value for name, value in data.items() if value is not None}
+    return read_outcome(json.dumps({**whole, "data": kept}).encode())
+
+
+def remembered(read: OutcomeEnvelope) -> dict[tuple[str, str], DedupEntry]:
+    into: dict[tuple[str, str], DedupEntry] = {}
+    remember(into, read, 99)
+    return into
+
+
+@pytest.mark.pins("decided-once")
+@pytest.mark.parametrize("status", ["accepted", "unchanged", "rejected"])
+def test_outcome_restores_the_remembered_entry(status: str) -> None:
+    assert remembered(outcome(status)) == {("a", "c1"): DedupEntry(99, 7, status, 2, 1, 5)}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        outcome("failed", reason="INVALID_PAYLOAD"),
+        outcome("duplicate"),
+        outcome("rejected", reason="ID_REUSED"),
+        outcome("accepted", fingerprint=None),
+        outcome("failed", subject=None),
+        outcome("failed", causationid=None),
+    ],
+)
+def test_unremembered_outcomes_stay_unremembered(read: OutcomeEnvelope) -> None:
+    assert remembered(read) == {}
+
+
+@pytest.fixture
+def ahead() -> StateCache:
+    """Over a shard that has folded up to offset 100."""
+    store = MemoryStore(1000)
+    cache = StateCache(COUNTER, store, "")
+    cache.fold(Positions(commands=100, events=100, outcomes=100))
+    return cache
+
+
+def test_log_shorter_than_shard_stops_it(ahead: StateCache) -> None:
+    with pytest.raises(ContradictionError, match=r"counter.events partition 0 ends at 99, before the 100"):
+        fold_events(NOWHERE, COUNTER, ahead, (0, 99))
+    with pytest.raises(ContradictionError, match=r"counter.outcomes partition 0 ends at 99, before the 100"):
+        fold_outcomes(NOWHERE, ahead, (0, 99), None, 1000)
+
+
+@pytest.mark.parametrize(("version", "lost"), [(0, True), (1, True), (2, False), (3, False)])
+def test_events_short_of_outcome_are_lost(version: int, lost: bool) -> None:
+    state = Folded(version, Counter(), 0, 0) if version else None
+    assert falls_short(state, outcome("accepted")) is lost
+
+
+def lose(bank: TopicHarness, how: str) -> None:
+    path = bank.shard_path()
+    match how:
+        case "deleted":
+            shutil.rmtree(path)
+        case "without a mark":
+            (path / MARKER_FILE).unlink()
+        case "torn":
+            data = path / "data.mdb"
+            data.write_bytes(data.read_bytes()[:5000])
+        case "replaced by a copy":
+            shutil.copytree(path, path.with_name("copy"))
+            shutil.rmtree(path)
+            path.with_name("copy").rename(path)
+
+
+@pytest.mark.pins("decided-once")
+@pytest.mark.kafka
+@pytest.mark.parametrize("how", ["deleted", "without a mark", "torn", "replaced by a copy"])
+def test_lost_shard_is_rebuilt_the_same(bank: TopicHarness, how: str) -> None:
+    commands = list(mixture(600))
+    bank.send(*commands[:400])
+    quietly(bank.plan())
+    before = bank.shard()
+    lose(bank, how)
+    quietly(bank.plan())
+    assert bank.shard() == before
+    bank.send(*commands[:100], *commands[400:])
+    quietly(bank.plan())
+    bank.check()
+
+
+@pytest.mark.kafka
+def test_shard_set_aside_is_noted(counters: TopicHarness) -> None:
+    quietly(counters.plan())
+    (counters.shard_path() / MARKER_FILE).unlink()
+    (verdict,) = own(counters.plan(), 0, 1, 0)
+    assert "set aside" in verdict.notes[0] and "to be rebuilt from the log" in verdict.notes[0]
+
+
+@pytest.mark.kafka
+def test_shard_elsewhere_catches_up(bank: TopicHarness) -> None:
+    commands = list(mixture(600))
+    for machine, start in (("one", 0), ("other", 200), ("one", 400)):
+        bank.send(*commands[start : start + 200])
+        quietly(bank.plan(machine=machine))
+        bank.check(machine)
+
+
+def add(harness: TopicHarness, topic: str, value: bytes) -> None:
+    """Write where only owners may."""
+    client = producer(harness.connection, enable_idempotence=False)
+    client.produce(topic, value, b"a", 0)
+    assert client.flush(10) == 0
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"type": "counter.Lost"}, "the code knows no event counter.Lost"),
+        ({"aggregateversion": 9}, "'a' is at version 2, its next event has 9"),
+        ({"aggregateversion": 2, "id": "0/0/0"}, "'a' has two events of version 2"),
+        ({"data": {"by": "one"}}, "does not fit its class: Expected `int`"),
+        ({"aggregateversion": "3"}, "Expected `int`"),
+    ],
+)
+def test_foreign_event_stops_it(counters: TopicHarness, changes: dict[str, object], says: str) -> None:
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    last = json.loads(counters.records("events")[-1].value or b"")
+    foreign = {**last, "aggregateversion": 3, "id": "0/1/1", **changes}
+    add(counters, counters.topics.events, json.dumps(foreign).encode())
+    counters.send(*increments(1, first=2))
+    error = owned(counters.plan())
+    assert isinstance(error, ContradictionError) and error.exit_code == 5
+    assert (
+        says in error.message and f"events partition 0 offset {counters.end('events') - 1}" in error.message
+    )
+    assert "cqrs tail counter events --partition 0 --from" in error.hint
+    assert len(counters.outcomes()) == 2
+
+
+@pytest.mark.kafka
+def test_repeated_event_is_folded_once(counters: TopicHarness) -> None:
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    add(counters, counters.topics.events, counters.records("events")[-1].value or b"")
+    counters.send(*increments(1, first=2))
+    quietly(counters.plan())
+    assert counters.outcomes()[-1].data.version == 3
+
+
+@pytest.mark.kafka
+def test_a_foreign_outcome_stops_it(counters: TopicHarness) -> None:
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    add(counters, counters.topics.outcomes, b"hello")
+    error = owned(counters.plan())
+    assert isinstance(error, ContradictionError) and "is not an outcome" in error.message
+
+
+def variant(folder: Path, old: str, new: str) -> Path:
+    """A project whose counter reads differently."""
+    package = folder / "aggregates"
+    package.mkdir(parents=True)
+    text = (ROOT / "aggregates" / "counter.py").read_text()
+    assert old in text
+    (package / "counter.py").write_text(text.replace(old, new))
+    return folder
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("old", "new", "warned"),
+    [
+        ("counter.value + by", "counter.value + 2 * by", True),
+        ('"""A running tally', '"""A tally', False),
+        ("initial=Counter())", "initial=Counter(), revision=2)", False),
+    ],
+)
+def test_changed_code_without_revision_is_noted(
+    counters: TopicHarness, prefix: str, tmp_path: Path, old: str, new: str, warned: bool
+) -> None:
+    counters.send(*increments(2))
+    quietly(counters.plan())
+    root = variant(tmp_path / "later", old, new)
+    later = TopicHarness(counters.connection, prefix, tmp_path, root=root)
+    (verdict,) = own(later.plan(), 0, 1, 0)
+    assert verdict.error is None
+    assert any("cqrs verify counter --state" in note for note in verdict.notes) is warned

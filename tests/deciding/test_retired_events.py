@@ -1,0 +1,61 @@
+"""Owners with code that has lost an event: they stop before they decide, and go on once it has an upcaster."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.ownership.timing import Timing
+from tests.support import AGGREGATES
+from tests.support.commands import increments
+from tests.support.harness import TopicHarness
+from tests.support.owners import owned, quietly
+
+pytestmark = pytest.mark.kafka
+
+#: No contradiction that may pass is believed before a test has failed.
+PATIENT = Timing(contradicted=600.0, unsettled=600.0)
+
+UPCASTER = "initial=Counter(), upcasters={'Incremented': lambda old: Counted(old['by'])})"
+
+
+def later(counters: TopicHarness, prefix: str, folder: Path, package: str, end: str) -> TopicHarness:
+    """The same topics, and code in which `Incremented` is called `Counted`."""
+    source = (AGGREGATES / "counter.py").read_text()
+    source = source.replace("Incremented", "Counted").replace("initial=Counter())", end)
+    (folder / package).mkdir()
+    (folder / package / "__init__.py").touch()
+    (folder / package / "counter.py").write_text(source)
+    return TopicHarness(counters.connection, prefix, counters.folder, package=package, root=folder)
+
+
+@pytest.mark.pins("state-is-events", "nothing-skipped")
+def test_lost_event_stops_before_deciding(counters: TopicHarness, prefix: str, tmp_path: Path) -> None:
+    """The shard of the code before is in place, and the log's end is all that would have to be read of it.
+
+    It is an error at once: waiting cannot make the event another one.
+    """
+    counters.send(*increments(3))
+    quietly(counters.plan())
+    counters.send(*increments(2, first=3))
+    error = owned(later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan(timing=PATIENT))
+    assert isinstance(error, ContradictionError)
+    assert "offset 0: the code knows no event counter.Incremented: deploy the code that wrote it" in str(
+        error
+    )
+    assert len(counters.outcomes()) == 3
+    upcast = later(counters, prefix, tmp_path, "upcast", UPCASTER)
+    quietly(upcast.plan())
+    assert [outcome.data.version for outcome in counters.outcomes()] == [1, 2, 3, 4, 5]
+    assert upcast.violations("state") == []
+
+
+@pytest.mark.pins("state-is-events", "nothing-skipped")
+def test_lost_upcaster_stops_before_deciding(counters: TopicHarness, prefix: str, tmp_path: Path) -> None:
+    counters.send(*increments(3))
+    quietly(counters.plan())
+    quietly(later(counters, prefix, tmp_path, "upcast", UPCASTER).plan())
+    counters.send(*increments(2, first=3))
+    error = owned(later(counters, prefix, tmp_path, "renamed", "initial=Counter())").plan())
+    assert isinstance(error, ContradictionError) and "or give it an upcaster" in str(error)
+    assert len(counters.outcomes()) == 3

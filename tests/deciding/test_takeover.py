@@ -1,0 +1,140 @@
+"""A later run ends an earlier one, and the fence what it left open."""
+
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.deciding.owner import Claimed, Owner, Start
+from cqrs_cli.deciding.retire import retire
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.kafka.clients import producer
+from cqrs_cli.kafka.writer import FencedWriter
+from cqrs_cli.ownership.claim import TERMINAL
+from tests.deciding.test_owner import decided
+from tests.support.commands import increments
+from tests.support.harness import TopicHarness
+from tests.support.owners import Running, owned, quietly, running
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.pins("one-owner")
+def test_later_run_ends_first_with_six(counters: TopicHarness) -> None:
+    with running(counters.plan(once=False)) as first:
+        counters.send(*increments(5))
+        eventually(decided(counters, 5))
+        with running(counters.plan(once=False, machine="other")):
+            error = first.error()
+            assert isinstance(error, TakenOverError) and error.exit_code == 6
+            counters.send(*increments(5, first=5))
+            eventually(decided(counters, 10))
+    counters.check("other")
+
+
+@pytest.mark.pins("one-owner")
+def test_older_run_yields_to_newer(counters: TopicHarness) -> None:
+    older = counters.plan(once=False, machine="older")
+    with running(counters.plan(once=False)) as later:
+        counters.send(*increments(5))
+        eventually(decided(counters, 5))
+        assert isinstance(owned(older), TakenOverError)
+        counters.send(*increments(5, first=5))
+        eventually(decided(counters, 10))
+        assert not later.ended()
+    counters.check()
+
+
+@pytest.mark.pins("one-owner")
+def test_straggler_ends_quietly(counters: TopicHarness) -> None:
+    plan = counters.plan(once=False)
+    with running(plan) as straggler:
+        counters.send(*increments(5))
+        eventually(decided(counters, 5))
+        with running(replace(plan, state_dir=counters.folder / "other"), attempt=1):
+            assert straggler.error() is None
+            counters.send(*increments(5, first=5))
+            eventually(decided(counters, 10))
+    counters.check("other")
+
+
+def test_retired_owner_leaves_clean_shard(counters: TopicHarness) -> None:
+    plan = counters.plan(once=False)
+    owner = Running(plan, 0)
+    counters.send(*increments(5))
+    eventually(decided(counters, 5))
+    retire(plan)
+    assert owner.error() is None
+    assert counters.mark() == "clean"
+    _, claim = counters.standing()
+    assert claim and claim.attempt == TERMINAL and claim.counts.commands == 5
+    counters.check()
+
+
+def test_retiring_spares_the_successor(counters: TopicHarness) -> None:
+    first, second = counters.plan(), counters.plan(once=False)
+    quietly(first)
+    with running(second) as later:
+        eventually(lambda: counters.owner() == second.run)
+        retire(first)
+        counters.send(*increments(3))
+        eventually(decided(counters, 3))
+        assert not later.ended()
+
+
+@pytest.mark.pins("no-lost-update")
+def test_commits_before_the_fence_are_kept(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    counters.send(*increments(10))
+    before, fence = counters.plan(machine="before"), FencedWriter.fence
+
+    def late(writer: FencedWriter) -> None:
+        monkeypatch.setattr(FencedWriter, "fence", fence)
+        quietly(before)
+        fence(writer)
+
+    plan = counters.plan()
+    monkeypatch.setattr(FencedWriter, "fence", late)
+    quietly(plan)
+    counters.check()
+
+
+def test_contradiction_during_takeover_is_a_takeover(
+    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counters.send(*increments(10))
+    position, plan = Owner.position, counters.plan()
+
+    def late(owner: Owner, claimed: Claimed) -> Start:
+        monkeypatch.setattr(Owner, "position", position)
+        quietly(counters.plan(machine="other"))
+        return position(owner, claimed)
+
+    monkeypatch.setattr(Owner, "position", late)
+    assert isinstance(owned(plan), TakenOverError)
+    counters.check("other")
+
+
+def test_fence_aborts_the_open_transaction(counters: TopicHarness) -> None:
+    counters.send(*increments(5))
+    lost = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
+    lost.init_transactions(10)
+    lost.begin_transaction()
+    lost.produce(counters.topics.outcomes, b"never committed", partition=0)
+    assert lost.flush(10) == 0
+    quietly(counters.plan())
+    counters.check()
+
+
+@pytest.mark.pins("one-owner")
+def test_fence_without_claim_ends_nobody(counters: TopicHarness) -> None:
+    with running(counters.plan(once=False)) as owner:
+        counters.send(*increments(5))
+        eventually(decided(counters, 5))
+        for first in (5, 10):
+            producer(
+                counters.connection, transactional_id=counters.topics.transactional_id(0)
+            ).init_transactions(10)
+            counters.send(*increments(5, first=first))
+            eventually(decided(counters, first + 5))
+        assert not owner.ended()
+    counters.check()

@@ -1,0 +1,124 @@
+"""A gateway that serves accounts, for which somebody decides."""
+
+import http.client
+import json
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.client.background import BackgroundSender
+from cqrs_cli.following.gateway.follower import Follower
+from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
+from cqrs_cli.following.gateway.server import GatewayServer, listen, make_server, open_followers
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from tests.support import ROOT
+from tests.support.deciding import Owner
+from tests.support.waiting import eventually
+
+
+class Answer(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: Any
+
+
+class Reached:
+    """A gateway as a client sees it."""
+
+    def __init__(self, server: GatewayServer, topics: Topics, port: int) -> None:
+        self.server, self.topics, self.port = server, topics, port
+        self.gateway = server.gateway
+
+    @property
+    def follower(self) -> Follower:
+        return self.gateway.followers["bank_account"]
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+
+    def ask(self, method: str, path: str, body: object = None, **headers: str) -> Answer:
+        """The answer to a request; a header's underscores are hyphens."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if body is not None and "Content-Type" not in named:
+            named["Content-Type"] = "application/json"
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        connection = self.connect()
+        try:
+            connection.request(method, path, data, named)
+            found = connection.getresponse()
+            raw = found.read()
+            known = {name.lower(): value for name, value in found.getheaders()}
+            return Answer(
+                found.status, known, json.loads(raw) if "json" in known.get("content-type", "") else raw
+            )
+        finally:
+            connection.close()
+
+    def get(self, path: str, **headers: str) -> Answer:
+        return self.ask("GET", path, **headers)
+
+    def post(self, name: str, command: str, body: object = None, **headers: str) -> Answer:
+        path = f"/bank_account/{quote(name, safe='')}/{command}"
+        return self.ask("POST", path, {} if body is None else body, **headers)
+
+    def opened(self) -> str:
+        """A new account with 100 on it, at version 2, which the gateway knows."""
+        name = f"acc-{uuid.uuid4().hex[:8]}"
+        assert self.post(name, "Open", {"owner": "ann"}).status == 200
+        assert self.post(name, "Deposit", {"amount": 100}).status == 200
+        assert self.get(f"/bank_account/{name}?at_least=2&wait=20s").status == 200
+        return name
+
+
+@contextmanager
+def reached(
+    connection: Connection,
+    topics: Topics,
+    state: Path,
+    limits: GatewayLimits = GatewayLimits(),  # noqa: B008  (frozen)
+    *,
+    read_only: bool = False,
+    token: str | None = None,
+) -> Iterator[Reached]:
+    """A gateway for accounts that serves while the block lasts."""
+    aggregates = {"bank_account": registry.load("bank_account", "aggregates", ROOT)}
+    with ExitStack() as stack:
+        followers = open_followers(connection, aggregates, topics.prefix, "murmur2", state, print, stack)
+        sender = None if read_only else BackgroundSender(connection, "murmur2")
+        if sender is not None:
+            stack.callback(sender.close)
+        server = make_server(Gateway(followers, sender, limits), {"127.0.0.1"}, token)
+        listening = stack.enter_context(listen("127.0.0.1", 0))
+        thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        stack.callback(thread.join)
+        stack.callback(setattr, server, "should_exit", True)
+        eventually(lambda: server.started and all(one.caught_up for one in followers.values()))
+        yield Reached(server, topics, listening.getsockname()[1])
+
+
+@pytest.fixture(scope="module")
+def accounts(connection: Connection) -> Iterator[Topics]:
+    """Topics with two partitions, for which somebody decides."""
+    topics = Topics("bank_account", f"t{uuid.uuid4().hex[:8]}.")
+    with Admin(connection) as admin:
+        ensure_topics(admin, topics, TopicPlan(partitions=2))
+    with Owner(connection, topics, registry.load("bank_account", "aggregates", ROOT)).deciding():
+        yield topics
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    connection: Connection, accounts: Topics, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Reached]:
+    with reached(connection, accounts, tmp_path_factory.mktemp("state")) as found:
+        yield found

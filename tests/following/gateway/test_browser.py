@@ -1,0 +1,47 @@
+"""The page in a real browser, which loads it, asks the gateway, and shows what links name."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.following.gateway.conftest import Reached
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+@pytest.fixture
+def browse(gateway: Reached, tmp_path: Path):  # type: ignore[no-untyped-def]
+    """The text of the page behind a link, once it has asked for everything."""
+    if BROWSER is None:
+        pytest.skip("there is no chromium")
+
+    def shown(link: str) -> str:
+        command = [
+            str(BROWSER),
+            "--headless",
+            "--no-sandbox",  # CI's user is root
+            "--disable-gpu",
+            "--disable-dev-shm-usage",
+            f"--user-data-dir={tmp_path}",
+            "--virtual-time-budget=20000",
+            "--dump-dom",
+            f"http://127.0.0.1:{gateway.port}/{link}",
+        ]
+        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+
+    return shown
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_page_shows_an_aggregates_past(gateway: Reached, browse) -> None:  # type: ignore[no-untyped-def]
+    name = gateway.opened()
+    listed = browse("")
+    assert f'data-id="{name}"' in listed and "in 2 partitions" in listed
+    now = browse(f"#bank_account/{name}")
+    assert "version 2 of 2" in now and '<span class="changed">balance: 100\n</span>' in now
+    then = browse(f"#bank_account/{name}@1")
+    assert "version 1 of 2" in then and "balance: 0" in then and "Deposited" in then
+    assert "it does not exist" in browse("#bank_account/nobody")

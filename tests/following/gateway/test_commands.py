@@ -1,0 +1,130 @@
+"""Commands over HTTP: decided as all are, answered with their outcomes."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.client.command_outcome import CommandOutcome
+from cqrs_cli.core.messages.reasons import Reason
+from cqrs_cli.following.gateway.answers import outcome_status
+from cqrs_cli.following.gateway.gateway import GatewayLimits
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from tests.following.gateway.conftest import Reached, reached
+
+
+@pytest.mark.kafka
+def test_command_is_answered_by_outcome(gateway: Reached) -> None:
+    name = gateway.opened()
+    done = gateway.post(name, "Withdraw", {"amount": 30}, If_Match='"2"', Idempotency_Key=f"w-{name}")
+    assert (done.status, done.headers["etag"]) == (200, '"3"')
+    assert (done.body["status"], done.body["command_id"]) == ("accepted", f"w-{name}")
+    again = gateway.post(name, "Withdraw", {"amount": 30}, If_Match='"2"', Idempotency_Key=f"w-{name}")
+    assert (again.status, again.body["status"]) == (200, "duplicate")
+    assert gateway.get(f"/bank_account/{name}?at_least=3&wait=20s").body["state"]["balance"] == 70
+
+
+@pytest.mark.kafka
+def test_refusals_have_their_status(gateway: Reached) -> None:
+    name = gateway.opened()
+    conflict = gateway.post(name, "Deposit", {"amount": 1}, If_Match='"7"')
+    assert (conflict.status, conflict.body["reason"]) == (409, "VERSION_CONFLICT")
+    assert conflict.body["outcome"]["version"] == 2
+    rule = gateway.post(name, "Withdraw", {"amount": 1000})
+    assert (rule.status, rule.body["reason"], rule.body["outcome"]["status"]) == (
+        422,
+        "BUSINESS_RULE",
+        "rejected",
+    )
+    exists = gateway.post(name, "Open", {"owner": "bob"}, If_None_Match="*")
+    assert (exists.status, exists.body["reason"]) == (409, "ALREADY_EXISTS")
+    reused = gateway.post(name, "Deposit", {"amount": 1}, Idempotency_Key=f"r-{name}")
+    other = gateway.post(name, "Deposit", {"amount": 2}, Idempotency_Key=f"r-{name}")
+    assert (reused.status, other.status, other.body["reason"]) == (200, 422, "ID_REUSED")
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("command", "body", "headers", "status"),
+    [
+        ("Fly", {}, {}, 404),
+        ("Deposit", {}, {}, 400),
+        ("Deposit", {"amount": "many"}, {}, 400),
+        ("Deposit", b"{", {}, 400),
+        ("Deposit", b"[" * 100_000, {}, 400),
+        ("Deposit", b'{"amount":1}', {"Content_Type": "text/plain"}, 415),
+        ("Deposit", {"amount": 1}, {"If_Match": "7"}, 400),
+        ("Deposit", {"amount": 1}, {"If_None_Match": '"7"'}, 400),
+        ("Deposit", {"amount": 1}, {"If_Match": "*", "If_None_Match": "*"}, 400),
+        ("Deposit", {"amount": 1}, {"traceparent": "1"}, 400),
+        ("Deposit", {"amount": 1}, {"Idempotency_Key": "x" * 3000}, 400),
+        ("Deposit", {"amount": 1}, {"Prefer": "wait=soon"}, 400),
+        ("Deposit", b'{"amount":' + b" " * 1_100_000 + b"1}", {}, 413),
+    ],
+)
+def test_bad_commands_are_not_sent(
+    gateway: Reached, command: str, body: object, headers: dict[str, str], status: int
+) -> None:
+    found = gateway.post("nobody", command, body, **headers)
+    assert (found.status, found.body["status"]) == (status, status)
+    assert gateway.get("/bank_account/nobody").status == 404
+
+
+@pytest.mark.kafka
+def test_no_outcome_in_time(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """Nobody decides here."""
+    topics = Topics("bank_account", prefix)
+    with Admin(connection) as admin:
+        ensure_topics(admin, topics, TopicPlan(partitions=1))
+    with reached(connection, topics, tmp_path) as lonely:
+        found = lonely.post("acc", "Open", {"owner": "ann"}, Prefer="respond-async, wait=0")
+        assert (found.status, found.body["title"]) == (504, "no outcome in time")
+        assert found.body["id"]
+
+
+@pytest.mark.kafka
+def test_read_only_takes_no_commands(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
+    with reached(connection, accounts, tmp_path, read_only=True) as found:
+        assert found.post("acc", "Open", {"owner": "ann"}).status == 405
+        paths = found.get("/openapi.json").body["paths"]
+        assert not any("post" in methods for methods in paths.values())
+
+
+@pytest.mark.kafka
+def test_token_guards_all_but_the_page(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
+    with reached(connection, accounts, tmp_path, token="0123456789abcdef") as found:
+        right, wrong = "Bearer 0123456789abcdef", "Bearer 0123456789abcdeX"
+        assert found.get("/bank_account", Authorization=right).status == 200
+        for refused in (found.get("/bank_account"), found.get("/bank_account", Authorization=wrong)):
+            assert (refused.status, refused.headers["www-authenticate"]) == (401, 'Bearer realm="cqrs"')
+        assert found.post("acc", "Open", {"owner": "ann"}).status == 401
+        assert found.get("/", Accept="application/json").status == 401
+        assert (found.get("/").status, found.get("/healthz").status) == (200, 200)
+
+
+@pytest.mark.kafka
+def test_other_hosts_are_refused(gateway: Reached) -> None:
+    """A page of another site whose name leads here gets nothing."""
+    assert gateway.get("/bank_account", Host="evil.example:80").status == 421
+    assert gateway.post("acc", "Open", {"owner": "ann"}, Host="evil.example").status == 421
+
+
+@pytest.mark.kafka
+def test_slow_bodies_are_given_up(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
+    limits = GatewayLimits(body_within=0.1)
+    with reached(connection, accounts, tmp_path, limits) as found, closing(found.connect()) as slow:
+        slow.putrequest("POST", "/bank_account/acc/Open")
+        slow.putheader("Content-Type", "application/json")
+        slow.putheader("Content-Length", "20")
+        slow.endheaders(b"{")
+        with slow.getresponse() as answer:
+            assert answer.status == 408
+
+
+@pytest.mark.parametrize("reason", Reason, ids=lambda reason: reason.name)
+def test_each_reason_has_its_status(reason: Reason) -> None:
+    outcome = CommandOutcome(False, reason.status, "c", "a", "x", 1, 0, 0, 0, reason=reason.name)
+    statuses = {"failed": (400, 413, 500, 503), "rejected": (409, 422), "deferred": (202,)}
+    assert outcome_status(outcome) in statuses[reason.status]

@@ -1,0 +1,109 @@
+"""States, histories and lists over HTTP."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.following.gateway.conftest import Reached, reached
+
+pytestmark = pytest.mark.kafka
+
+
+def test_state_has_its_version(gateway: Reached) -> None:
+    name = gateway.opened()
+    found = gateway.get(f"/bank_account/{name}")
+    assert (found.status, found.headers["etag"]) == (200, '"2"')
+    assert (found.body["id"], found.body["version"], found.body["state"]["balance"]) == (name, 2, 100)
+    assert gateway.get(f"/bank_account/{name}", If_None_Match='"2"').status == 304
+    assert gateway.get(f"/bank_account/{name}", If_None_Match='"1"').status == 200
+
+
+def test_own_write_is_waited_for(gateway: Reached) -> None:
+    name = gateway.opened()
+    for version in range(3, 13):
+        done = gateway.post(name, "Deposit", {"amount": 1}).body["version"]
+        found = gateway.get(f"/bank_account/{name}?at_least={done}&wait=20s")
+        assert (done, found.body["version"]) == (version, version)
+    late = gateway.get(f"/bank_account/{name}?at_least=13&wait=1ms")
+    assert (late.status, late.body["version"]) == (504, 12)
+
+
+def test_past_is_as_it_was(gateway: Reached) -> None:
+    name = gateway.opened()
+    first = gateway.get(f"/bank_account/{name}?version=1")
+    assert (first.status, first.body["version"], first.body["state"]["balance"]) == (200, 1, 0)
+    history = gateway.get(f"/bank_account/{name}/history").body
+    assert [one["type"] for one in history["history"]] == ["bank_account.Opened", "bank_account.Deposited"]
+    assert history["version"] == 2 and history["state"]["balance"] == 100
+    before = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert gateway.get(f"/bank_account/{name}?at={before}").status == 404
+    assert gateway.get(f"/bank_account/{name}?version=3").status == 404
+
+
+def test_pages_are_in_order(gateway: Reached) -> None:
+    names = sorted(gateway.opened() for _ in range(5))
+    found: list[str] = []
+    path = "/bank_account?limit=2&prefix=acc-"
+    after = ""
+    while True:
+        page = gateway.get(f"{path}&after={after}").body
+        found += [one["id"] for one in page["aggregates"]]
+        if page["next"] is None:
+            break
+        after = page["next"]
+    assert found == sorted(set(found)) and set(names) <= set(found)
+    assert gateway.get(f"/bank_account?prefix={names[0]}").body["aggregates"] == [
+        {"id": names[0], "version": 2}
+    ]
+
+
+def test_any_id_can_be_asked_for(gateway: Reached) -> None:
+    for name in ("a/b", "ü ?&#", "..", "history"):
+        assert gateway.post(name, "Open", {"owner": "ann"}).status in (200, 422)
+    found = gateway.get("/bank_account/a%2Fb?at_least=1&wait=20s")
+    assert found.body["id"] == "a/b"
+    assert gateway.get("/bank_account/history?at_least=1&wait=20s").body["id"] == "history"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/bank_account/none", 404),
+        ("/bank_account/none/history", 404),
+        ("/order/1", 404),
+        ("/bank_account/x?version=x", 400),
+        ("/bank_account/x?version=1&at=2h", 400),
+        ("/bank_account/x?at=yesterday", 400),
+        ("/bank_account/x?at_least=1&wait=soon", 400),
+        ("/bank_account?limit=0", 400),
+        ("/bank_account?limit=100000", 400),
+        ("/bank_account/x/y/z", 404),
+        ("/bank_account/%FF", 400),
+        ("/bank_account/x?versoin=1", 400),
+        ("/bank_account/x/history?at=2h", 400),
+        ("/bank_account?limti=1", 400),
+    ],
+)
+def test_wrong_questions_are_problems(gateway: Reached, path: str, status: int) -> None:
+    found = gateway.get(path)
+    assert (found.status, found.headers["content-type"]) == (status, "application/problem+json")
+    assert found.body["status"] == status and found.body["title"]
+
+
+def test_restart_goes_on_where_it_was(connection: Connection, accounts: Topics, tmp_path: Path) -> None:
+    with reached(connection, accounts, tmp_path) as first:
+        name = first.opened()
+        places = {number: one.position for number, one in first.follower.replicas.items()}
+    with reached(connection, accounts, tmp_path) as second:
+        assert second.get(f"/bank_account/{name}").body["version"] == 2
+        # What is in the shard is not read again: memory begins behind it.
+        assert second.follower.feed.after(0, places[0] - 1, 1) is None or places[0] == 0
+
+
+def test_other_methods_are_problems(gateway: Reached) -> None:
+    found = gateway.ask("DELETE", "/bank_account/x")
+    assert (found.status, found.headers["content-type"]) == (405, "application/problem+json")
+    assert "GET" in found.headers["allow"]

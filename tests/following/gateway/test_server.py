@@ -1,0 +1,59 @@
+"""The gateway's socket, and its end."""
+
+import socket
+import threading
+import uuid
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.following.gateway.server import listen, open_followers
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from tests.support import ROOT
+from tests.support.waiting import eventually
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_bodies_wait_for_no_acknowledgement(host: str) -> None:
+    """Head and body are two writes; the second one would wait for the client's delayed acknowledgement of the first."""
+    if host == "::1" and not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6 here")
+    with (
+        listen(host, 0) as listening,
+        closing(socket.create_connection((host, listening.getsockname()[1]))),
+        listening.accept()[0] as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_followers_end_side_by_side(connection: Connection, tmp_path: Path) -> None:
+    """One after the other, a gateway of thirty aggregates would take longer to stop than its service manager waits."""
+    prefix = f"t{uuid.uuid4().hex[:8]}."
+    names = ["bank_account", "counter"]
+    with Admin(connection) as admin:
+        for name in names:
+            ensure_topics(admin, Topics(name, prefix), TopicPlan(partitions=1))
+    aggregates = {name: registry.load(name, "aggregates", ROOT) for name in names}
+    slow = threading.Event()
+
+    def wait() -> None:
+        slow.wait(30)
+
+    with ExitStack() as stack:
+        followers = open_followers(connection, aggregates, prefix, "murmur2", tmp_path, print, stack)
+        ended = threading.Event()
+        followers["counter"].arrived = wait
+        followers["bank_account"].arrived = ended.set
+        for follower in followers.values():
+            follower.start()
+        closing_all = threading.Thread(target=stack.pop_all().close)
+        closing_all.start()
+        try:
+            eventually(ended.is_set)
+        finally:
+            slow.set()
+            closing_all.join()

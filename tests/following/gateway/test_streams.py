@@ -1,0 +1,135 @@
+"""Events as they come, and again after a break."""
+
+import json
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPResponse
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.following.gateway.feed import Feed, FeedEvent
+from cqrs_cli.following.gateway.streams import server_sent
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from tests.following.gateway.conftest import Reached, reached
+
+
+class Sent(NamedTuple):
+    name: str
+    at: str
+    version: int
+    subject: str
+
+
+@contextmanager
+def stream(gateway: Reached, path: str, **headers: str) -> Iterator[HTTPResponse]:
+    connection = gateway.connect()
+    try:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request("GET", path, headers={"Accept": "text/event-stream", **named})
+        with connection.getresponse() as found:
+            assert (found.status, found.readline()) == (200, b": \n")
+            yield found
+    finally:
+        connection.close()
+
+
+def take(found: HTTPResponse, count: int) -> list[Sent]:
+    """The next events of a stream."""
+    taken: list[Sent] = []
+    members: dict[str, str] = {}
+    while len(taken) < count:
+        line = found.readline().decode().rstrip("\n")
+        if line and not line.startswith(":"):
+            name, _, value = line.partition(": ")
+            members[name] = value
+        elif not line and members:
+            event = json.loads(members["data"])
+            taken.append(Sent(members["event"], members["id"], event["aggregateversion"], event["subject"]))
+            members = {}
+    return taken
+
+
+@pytest.mark.kafka
+def test_stream_gives_what_comes(gateway: Reached) -> None:
+    name = gateway.opened()
+    with (
+        stream(gateway, f"/bank_account/{name}") as one,
+        stream(gateway, "/bank_account?type=Deposited") as some,
+    ):
+        other = gateway.opened()
+        gateway.post(name, "Deposit", {"amount": 1})
+        gateway.post(name, "Withdraw", {"amount": 1})
+        assert [(sent.name, sent.version) for sent in take(one, 2)] == [("Deposited", 3), ("Withdrawn", 4)]
+        assert {(sent.name, sent.subject) for sent in take(some, 2)} == {
+            ("Deposited", name),
+            ("Deposited", other),
+        }
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("again", [False, True], ids=["from memory", "from the topic"])
+def test_nothing_is_missed_after_breaks(
+    connection: Connection, accounts: Topics, tmp_path: Path, again: bool
+) -> None:
+    """A client that comes back with the last id it has gets the rest, each event once."""
+    with reached(connection, accounts, tmp_path) as first:
+        names = [f"acc-{uuid.uuid4().hex[:8]}" for _ in range(6)]
+        for name in names:
+            first.post(name, "Open", {"owner": "ann"})
+        taken: list[Sent] = []
+        last = "beginning"
+        if not again:
+            taken, last = _in_steps(first, names, taken, last)
+    if again:
+        with reached(connection, accounts, tmp_path) as second:
+            taken, last = _in_steps(second, names, taken, last)
+    assert sorted(sent.subject for sent in taken) == sorted(names)
+
+
+def _in_steps(gateway: Reached, names: list[str], taken: list[Sent], last: str) -> tuple[list[Sent], str]:
+    while {sent.subject for sent in taken} < set(names):
+        header = {"Last_Event_ID": last} if last != "beginning" else {}
+        with stream(gateway, "/bank_account?type=Opened&from=beginning", **header) as found:
+            (sent,) = take(found, 1)
+        last = sent.at
+        if sent.subject in names:
+            taken.append(sent)
+    return taken, last
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("last", ["x", "1:", "9:0", "0:-1"])
+def test_foreign_places_are_refused(gateway: Reached, last: str) -> None:
+    found = gateway.get("/bank_account", Accept="text/event-stream", Last_Event_ID=last)
+    assert (found.status, found.body["title"]) == (400, "from")
+    assert gateway.get("/bank_account?type=Flown", Accept="text/event-stream").status == 400
+
+
+@given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 60), st.integers(1, 20))
+def test_feed_is_a_stretch_of_the_log(gaps: list[int], position: int, most: int) -> None:
+    """It gives exactly the events behind a place, or says that it does not reach back to it."""
+    feed, log, offset = Feed({0: 5}, kept_bytes=600), list[FeedEvent](), 5
+    for gap in gaps:
+        log.append(FeedEvent(0, offset, "x", "t", "e" * gap))
+        feed.add(log[-1])
+        offset += 1 + gap % 3
+    found = feed.after(0, position, most)
+    if found is None:
+        assert position < 5 or sum(len(event.text) for event in log if event.offset >= position) > 0
+    else:
+        assert found == [event for event in log if event.offset >= position][:most]
+
+
+@given(st.text(alphabet="ab\n\r\x85\u2028", min_size=1))
+def test_lines_of_data_are_one_event(text: str) -> None:
+    said = server_sent(FeedEvent(0, 1, "x", "a.B", text), {1: 3, 0: 2})
+    lines = said.split("\n")
+    assert lines[:2] == ["event: B", "id: 0:2,1:3"] and said.endswith("\n\n")
+    assert "\n".join(line.removeprefix("data: ") for line in lines[2:-2]) == re.sub("\r\n?", "\n", text)

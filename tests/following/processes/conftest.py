@@ -1,0 +1,16 @@
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from cqrs_cli.kafka.connection.connection import Connection
+    from tests.following.processes.stage import Stage
+
+
+@pytest.fixture
+def stage(connection: "Connection", prefix: str, tmp_path: Path) -> "Stage":
+    """The example between orders and payments, on one partition."""
+    from tests.following.processes.stage import Stage
+
+    return Stage(connection, prefix, state_dir=tmp_path / "state")

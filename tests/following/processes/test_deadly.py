@@ -1,0 +1,85 @@
+"""Events on which the worker dies, or with which `react` does not end: the process stops at them, and names them."""
+
+import os
+import signal
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.following.processes.explain import blamed_event, explain_trial
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.ownership.trials.attempts import ATTEMPTS
+from cqrs_cli.ownership.trials.trial import Trial
+from tests.following.processes.stage import DyingProcess, Stage, orders, placed
+from tests.following.processes.test_load import write
+from tests.following.processes.test_stops import PROCESS
+
+#: Deaths before an event is alone, at most, and those of the event alone.
+MOST = 3 + ATTEMPTS
+
+
+def trapped(connection: Connection, prefix: str, folder: Path, then: str) -> Stage:
+    """Ten orders; the process does this at the sixth."""
+    stage = Stage(connection, prefix, write(folder, PROCESS.format(then=then)), "mine")
+    stage.react()
+    stage.write(map(placed, range(10)))
+    return stage
+
+
+def submitted(stage: Stage, **times: Any) -> tuple[CqrsError, list[int | None]]:
+    """The error that ends a run, whose task is submitted again when it is lost; the exit codes of the lost ones."""
+    plan, lost = stage.plan(), list[int | None]()
+    plan = replace(plan, timing=replace(plan.timing, **times))
+    while True:
+        died, error = DyingProcess(replace(plan, submission=len(lost))).ended()
+        if error is not None:
+            return error, lost
+        assert died in (-signal.SIGKILL, os.EX_SOFTWARE) and len(lost) < MOST
+        lost.append(died)
+
+
+@pytest.mark.kafka
+@pytest.mark.pins("reacted-once")
+def test_deadly_event_stops_the_process(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    stage = trapped(connection, prefix, tmp_path, "import os; os.kill(os.getpid(), 9)")
+    error, lost = submitted(stage)
+    assert ATTEMPTS <= len(lost) <= MOST
+    check_stop(stage, error, f"the worker died on it {ATTEMPTS} times")
+    position = stage.position()
+    assert position is not None and position.claim.trial is None  # corrected code is tried afresh
+    assert stage.asked() == orders(0, 5)
+    stage.react(skip=[error.hint.partition("--skip ")[2]])
+    assert stage.asked() == orders(0, 10) - Counter({"o-0-5": 1})
+
+
+@pytest.mark.kafka
+@pytest.mark.pins("reacted-once")
+def test_endless_event_stops_the_process(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    stage = trapped(connection, prefix, tmp_path, "while True: pass")
+    error, lost = submitted(stage, decide_timeout=1.0)
+    assert lost == [os.EX_SOFTWARE]
+    check_stop(stage, error, "it did not end within ")
+    assert stage.asked() == orders(0, 5)
+
+
+def check_stop(stage: Stage, error: CqrsError, why: str) -> None:
+    position = stage.position()
+    assert position is not None and position.stopped is not None
+    assert error.exit_code == 1
+    place = f"{stage.events}:0@{position.stopped}"
+    assert f"process mine cannot go past order.Placed {place} ('o-0-5', version 1): {why}" in error.message
+    assert error.hint.endswith(f"--skip mine:order:0@{position.stopped}")
+
+
+def test_trials_are_told_as_events() -> None:
+    assert "the next 128 events are tried 2 at a time" in explain_trial(Trial(128))
+    assert "event 7 is tried alone: a worker died on it never so far" in explain_trial(Trial(1).announce(7))
+    dead = Trial(1, 7, ATTEMPTS)
+    assert explain_trial(dead) == f"it stops at event 7: the worker died on it {ATTEMPTS} times"
+    assert blamed_event(dead) == (7, f"the worker died on it {ATTEMPTS} times")
+    assert blamed_event(Trial(1, 7, ATTEMPTS - 1)) is None and blamed_event(None) is None
+    assert blamed_event(Trial().endless(7, 60)) == (7, "it did not end within 60 s")

@@ -1,0 +1,48 @@
+"""docs/processes.md is true in every line that can be run."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.context import Call
+from cqrs_cli.cli.main import parse
+from cqrs_cli.core.react import MAX_SENT
+from cqrs_cli.following.processes.compose import MAX_SENT_BYTES
+from cqrs_cli.following.processes.load import load_process
+from cqrs_cli.kafka.topics.acls import RequiredAcl
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_needs
+from tests.following.processes.test_load import write
+from tests.scenarios.secured.acls import granted
+from tests.support import ROOT
+
+TEXT = (ROOT / "docs/processes.md").read_text(encoding="utf-8")
+PROCESS, TEST = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+CONSOLE = re.findall(r"^\$ (cqrs .*)$", TEXT, re.MULTILINE)
+GRANTS = re.findall(r"^kafka-acls\.sh (.*)$", TEXT, re.MULTILINE)
+
+
+def test_process_shown_is_right(tmp_path: Path) -> None:
+    write(tmp_path, PROCESS, "checkout")
+    assert sorted(load_process("checkout", tmp_path, "aggregates").sources) == ["order", "payment"]
+    subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
+
+
+@pytest.mark.parametrize("line", [*CONSOLE, "cqrs process checkout --skip checkout:order:3@250"])
+def test_calls_shown_are_calls(line: str) -> None:
+    assert isinstance(parse(shlex.split(line)[1:]), Call)
+
+
+def test_page_lists_the_acls() -> None:
+    shown: list[RequiredAcl] = [need for line in GRANTS for need in granted(line)]
+    events, commands = (
+        [f"{name}.{kind}" for name in ("order", "payment")] for kind in ("events", "commands")
+    )
+    assert sorted(shown) == sorted(process_needs(ProcessTopics("checkout"), events, commands))
+
+
+def test_limits_are_as_said() -> None:
+    assert f"more than {MAX_SENT:,} commands or\n{MAX_SENT_BYTES >> 20} MiB for one event" in TEXT

@@ -1,0 +1,85 @@
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
+from cqrs_cli.following.processes.load import load_process, process_names
+from tests.support import ROOT
+
+WHOLE = """
+from collections.abc import Iterator
+import cqrs_cli as cqrs
+from aggregates.order import Placed, Ship
+from aggregates.payment import Paid, Request
+
+def react(event: Placed | Paid, at: cqrs.Recorded) -> Iterator[cqrs.Send]:
+    yield cqrs.Send("order", at.aggregate_id, Ship())
+
+process = cqrs.Process(react)
+"""
+
+
+def write(folder: Path, text: str, name: str = "mine") -> Path:
+    """A project with one process."""
+    (folder / "cqrs.toml").touch()
+    (folder / "processes").mkdir(exist_ok=True)
+    (folder / f"processes/{name}.py").write_text(text)
+    if not (folder / "aggregates").exists():
+        (folder / "aggregates").symlink_to(ROOT / "aggregates")
+    return folder
+
+
+def test_example_is_found() -> None:
+    assert "checkout" in process_names(ROOT)
+    found = load_process("checkout", ROOT, "aggregates")
+    assert sorted(found.sources) == ["order", "payment"]
+    assert {kind.__name__ for kind in found.events} == {"Placed", "Cancelled", "Paid"}
+    assert found.named == ("order", "payment")
+    assert found.place.startswith("processes/checkout.py:")
+
+
+def test_whole_process_loads(tmp_path: Path) -> None:
+    assert load_process("mine", write(tmp_path, WHOLE), "aggregates").named == ("order",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("process = cqrs.Process(react)", "", "processes/mine.py defines no process"),
+        ("Placed | Paid, at", "str, at", r"processes/mine.py:7: annotate the events that react hears"),
+        ("at: cqrs.Recorded)", "at: str)", r"processes/mine.py:7: annotate the second parameter"),
+        ('Send("order"', 'Send("ordr"', r"processes/mine.py:8: there is no aggregate 'ordr'"),
+        ('cqrs.Send("order"', "1 / 0; cqrs.Send('x'", r"processes/mine.py:8: there is no aggregate 'x'"),
+        (
+            "import cqrs_cli as cqrs\n",
+            "import cqrs_cli as cqrs\n1 / 0\n",
+            r"processes/mine.py:4: ZeroDivision",
+        ),
+        (
+            "def react(event: Placed | Paid",
+            "class Foreign(cqrs.Event): pass\ndef react(event: Placed | Foreign",
+            "Foreign is not an event of an aggregate of this project",
+        ),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    assert old in WHOLE
+    root = write(tmp_path, WHOLE.replace(old, new))
+    with pytest.raises(ConfigurationError, match=said):
+        load_process("mine", root, "aggregates")
+
+
+def test_misspelt_aggregates_name_the_close(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as failed:
+        load_process("mine", write(tmp_path, WHOLE.replace('"order"', '"ordre"')), "aggregates")
+    assert failed.value.hint.startswith("did you mean order? known: ")
+
+
+def test_unknown_processes_name_the_known() -> None:
+    with pytest.raises(UsageError, match="no process 'chekout'; did you mean checkout"):
+        load_process("chekout", ROOT, "aggregates")
+
+
+def test_projects_without_any_say_so(tmp_path: Path) -> None:
+    with pytest.raises(CqrsError, match="there is no folder 'processes' with any in"):
+        load_process("mine", tmp_path, "aggregates")

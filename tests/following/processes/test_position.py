@@ -1,0 +1,156 @@
+"""Where a process goes on: every case without a broker."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.following.processes.position import (
+    ProcessPosition,
+    Resumed,
+    SourceState,
+    check_skip,
+    position_key,
+    read_position,
+    resume,
+)
+from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.claim import Claim
+
+SOURCE = EventPartition("order", "shop.order.events", 3)
+
+
+def at(offset: int, topic_id: str = "id-1", **noted: Any) -> ProcessPosition:
+    return ProcessPosition(offset, Claim(1, "run", 0, 0, 4, topic_id, 8), **noted)
+
+
+def state(position: ProcessPosition | None = None, group: int | None = None, **changes: Any) -> SourceState:
+    found = SourceState("checkout", SOURCE, "id-1", 8, 0, 90, 100, position, group)
+    return found._replace(**changes)
+
+
+def test_new_processes_begin_where_told() -> None:
+    assert resume(state()) == Resumed(90)  # the last stable offset
+    assert resume(state(start=5), beginning=True) == Resumed(5)
+
+
+def test_known_processes_go_on() -> None:
+    assert resume(state(at(40), 40)) == Resumed(40)
+    assert resume(state(at(40), None), beginning=True) == Resumed(40)
+
+
+def test_bounds_of_the_log_are_positions() -> None:
+    assert resume(state(at(0), 0)) == Resumed(0)
+    assert resume(state(at(100), 100)) == Resumed(100)
+
+
+CONTRADICTIONS = [
+    (state(at(40, "id-0"), 40), "deleted and made again", 0),
+    (state(at(40), 39), "the group's offset is 39: somebody moved it", 40),
+    (state(at(40), None, start=41), "events before 41 are deleted", 41),
+    (state(at(101), 101), "the log ends at 100", 100),
+    (state(None, 40), "no position is recorded", 40),
+]
+
+
+@pytest.mark.pins("reacted-once")
+@pytest.mark.parametrize(("found", "what", "onward"), CONTRADICTIONS)
+def test_contradictions_stop(found: SourceState, what: str, onward: int) -> None:
+    with pytest.raises(ContradictionError, match=what) as stopped:
+        resume(found, beginning=True)
+    assert stopped.value.hint.endswith(f"--accept-loss checkout:order:3@{onward}")
+    assert resume(found, accept=onward) == Resumed(onward, accepted=onward)
+    with pytest.raises(UsageError, match="has no offset 102 to go on from"):
+        resume(found, accept=102)
+
+
+def test_accepted_losses_count_once() -> None:
+    spent = state(at(40, accepted=60), 39)
+    with pytest.raises(ContradictionError):
+        resume(spent, accept=60)
+    assert resume(spent, accept=61).offset == 61
+
+
+def test_grown_topics_are_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"had 8 partitions and now has 9"):
+        resume(state(at(40), 40, partitions=9), accept=40)
+
+
+def test_skips_are_for_the_event_that_stopped() -> None:
+    stopped = state(at(40, stopped=40), 40)
+    assert resume(stopped, skip=40) == Resumed(41, skipped=40)
+    assert resume(stopped, skip=39) == Resumed(40, stopped=40)
+    assert resume(state(at(40), 40), skip=40) == Resumed(40)
+    check_skip(stopped, 40)
+    check_skip(state(at(41, skipped=40), 41), 40)
+    with pytest.raises(UsageError, match="it stands at 40"):
+        check_skip(state(at(40), 40), 40)
+
+
+numbers = st.integers(0, 100)
+positions = st.builds(
+    at,
+    numbers,
+    st.sampled_from(["id-1", "id-0"]),
+    stopped=st.none() | numbers,
+    skipped=st.none() | numbers,
+    accepted=st.none() | numbers,
+)
+
+
+@given(st.none() | positions, st.none() | numbers, numbers, numbers, numbers, st.booleans())
+def test_words_move_only_what_is_stuck(
+    position: ProcessPosition | None, group: int | None, start: int, skip: int, accept: int, beginning: bool
+) -> None:
+    """Where nothing is wrong, an operator's word moves the position by one event at most, the one that stopped."""
+    found = state(position, group, start=start, end=200)
+    try:
+        plain = resume(found, beginning=beginning)
+    except ContradictionError:
+        return
+    told = resume(found, beginning=beginning, skip=skip, accept=accept)
+    if position is not None and position.stopped == position.offset == skip:
+        assert told.offset == plain.offset + 1
+    else:
+        assert told == plain
+    after = state(ProcessPosition(told.offset, at(0).claim, *told[1:]), told.offset, start=start, end=200)
+    if start <= told.offset:  # the same flags once more
+        assert resume(after, beginning=beginning, skip=skip, accept=accept).offset == told.offset
+
+
+@given(positions)
+def test_records_are_read_back(position: ProcessPosition) -> None:
+    assert read_position(position.encode()) == position
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{}", b"[" * 9999, b'{"offset":"7"}'])
+def test_other_records_are_not_positions(value: bytes | None) -> None:
+    with pytest.raises(ValueError):
+        read_position(value)
+
+
+def test_names_have_the_prefix() -> None:
+    topics = ProcessTopics("checkout", "shop.")
+    assert topics.positions == "shop.process.checkout.positions"
+    assert topics.group == "cqrs.shop.process.checkout"
+    assert topics.transactional_id(SOURCE.topic, 3) == "cqrs.shop.process.checkout.shop.order.events.3"
+    assert position_key(SOURCE) == b"shop.order.events/3"
+    assert topics.transactional_id(SOURCE.topic, 3) != Topics("order", "shop.").transactional_id(3)
+
+
+def test_every_skip_is_kept() -> None:
+    """Until the topic is another one: then they were other events."""
+    first = resume(state(at(50, stopped=50)), skip=50)
+    assert first == Resumed(51, None, 50)
+    second = resume(state(at(60, stopped=60, skipped=50)), skip=60)
+    assert second == Resumed(61, None, 60, None, (50,))
+    kept = at(70, skipped=60, skipped_before=(50,))
+    assert kept.all_skipped == (50, 60) and at(70).all_skipped == ()
+    assert resume(state(kept)) == Resumed(70, None, 60, None, (50,))
+    assert read_position(kept.encode()) == kept
+    assert resume(state(at(120, skipped=60, skipped_before=(50,))), accept=90)[2:] == (60, 90, (50,))
+    assert resume(state(at(70, "id-0", skipped=60)), accept=20) == Resumed(20, accepted=20)

@@ -1,0 +1,38 @@
+"""A hanging transaction of a process is committed exactly if a part of it is visible."""
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from cqrs_cli.following.processes.settle import ReactionTraces, was_reacted
+
+PARTS = ("first command", "second command", "position", "offset")
+
+
+@pytest.mark.pins("reacted-once")
+@given(
+    before=st.integers(0, 5),
+    events=st.integers(0, 3),
+    with_commands=st.booleans(),
+    unmarked=st.sets(st.sampled_from(PARTS), min_size=1),
+    committed=st.booleans(),
+)
+def test_visible_part_commits_the_rest(
+    before: int, events: int, with_commands: bool, unmarked: set[str], committed: bool
+) -> None:
+    """A transaction on the events from `before` on; the parts in `unmarked` got no marker of its end."""
+    sends = with_commands and events > 0
+    parts = {"position", "offset", *(PARTS[:2] if sends else ())}
+    assume(parts & unmarked)
+    visible = parts - unmarked if committed else set()
+    commands = {"first command", "second command"}
+    shown, repeats = "position" in visible, "offset" in visible
+    traces = ReactionTraces(
+        position=before + events if shown else before,
+        repeated=shown is repeats,
+        hidden_position="position" in unmarked,
+        hidden_repeated=repeats,
+        sent=bool(visible & commands),
+        hidden_event=before if parts & unmarked & commands else None,
+    )
+    assert was_reacted(traces) is bool(visible)

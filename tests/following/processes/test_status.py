@@ -1,0 +1,102 @@
+"""The status of a process: where it stands, who owns it, and what stopped it."""
+
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.cli.live.reacting import ProcessLooker
+from cqrs_cli.cli.output import Printer
+from cqrs_cli.cli.render.process import process_status_document, process_status_table
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.following.processes.load import load_process
+from cqrs_cli.following.processes.retire import retire_processes
+from cqrs_cli.following.processes.status import SubscriptionStatus, process_statuses
+from cqrs_cli.kafka import readers
+from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.telemetry.blocked import blocked_by
+from tests.following.processes.stage import RunningProcess, Stage, orders, react_here
+from tests.support import ROOT
+from tests.support.stretch import begin
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def statuses(stage: Stage) -> dict[str, SubscriptionStatus]:
+    """By aggregate."""
+    loaded = load_process(stage.name, ROOT, "aggregates")
+    found = process_statuses(stage.connection, loaded, stage.prefix, stage.settings.state_dir)
+    return {one.subscription.source.aggregate: one for one in found}
+
+
+def shown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> str:
+    Printer().result({}, process_status_table(statuses(stage).values()))
+    return capsys.readouterr().out
+
+
+def test_status_follows_the_position(stage: Stage) -> None:
+    stage.place(0, 3)
+    new = statuses(stage)["order"]
+    assert (new.position, new.lag) == (None, 0)
+    plan = stage.plan()
+    react_here(plan)
+    retire_processes(plan)
+    stage.place(3, 2)
+    seen = statuses(stage)["order"]
+    assert seen.position and seen.lag == seen.end - seen.position.offset > 0
+    (row,) = [
+        one
+        for one in process_status_document({"checkout": [seen]})["checkout"]["partitions"]
+        if one["topic"] == stage.events
+    ]
+    assert (row["position"], row["lag"]) == (seen.position.offset, seen.lag)
+    assert (row["owner"]["run"], row["owner"]["stopped"], row["stopped_at"]) == (plan.run, True, None)
+    assert seen.position.claim.attempt == TERMINAL
+
+
+def test_event_that_stopped_is_shown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.react()
+    stage.place(0, 1)
+    plan = stage.plan()
+    plan = replace(plan, commands={})  # the topic of its commands came later
+    (error,) = [result.error for result in react_here(plan) if result.error is not None]
+    at = statuses(stage)["order"].stopped_at
+    assert at is not None and f"--skip checkout:order:0@{at}" in error.hint
+    text = " ".join(shown(stage, capsys).split())
+    assert f"process checkout was stopped by {stage.events}:0@{at}" in text
+    assert f"cqrs process checkout --skip checkout:order:0@{at}" in text
+
+
+def test_status_names_what_it_waits_for(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody's open transaction hides the positions: status and top say so, until it has ended."""
+    monkeypatch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
+    stage.react(beginning=True)
+    looker = ProcessLooker(
+        stage.connection,
+        [load_process(stage.name, ROOT, "aggregates").use(stage.prefix)],
+        stage.settings.state_dir,
+    )
+    stranger = begin(stage.connection, stage.topics.positions, [b"?"])
+    stage.place(0, 1)
+    process = RunningProcess(stage.plan(once=False))
+    why = eventually(lambda: statuses(stage)["order"].blocked)
+    assert why.startswith(f"{stage.topics.positions} partition 0: nothing to read at offset")
+    (order, _) = process_status_document({"checkout": list(statuses(stage).values())})["checkout"][
+        "partitions"
+    ]
+    assert order["waits_for"] == why
+    assert f"{stage.events} partition 0 waits: {why}" in " ".join(shown(stage, capsys).split())
+    assert looker.look()["checkout < order", 0].notes == (f"it waits: {why}",)
+    stranger.abort_transaction(10)
+    eventually(lambda: stage.asked() == orders(0, 1))
+    eventually(lambda: not blocked_by(process.plan.place(process.plan.subscriptions[0])))
+    process.end()
+    looker.close()
+
+
+def test_missing_topic_is_an_error(stage: Stage) -> None:
+    stage.delete(stage.topics.positions)
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        statuses(stage)

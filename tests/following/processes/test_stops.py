@@ -1,0 +1,125 @@
+"""Events that a process cannot go past: those before are committed, and only that one can be skipped."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from aggregates.order import Shipped
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
+from cqrs_cli.kafka.connection.connection import Connection
+from tests.following.processes.stage import Stage, orders, placed
+from tests.following.processes.test_load import write
+
+pytestmark = pytest.mark.kafka
+
+PROCESS = """
+from collections.abc import Iterator
+import cqrs_cli as cqrs
+from aggregates.order import Placed, AddLine
+from aggregates.payment import Request
+
+def react(event: Placed, at: cqrs.Recorded) -> Iterator[cqrs.Send]:
+    if at.aggregate_id == "o-0-5":
+        {then}
+    yield cqrs.Send("payment", at.aggregate_id, Request(event.customer))
+
+process = cqrs.Process(react)
+"""
+
+
+def stopping(connection: Connection, prefix: str, folder: Path, then: str) -> Stage:
+    """Ten orders; the process does this at the sixth."""
+    stage = Stage(connection, prefix, write(folder, PROCESS.format(then=then)), "mine")
+    stage.write([placed(0), placed(1), placed(2, event=Shipped()), *map(placed, range(3, 10))])
+    return stage
+
+
+STOPS = {
+    "1 / 0": "raised on order.Placed {place} ('o-0-5', version 1): mine.py:9: ZeroDivisionError",
+    "yield 7": "was wrong about order.Placed {place} ('o-0-5', version 1): processes/mine.py:7: react gave 7",
+    'yield cqrs.Send(at.aggregate_id, "p", Request("x"))': "no aggregate 'o-0-5'",
+    'yield cqrs.Send("payment", "", Request("x"))': "aggregate_id has 0 bytes",
+    'yield cqrs.Send("payment", "p", AddLine("tea"))': "AddLine is not a command of 'payment'",
+    'yield cqrs.Send("payment", "p", Request(7))': "payment.Request: Expected `str`, got `int`",
+    'yield from [cqrs.Send("payment", "p", Request("x"))] * 10_001': "more than 10,000 commands for one event",
+    'yield from [cqrs.Send("payment", "p", Request("x" * 900_000))] * 10': "more than 8 MiB of commands",
+}
+
+
+@pytest.mark.pins("reacted-once")
+@pytest.mark.parametrize("then", STOPS)
+def test_process_stops_at_the_event(connection: Connection, prefix: str, tmp_path: Path, then: str) -> None:
+    check_stop(connection, prefix, tmp_path, then, STOPS[then])
+
+
+@pytest.mark.pins("reacted-once")
+def test_refused_commands_stop(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    large = "Request(random.Random(1).randbytes(900_000).hex())"
+    said = "cannot send for order.Placed {place} ('o-0-5', version 1): a topic of commands refuses them: "
+    check_stop(connection, prefix, tmp_path, f'import random; yield cqrs.Send("payment", "p", {large})', said)
+
+
+def check_stop(connection: Connection, prefix: str, tmp_path: Path, then: str, said: str) -> None:
+    """Those before it are committed. Nothing of it is sent, however often it is tried, until it is skipped."""
+    stage = stopping(connection, prefix, tmp_path, then)
+    error = stage.error(beginning=True)
+    position = stage.position()
+    assert position is not None
+    assert position.stopped == position.offset
+    place = f"{stage.events}:0@{position.offset}"
+    assert type(error) is CqrsError
+    assert error.message.startswith("process mine ")
+    assert said.format(place=place) in error.message
+    before = orders(0, 5)
+    del before["o-0-2"]
+    assert stage.asked() == before
+    assert stage.error().message == error.message
+    assert stage.asked() == before
+    skip = f"mine:order:0@{position.offset}"
+    assert error.hint.endswith(f"cqrs process mine --skip {skip}")
+    stage.react(skip=[skip])
+    stage.react(skip=[skip])  # a flag left in a script
+    assert stage.asked() == before + orders(6, 4)
+    skipped = stage.position()
+    assert skipped is not None
+    assert (skipped.skipped, skipped.stopped) == (position.offset, None)
+
+
+def test_corrected_processes_go_on(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    stage = stopping(connection, prefix, tmp_path, "1 / 0")
+    stage.error(beginning=True)
+    write(tmp_path, PROCESS.format(then="pass"), "mine")
+    stage.name = "mine"
+    del sys.modules["processes.mine"]
+    stage.react()
+    expected = orders(0, 10)
+    del expected["o-0-2"]
+    assert stage.asked() == expected
+
+
+@pytest.mark.pins("reacted-once")
+def test_only_what_stopped_is_skipped(stage: Stage) -> None:
+    stage.place(0, 3)
+    with pytest.raises(UsageError, match="it is new"):
+        stage.plan(skip=["checkout:order:0@1"])
+    stage.react()
+    position = stage.position()
+    assert position is not None
+    ahead = position.offset
+    with pytest.raises(UsageError, match=f"it stands at {ahead}"):
+        stage.plan(skip=[f"checkout:order:0@{ahead}"])
+    assert stage.plan(skip=["checkout:order:0@0"])  # behind it: spent
+
+
+@pytest.mark.parametrize("place", ["checkout:order:0", "order:0@3", "checkout:order:7@3", "checkout:x:0@3"])
+def test_other_places_are_refused(stage: Stage, place: str) -> None:
+    with pytest.raises(UsageError, match=r"is not a place in a topic|is not heard in this run"):
+        stage.plan(skip=[place])
+
+
+def test_missing_topics_are_named(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """Those of an aggregate that the code names, before anything begins."""
+    stage = stopping(connection, prefix, tmp_path, 'yield cqrs.Send("sensor", "s", Request("x"))')
+    with pytest.raises(ConfigurationError, match=r"sensor\.commands does not exist"):
+        stage.plan()

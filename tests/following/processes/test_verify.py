@@ -1,0 +1,65 @@
+"""`cqrs verify --process` on real topics."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.following.processes.load import load_process
+from cqrs_cli.following.processes.verify import verify_process
+from cqrs_cli.kafka import clients
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.proof.reactions import Reactions
+from tests.following.processes.stage import Stage, placed
+from tests.following.processes.test_load import write
+from tests.following.processes.test_stops import PROCESS
+
+pytestmark = pytest.mark.kafka
+
+
+def verified(stage: Stage) -> Reactions:
+    loaded = load_process(stage.name, stage.root, "aggregates")
+    return verify_process(stage.connection, stage.settings, loaded, lambda _: None)
+
+
+@pytest.mark.pins("reacted-once")
+def test_skips_and_beginnings_are_clean(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """Events before the start have no commands, nor has one that an operator left out."""
+    process = PROCESS.format(then="1 / 0").replace('== "o-0-5"', 'in ("o-0-5", "o-0-7")')
+    stage = Stage(connection, prefix, write(tmp_path, process), "mine")
+    stage.place(100, 3)
+    stage.react()
+    stage.write(map(placed, range(10)))
+    first = stage.error().hint.partition("--skip ")[2]
+    second = stage.error(skip=[first]).hint.partition("--skip ")[2]
+    stage.react(skip=[second])
+    found = verified(stage)
+    assert (found.named, found.commands, found.others) == ([], 8, 0)
+
+
+@pytest.mark.pins("reacted-once")
+def test_planted_commands_are_found(
+    stage: Stage, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.react()
+    stage.place(0, 5)
+    stage.react()
+    assert verified(stage).named == []
+    (first, *_) = stage.commands()
+    copy = {name: value for name, value in first.items() if name not in ("partition", "key")}
+    producer = clients.producer(stage.connection)
+    stray = copy | {"id": f"checkout/{stage.events}/9/9/0@7/0"}
+    resubmitted = copy | {"deferredfrom": "0/0"}  # by an owner: no violation
+    for document in (copy, stray, resubmitted):
+        producer.produce(stage.topic("commands"), json.dumps(document).encode(), b"k", 0)
+    assert producer.flush(10) == 0
+    monkeypatch.chdir(stage.root)
+    server = ["-b", stage.connection.bootstrap_server, "--topic-prefix", stage.prefix]
+    capfd.readouterr()
+    assert main(["verify", "--process", "checkout", "-o", "json", *server]) == 5
+    said = json.loads(capfd.readouterr().out.splitlines()[0])
+    assert said["violation_count"] == 3 and said["commands"] == 12
+    text = "; ".join(said["violations"])
+    assert "command 0 was sent 2 times" in text and "/9/9/0@7: there is no such event" in text
+    assert main(["verify", "--process", "checkout", "order", *server]) == 2

@@ -1,0 +1,72 @@
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support import ROOT
+from tests.support.mariadb import MariaDb, mariadb, programs
+from tests.support.postgres import Postgres, binaries, postgres
+
+if TYPE_CHECKING:
+    from cqrs_cli.following.projections.plan import DatabasePlace
+    from cqrs_cli.settings.settings import Settings
+
+#: Without the extra `projections` there is nothing to test.
+collect_ignore_glob = [] if find_spec("sqlalchemy") else ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Postgres]:
+    """The one PostgreSQL of the run."""
+    pytest.importorskip("psycopg", reason="needs the extra `projections`")
+    if binaries() is None:
+        pytest.skip("no PostgreSQL here (Debian: apt-get install postgresql)")
+    with postgres() as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def maria_server() -> Iterator[MariaDb]:
+    """The one MariaDB of the run."""
+    pytest.importorskip("pymysql", reason="needs the extra `projections`")
+    if programs() is None:
+        pytest.skip("no MariaDB here (Debian: apt-get install mariadb-server-core mariadb-client-core)")
+    with mariadb() as started:
+        yield started
+
+
+@pytest.fixture
+def settings(prefix: str) -> "Settings":
+    """Those of a project with the examples, its topics with their own prefix."""
+    from cqrs_cli.settings.settings import load_settings
+
+    return load_settings({"topic_prefix": prefix}, ROOT)
+
+
+@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> "DatabasePlace":
+    """An empty database of each kind."""
+    from cqrs_cli.following.projections.database import parse_database
+
+    if request.param == "sqlite":
+        return parse_database("sqlite:///read.db", tmp_path)
+    server = request.getfixturevalue("server" if request.param == "postgresql" else "maria_server")
+    return parse_database(server.make_database(), tmp_path)
+
+
+@pytest.fixture
+def maria(maria_server: MariaDb, tmp_path: Path) -> "DatabasePlace":
+    """An empty MariaDB database."""
+    from cqrs_cli.following.projections.database import parse_database
+
+    return parse_database(maria_server.make_database(), tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> "DatabasePlace":
+    """An empty SQLite database."""
+    from cqrs_cli.following.projections.database import parse_database
+
+    return parse_database("sqlite:///read.db", tmp_path)

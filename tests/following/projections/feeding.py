@@ -1,0 +1,210 @@
+"""Projecting without a broker: logs as lists, read by the tails that projectors take."""
+
+import random
+import re
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Engine, select, text
+
+from aggregates.order import Cancelled, Deleted, LineAdded, Placed, Shipped
+from cqrs_cli.core.aggregate.decider import Event
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.following.projections.control import POSITIONS
+from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.load import LoadedProjection, load_projection
+from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan, ProjectorResult
+from cqrs_cli.following.projections.positions import take_positions
+from cqrs_cli.following.projections.projector import Projector
+from cqrs_cli.following.projections.tables import make_control, make_tables
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import EventPartition
+from tests.support import ROOT
+
+Logs = Mapping[EventPartition, list[Record]]
+
+TOPIC = "order.events"
+
+
+def source(partition: int) -> EventPartition:
+    return EventPartition("order", TOPIC, partition)
+
+
+def recent_orders() -> LoadedProjection:
+    return load_projection("recent_orders", ROOT, "aggregates")
+
+
+def record(offset: int, subject: str, version: int, event: Event, partition: int = 0) -> Record:
+    """An event of an order as it stands in the log; its time is its offset."""
+    value = {
+        "specversion": "1.0",
+        "id": f"{partition}/{offset}/0",
+        "source": "/cqrs/order",
+        "type": f"order.{type(event).__name__}",
+        "subject": subject,
+        "time": rfc3339(1_800_000_000_000 + offset),
+        "causationid": f"c-{offset}",
+        "correlationid": f"c-{offset}",
+        "aggregateversion": version,
+        "eventindex": 0,
+        "eventcount": 1,
+        "data": event,
+    }
+    return Record(offset, 1_800_000_000_000 + offset, subject.encode(), encode_json(value))
+
+
+def random_log(partition: int, count: int, customers: int = 5, seed: int = 1) -> list[Record]:
+    """Orders of a few customers on one partition; offsets have holes, as transactions leave them."""
+    choice = random.Random(f"{seed}/{partition}")
+    records: list[Record] = []
+    versions: dict[str, int] = {}
+    offset = 0
+    while len(records) < count:
+        offset += choice.choice([1, 1, 1, 2])
+        subject = f"o-{partition}-{choice.randrange(count // 3 + 1)}"
+        versions[subject] = version = versions.get(subject, 0) + 1
+        kinds: list[Event] = [Shipped(), Cancelled("late"), LineAdded("tea", 1), Deleted()]
+        event = Placed(f"c{choice.randrange(customers)}") if version == 1 else choice.choice(kinds)
+        records.append(record(offset, subject, version, event, partition))
+    return records
+
+
+class ListTail:
+    """A log that is a list; `most` records at a time."""
+
+    def __init__(self, log: list[Record], start: int, most: int) -> None:
+        self._log = [record for record in log if record.offset >= start]
+        self._most, self._position = most, start
+
+    def poll(self, most: int) -> tuple[list[Record], int]:
+        most = min(most, self._most)
+        came, self._log = self._log[:most], self._log[most:]
+        if came:
+            self._position = came[-1].offset + 1
+        return came, self._position
+
+    def close(self) -> None: ...
+
+
+def plan(logs: Logs, place: DatabasePlace, owner: str = "me", name: str = "recent_orders") -> ProjectionPlan:
+    """All that is in the logs."""
+    targets = {one: log[-1].offset + 1 if log else 0 for one, log in logs.items()}
+    return ProjectionPlan(
+        name, Connection("h:1"), "aggregates", ROOT, {TOPIC: "id-1"}, sorted(logs), place, owner, targets
+    )
+
+
+def take(made: ProjectionPlan, loaded: LoadedProjection | None = None) -> None:
+    """Take ownership; with `loaded` make the tables first."""
+    with opened(made.place) as engine:
+        if loaded is not None:
+            make_control(engine)
+            make_tables(engine, loaded)
+        with engine.begin() as db:
+            take_positions(db, made, dict.fromkeys(made.sources, 0))
+
+
+@contextmanager
+def opened(place: DatabasePlace) -> Iterator[Engine]:
+    engine = open_database(place)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def projected(
+    made: ProjectionPlan,
+    logs: Logs,
+    loaded: LoadedProjection,
+    most: int = 7,
+    tail: Callable[[EventPartition, int], Any] | None = None,
+    notes: list[str] | None = None,
+) -> list[ProjectorResult]:
+    """Project all partitions at once, a thread each, until their logs end; how each ended."""
+    said: list[str] = [] if notes is None else notes
+
+    def tail_of(one: EventPartition, start: int) -> ListTail:
+        return ListTail(logs[one], start, most)
+
+    with opened(made.place) as engine:
+        stopping = threading.Event()
+        projectors = [
+            Projector(made, one, loaded, engine, tail or tail_of, stopping, said.append)
+            for one in made.sources
+        ]
+        threads = [threading.Thread(target=projector.run) for projector in projectors]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    return [projector.result for projector in projectors if projector.result]
+
+
+def rows(place: DatabasePlace, query: str) -> list[tuple[Any, ...]]:
+    with opened(place) as engine, reading(engine).connect() as db:
+        return [tuple(row) for row in db.execute(text(query))]
+
+
+def told(place: DatabasePlace) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
+    """The orders and the customers in the tables."""
+    orders = rows(place, "SELECT order_id, customer, status FROM recent_orders")
+    customers = rows(place, "SELECT customer, orders FROM customers")
+    return {id: (customer, status) for id, customer, status in orders}, dict(customers)
+
+
+def model(logs: Logs) -> tuple[dict[str, tuple[str, str]], dict[str, int]]:
+    """The same from reading one log after the other."""
+    from cqrs_cli import registry
+    from cqrs_cli.core.recorded import record_event
+
+    aggregate = registry.load("order", "aggregates", ROOT)
+    orders: dict[str, tuple[str, str]] = {}
+    customers: dict[str, int] = {}
+    for one, log in logs.items():
+        for each in log:
+            recorded = record_event(aggregate, each.value, one.topic, one.partition, each.offset)
+            match recorded.event:
+                case Placed(customer):
+                    orders[recorded.aggregate_id] = customer, "placed"
+                    customers[customer] = customers.get(customer, 0) + 1
+                case Shipped() | Cancelled() | Deleted():
+                    customer, _ = orders[recorded.aggregate_id]
+                    orders[recorded.aggregate_id] = customer, type(recorded.event).__name__.lower()
+    return orders, customers
+
+
+def with_project(loaded: LoadedProjection, project: Callable[..., None], **changes: Any) -> LoadedProjection:
+    """The same tables, filled by another function."""
+    return replace(loaded, projection=replace(loaded.projection, project=project, **changes))
+
+
+def errors(results: list[ProjectorResult]) -> list[str]:
+    return [str(result.error) for result in results if result.error is not None]
+
+
+def positions(place: DatabasePlace) -> dict[int, int]:
+    query = select(POSITIONS.c.partition, POSITIONS.c.next_offset)
+    with opened(place) as engine, reading(engine).connect() as db:
+        return dict(tuple(row) for row in db.execute(query))
+
+
+def url_of(place: DatabasePlace) -> str:
+    """The URL that users write after --to."""
+    return re.sub(r"\+\w+", "", shown(place), count=1)
+
+
+def write(folder: Path, text_of: str, name: str = "mine") -> Path:
+    """A project with one projection."""
+    (folder / "cqrs.toml").touch()
+    (folder / "projections").mkdir(exist_ok=True)
+    (folder / f"projections/{name}.py").write_text(text_of)
+    if not (folder / "aggregates").exists():
+        (folder / "aggregates").symlink_to(ROOT / "aggregates")
+    return folder

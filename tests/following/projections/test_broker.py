@@ -1,0 +1,186 @@
+"""Projecting from a real broker: by threads of one process, as a Spark task does, and by `cqrs project`."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy.exc import SQLAlchemyError
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
+from cqrs_cli.following.projections.prepare import ends, prepare_projection
+from cqrs_cli.following.projections.reading import check_topic_ids
+from cqrs_cli.following.projections.runner import project_partitions
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.settings.settings import Settings
+from tests.following.projections.feeding import (
+    errors,
+    model,
+    positions,
+    random_log,
+    recent_orders,
+    source,
+    told,
+)
+from tests.following.projections.topics import make_orders, write_events
+from tests.support import ROOT
+from tests.support.harness import TopicHarness
+from tests.support.topic_loss import delete
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def prepared(
+    settings: Settings, connection: Connection, place: DatabasePlace, rebuild: bool = False
+) -> ProjectionPlan:
+    """The plan of the tables to fill now, up to the present ends."""
+    made = prepare_projection(settings, connection, recent_orders(), place, print, rebuild=rebuild)
+    plan = made.new or made.live
+    return replace(plan, targets=ends(plan))
+
+
+def project(plan: ProjectionPlan) -> list[str]:
+    return errors(project_partitions(plan, plan.sources, recent_orders(), print))
+
+
+def write_logs(
+    connection: Connection, settings: Settings, prefix: str, count: int, seed: int = 1
+) -> dict[int, list[Record]]:
+    topics = make_orders(connection, prefix)
+    logs = {partition: random_log(partition, count, seed=seed) for partition in range(4)}
+    for partition, log in logs.items():
+        write_events(connection, topics.events, partition, log)
+    return logs
+
+
+def expected(logs: dict[int, list[Record]]) -> object:
+    return model({source(partition): log for partition, log in logs.items()})
+
+
+@pytest.mark.pins("projected-once")
+def test_committed_events_are_projected_once(
+    connection: Connection, prefix: str, settings: Settings, place: DatabasePlace
+) -> None:
+    logs = write_logs(connection, settings, prefix, 500)
+    plan = prepared(settings, connection, place)
+    assert project(plan) == []
+    assert told(place) == expected(logs)
+    assert positions(place) == {one.partition: end for one, end in (plan.targets or {}).items()}
+
+
+def test_topics_made_again_need_a_rebuild(
+    connection: Connection, prefix: str, settings: Settings, file: DatabasePlace, tmp_path: Path
+) -> None:
+    harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
+    write_logs(connection, settings, prefix, 50)
+    project(prepared(settings, connection, file))
+    before = told(file)
+    delete(harness, "events")
+    logs = write_logs(connection, settings, prefix, 60, seed=2)
+    with pytest.raises(ContradictionError, match="cqrs project recent_orders --rebuild"):
+        prepared(settings, connection, file)
+    new = prepared(settings, connection, file, rebuild=True)
+    assert project(new) == []
+    assert told(file) == before
+    assert told(new.place) == expected(logs)
+
+
+def test_topics_lost_meanwhile_stop(
+    connection: Connection, prefix: str, settings: Settings, file: DatabasePlace, tmp_path: Path
+) -> None:
+    harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
+    write_logs(connection, settings, prefix, 20)
+    plan = prepared(settings, connection, file)
+    check_topic_ids(connection, plan.name, plan.topic_ids)
+    delete(harness, "events")
+    with pytest.raises(ContradictionError, match=r"order\.events was deleted while recent_orders was filled"):
+        check_topic_ids(connection, plan.name, plan.topic_ids)
+    harness.make_topics()
+    with pytest.raises(ContradictionError, match="was deleted and made again while"):
+        check_topic_ids(connection, plan.name, plan.topic_ids)
+
+
+def test_positions_beyond_the_log_stop(
+    connection: Connection, prefix: str, settings: Settings, file: DatabasePlace
+) -> None:
+    write_logs(connection, settings, prefix, 20)
+    plan = prepared(settings, connection, file)
+    project(plan)
+    with parse_and_move(file, 1_000_000):
+        (said, *_) = project(plan)
+    assert "the position is 1000000, but the log ends at" in said
+
+
+@contextmanager
+def parse_and_move(place: DatabasePlace, to: int) -> Iterator[None]:
+    """Move every position."""
+    from sqlalchemy import text
+
+    from tests.following.projections.feeding import opened
+
+    with opened(place) as engine, engine.begin() as db:
+        db.execute(text(f"UPDATE cqrs_positions SET next_offset = {to}"))
+    yield
+
+
+KILLED = """
+import sys
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.settings.settings import load_settings
+from cqrs_cli.following.projections.plan import DatabasePlace
+from tests.following.projections.test_broker import *
+settings = load_settings({"topic_prefix": sys.argv[2]}, ROOT)
+plan = prepared(settings, Connection(sys.argv[1]), DatabasePlace(sys.argv[3]))
+said = project(replace(plan, batch=40))
+print(said)
+sys.exit(bool(said))
+"""
+
+
+@pytest.mark.pins("projected-once")
+@pytest.mark.slow
+def test_killed_and_rival_projectors_agree(
+    connection: Connection, prefix: str, settings: Settings, place: DatabasePlace
+) -> None:
+    """kill -9 at random moments, now and then of two that take over from each other: nothing twice, nothing lost."""
+    choice = random.Random(1)
+    logs = write_logs(connection, settings, prefix, 800)
+    program = [sys.executable, "-c", KILLED, connection.bootstrap_server, prefix, place.url]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+    def done() -> int:
+        try:
+            return sum(positions(place).values())
+        except SQLAlchemyError:
+            return 0  # no tables yet
+
+    killed = 0
+    while True:
+        goal = done() + choice.randrange(1, 1500)
+        several = [
+            subprocess.Popen(program, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
+            for _ in range(choice.choice([1, 1, 2]))
+        ]
+        eventually(
+            lambda goal=goal, several=several: (
+                done() >= goal or all(one.poll() is not None for one in several)
+            ),  # type: ignore[misc]
+            within=90,
+        )
+        for one in several:
+            one.kill()  # nothing if it has ended
+        ended = [one.wait() for one in several]
+        killed += ended.count(-signal.SIGKILL)
+        if 0 in ended:
+            break
+    assert killed > 0
+    assert told(place) == expected(logs)

@@ -1,0 +1,159 @@
+"""Projections by `cqrs project`, on the real broker."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import threading
+import urllib.request
+
+import pytest
+from sqlalchemy.exc import SQLAlchemyError
+
+from cqrs_cli.following.projections.database import parse_database
+from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.settings.settings import Settings
+from tests.following.projections.feeding import positions, random_log, rows, told, url_of
+from tests.following.projections.test_broker import expected, write_logs
+from tests.following.projections.topics import make_orders, write_events
+from tests.support import ROOT
+from tests.support.project import Project
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def shop(project: Project) -> Project:
+    """A project with the examples."""
+    shutil.copytree(
+        ROOT / "projections", project.folder / "projections", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    return project
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, settings: Settings) -> None:
+    logs = write_logs(connection, settings, prefix, 300)
+    said = shop.json("project", "recent_orders", "--once")
+    place = parse_database("sqlite:///projections.db", shop.folder)
+    assert (said["projection"], said["revision"], said["lag"]) == ("recent_orders", 1, 0)
+    assert {int(p): at for p, at in said["positions"][f"{prefix}order.events"].items()} == positions(place)
+    assert told(place) == expected(logs)
+    again = shop.json("project", "recent_orders", "--once", "--rebuild")
+    assert said["events"] == again["events"] > 0
+    assert told(place) == expected(logs)
+    shop.cqrs("init", "-q")
+    shop.cqrs("project", "all_events", "--once", "--to", "sqlite:///all.db")
+    found = rows(
+        parse_database("sqlite:///all.db", shop.folder), 'SELECT partition, "offset", version FROM all_events'
+    )
+    assert len(found) == len(set(found)) == sum(len(log) for log in logs.values())
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_raising_projections_end_with_one(
+    shop: Project, connection: Connection, prefix: str, settings: Settings
+) -> None:
+    write_logs(connection, settings, prefix, 30)
+    file = shop.folder / "projections/recent_orders.py"
+    text = file.read_text()
+    file.write_text(
+        text.replace("    for recorded in events:\n", "    for recorded in events:\n        1 / 0\n")
+    )
+    line = 1 + file.read_text().splitlines().index("        1 / 0")
+    with shop.running("project", "recent_orders", "-o", "json") as process:
+        _, err = process.communicate(timeout=120)
+    said = json.loads(err.splitlines()[-1])["error"]["message"]
+    assert process.returncode == 1
+    assert f"raised on order.Placed {prefix}order.events:" in said
+    assert f"recent_orders.py:{line}: ZeroDivisionError: division by zero" in said
+
+
+@pytest.mark.pins("projected-once")
+@pytest.mark.spark
+@pytest.mark.slow
+def test_new_revision_replaces_under_load(
+    shop: Project, connection: Connection, prefix: str, settings: Settings, place: DatabasePlace
+) -> None:
+    """Events come in, readers look, the older run works: then it ends with exit status 6, and no reader lost a row."""
+    topics = make_orders(connection, prefix)
+    logs = {partition: random_log(partition, 3000) for partition in range(4)}
+    to = ("--to", url_of(place))
+    seen: list[int] = []
+    stop = threading.Event()
+    file = shop.folder / "projections/recent_orders.py"
+
+    def write() -> None:
+        for start in range(0, 3000, 100):
+            for partition, log in logs.items():
+                write_events(connection, topics.events, partition, log[start : start + 100])
+
+    def look() -> None:
+        while not stop.is_set():
+            try:
+                seen.append(rows(place, "SELECT count(*) FROM recent_orders")[0][0])
+            except SQLAlchemyError:
+                seen.append(-1)  # not made yet
+            stop.wait(0.02)
+
+    with shop.running("project", "recent_orders", *to) as older:
+        threads = [threading.Thread(target=one) for one in (write, look)]
+        threads[0].start()
+        eventually(lambda: ready(place), within=120)
+        threads[1].start()
+        file.write_text(file.read_text().replace("metadata)\n", "metadata, revision=2)\n"))
+        shop.cqrs("project", "recent_orders", "--once", *to)
+        _, err = older.communicate(timeout=120)
+        threads[0].join()
+        stop.set()
+        threads[1].join()
+        assert older.returncode == 6
+        assert "took over projection recent_orders" in err
+    shop.cqrs("project", "recent_orders", "--once", *to)
+    assert seen == sorted(seen)
+    assert seen[0] >= 0
+    assert rows(place, "SELECT revision FROM cqrs_projections") == [(2,)]
+    assert told(place) == expected(logs)
+
+
+def served(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        return str(answer.read().decode())
+
+
+def ready(place: DatabasePlace) -> bool:
+    try:
+        return bool(rows(place, "SELECT count(*) FROM recent_orders")[0][0])
+    except SQLAlchemyError:
+        return False
+
+
+@pytest.mark.pins("projected-once")
+@pytest.mark.spark
+@pytest.mark.slow
+def test_killed_driver_is_taken_over(
+    shop: Project, connection: Connection, prefix: str, settings: Settings
+) -> None:
+    """Its orphans end, and the next run says from whom it took over; Ctrl-C ends that one with 130."""
+    logs = write_logs(connection, settings, prefix, 2000)
+    place = parse_database("sqlite:///projections.db", shop.folder)
+    first = shop.start("project", "recent_orders")
+    eventually(lambda: ready(place), within=120)
+    os.kill(first.pid, signal.SIGKILL)
+    first.communicate()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    second = shop.start("project", "recent_orders", "--metrics-address", str(port))
+    eventually(lambda: told(place) == expected(logs), within=120)
+    eventually(lambda: "cqrs_projection_ready 1.0" in served(f"http://127.0.0.1:{port}/metrics"))
+    assert served(f"http://127.0.0.1:{port}/metrics").count("cqrs_projection_lag_events{") == 4
+    second.send_signal(signal.SIGINT)
+    _, err = second.communicate(timeout=60)
+    assert second.returncode == 130
+    assert f":{first.pid}:" in err
+    assert "stopped: recent_orders is at" in err

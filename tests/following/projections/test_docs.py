@@ -1,0 +1,83 @@
+"""docs/projections.md is true in every line that can be run."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from aggregates.bank_account import Deposited, Opened, Withdrawn
+from cqrs_cli.cli.context import Call
+from cqrs_cli.cli.main import parse
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.following.projections.database import parse_database
+from cqrs_cli.following.projections.load import load_projection
+from cqrs_cli.following.projections.plan import ProjectionPlan
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.event_tail import EventPartition
+from tests.following.projections.feeding import errors, projected, record, rows, take, write
+from tests.support import ROOT
+
+TEXT = (ROOT / "docs/projections.md").read_text(encoding="utf-8")
+PROJECTION, TEST, READ = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+(CONSOLE,) = re.findall(r"^```console\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
+
+
+def test_projection_shown_is_right(tmp_path: Path) -> None:
+    write(tmp_path, PROJECTION, "balances")
+    loaded = load_projection("balances", tmp_path, "aggregates")
+    events = [Opened("ann"), Deposited(100), Withdrawn(30)]
+    log = [bank(record(version, "a", version, event)) for version, event in enumerate(events, 1)]
+    place = parse_database("sqlite:///projections.db", tmp_path)
+    one = EventPartition("bank_account", "bank_account.events", 0)
+    plan = ProjectionPlan(
+        "balances", Connection("h:1"), "aggregates", tmp_path, {one.topic: "id"}, [one], place, "me", {one: 4}
+    )
+    take(plan, loaded)
+    assert errors(projected(plan, {one: log}, loaded)) == []
+    assert rows(place, "SELECT * FROM accounts") == [("a", "ann", 70)]
+    subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
+    program = READ.replace("import cqrs_cli as cqrs\n", FAKED)
+    subprocess.run(
+        [sys.executable, "-c", f"{program}\nassert rows == [('a', 70)]; engine.dispose()"],
+        cwd=tmp_path,
+        check=True,
+    )
+
+
+#: A client that is answered.
+FAKED = """
+import types
+class Client:
+    def __enter__(self): return self
+    def __exit__(self, *_): pass
+    def send(self, *_): return types.SimpleNamespace(wait=lambda: "outcome")
+    def recorded(self, outcome): return 0, 3
+cqrs = types.SimpleNamespace(Client=Client)
+"""
+
+
+def bank(one: Record) -> Record:
+    """The record as one of the other aggregate's."""
+    value = (one.value or b"").replace(b'"order.', b'"bank_account.')
+    return Record(one.offset, one.timestamp, one.key, value)
+
+
+@pytest.mark.parametrize("line", CONSOLE.splitlines())
+def test_commands_are_understood(line: str) -> None:
+    assert isinstance(parse(shlex.split(line.removeprefix("$ "))[1:]), Call)
+
+
+def test_file_and_tables_are_as_said(tmp_path: Path) -> None:
+    from cqrs_cli.following.projections.control import CONTROL
+    from cqrs_cli.following.projections.database import new_place
+
+    assert all(f"`{table}`" in TEXT for table in CONTROL.tables)
+    assert new_place(parse_database("sqlite:///f.db", tmp_path), "n").url.endswith("/f.db-n-new")
+    assert new_place(parse_database("postgresql://h/d", tmp_path), "n").schema == "cqrs_new_n"
+    assert new_place(parse_database("mariadb://h/d", tmp_path), "n").schema == "d-n-new"
+    assert "`<file>-<name>-new`" in TEXT
+    assert "`<database>-<name>-new`" in TEXT
+    assert "`cqrs_new_<name>`" in TEXT

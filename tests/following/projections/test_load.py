@@ -1,0 +1,80 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aggregates.order import Placed, Shipped
+from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
+from cqrs_cli.following.projections.load import load_projection
+from tests.following.projections.feeding import recent_orders, write
+from tests.support import ROOT
+
+GOOD = """
+from collections.abc import Sequence
+from sqlalchemy import Column, Connection, MetaData, String, Table
+import cqrs_cli as cqrs
+from aggregates.order import Placed, Shipped
+
+metadata = MetaData()
+table = Table("mine", metadata, Column("id", String, primary_key=True))
+
+def project(db: Connection, events: Sequence[cqrs.Recorded[Placed | Shipped]]) -> None: ...
+
+projection = cqrs.Projection(project, metadata)
+"""
+
+
+def loaded(folder: Path, text: str) -> Any:
+    return load_projection("mine", write(folder, text), "aggregates")
+
+
+def test_annotations_say_the_events(tmp_path: Path) -> None:
+    found = loaded(tmp_path, GOOD)
+    assert (set(found.aggregates), found.events) == ({"order"}, {Placed, Shipped})
+    assert recent_orders().takes == ("Cancelled", "Deleted", "Placed", "Shipped")
+
+
+def test_any_event_means_all(tmp_path: Path) -> None:
+    found = loaded(tmp_path, GOOD.replace("Placed | Shipped]", "cqrs.Event]"))
+    assert {"order", "bank_account", "counter", "sensor"} <= set(found.aggregates)
+    assert found.takes == ("*",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "complaint"),
+    [
+        ("(project, metadata)", "(project, MetaData())", "projections/mine.py:10: its metadata has no table"),
+        ("metadata)\n", "metadata, revision=0)\n", "revision must be a whole number from 1 on, found 0"),
+        ("primary_key=True)", 'primary_key=True), schema="x"', "table 'mine' names a schema"),
+        ('"mine", metadata', '"cqrs_mine", metadata', "names that begin with cqrs_"),
+        ("Sequence[cqrs.Recorded[Placed | Shipped]]", "list[Placed]", "annotate its second parameter"),
+        ("Placed | Shipped]", "int]", "is not one"),
+        ("projection = ", "other = ", "projections/mine.py defines no projection"),
+        ("import Placed", "import Bought", "projections/mine.py:5: ImportError: cannot import name 'Bought'"),
+        ("Placed | Shipped]", "Lost]", "projections/mine.py:10: NameError: name 'Lost' is not defined"),
+    ],
+)
+def test_bad_projections_name_the_line(tmp_path: Path, old: str, new: str, complaint: str) -> None:
+    assert old in GOOD
+    with pytest.raises(ConfigurationError) as refusal:
+        loaded(tmp_path, GOOD.replace(old, new))
+    assert complaint in str(refusal.value)
+
+
+def test_unknown_aggregates_are_refused(tmp_path: Path) -> None:
+    text = GOOD.replace("metadata = ", "class Lost(cqrs.Event): ...\n\nmetadata = ").replace(
+        "Placed | S", "S"
+    )
+    text = text.replace("Shipped]", "Shipped | Lost]").replace("import Shipped", "import Placed, Shipped")
+    with pytest.raises(ConfigurationError, match=r"projections\.mine\.Lost is not an event of an aggregate"):
+        loaded(tmp_path, text)
+
+
+def test_unknown_projections_name_the_known() -> None:
+    with pytest.raises(UsageError, match="no projection 'recent_order'; did you mean recent_orders"):
+        load_projection("recent_order", ROOT, "aggregates")
+
+
+def test_projects_without_any_say_so(tmp_path: Path) -> None:
+    with pytest.raises(CqrsError, match="there is no folder 'projections' with any in"):
+        load_projection("mine", tmp_path, "aggregates")

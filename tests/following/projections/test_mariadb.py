@@ -1,0 +1,219 @@
+"""What MariaDB does otherwise than SQLite and PostgreSQL, and does not matter: text, times, numbers, strictness."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from sqlalchemy import (
+    Column,
+    Connection,
+    DateTime,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Numeric,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    insert,
+    select,
+    text,
+)
+from sqlalchemy.exc import DBAPIError
+
+import cqrs_cli as cqrs
+from aggregates.order import Placed
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.following.projections.database import parse_database
+from cqrs_cli.following.projections.definition import check_columns, made_metadata
+from cqrs_cli.following.projections.load import LoadedProjection
+from cqrs_cli.following.projections.mariadb import connecting
+from cqrs_cli.following.projections.mariadb.adapting import adapt_tables
+from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.following.projections.positions import move_position
+from cqrs_cli.following.projections.tables import make_control, make_tables, read_made
+from tests.following.projections.feeding import (
+    errors,
+    model,
+    opened,
+    plan,
+    projected,
+    random_log,
+    recent_orders,
+    record,
+    rows,
+    source,
+    take,
+    told,
+    with_project,
+)
+from tests.following.projections.test_projector import Events
+from tests.support.mariadb import MariaDb
+
+
+def tables_of(*tables: Any) -> LoadedProjection:
+    """A projection with tables of these columns."""
+    metadata = MetaData()
+    for number, items in enumerate(tables):
+        Table(f"t{number}", metadata, *items)
+    loaded = recent_orders()
+    return replace(loaded, projection=cqrs.Projection(loaded.projection.project, metadata))
+
+
+@contextmanager
+def server_set(server: MariaDb, variable: str, value: str, after: str) -> Iterator[None]:
+    """The server has this for new connections."""
+    server.execute(f"SET GLOBAL {variable} = {value}")
+    try:
+        yield
+    finally:
+        server.execute(f"SET GLOBAL {variable} = {after}")
+
+
+@pytest.mark.parametrize(
+    "more", ["", "CHARACTER SET latin1", "CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci"]
+)
+def test_texts_differ_by_every_letter(maria_server: MariaDb, tmp_path: Path, more: str) -> None:
+    """Whatever the database compares by: keys in other letter case, with a space at the end, or beyond latin1."""
+    place = parse_database(maria_server.make_database(more), tmp_path)
+    names = ["ann", "Ann", "ann ", "änn", "\N{GRINNING FACE}", "ﬁ", "fi"]
+    log = [record(number, f"o-{name}", 1, Placed(name)) for number, name in enumerate(names)]
+    logs, loaded = {source(0): log}, recent_orders()
+    made = plan(logs, place)
+    take(made, loaded)
+    assert errors(projected(made, logs, loaded)) == []
+    assert told(place) == model(logs)
+    assert set(told(place)[1]) == set(names)
+
+
+def test_values_are_kept_whole(maria: DatabasePlace) -> None:
+    """Milliseconds, 16 digits, and more than 64 KiB, as in the other databases."""
+    columns = [Column("n", Float), Column("at", DateTime(timezone=True)), Column("long", Text)]
+    loaded = tables_of([*columns, Column("bytes", LargeBinary), Column("free", String)])
+    at = datetime(2026, 11, 23, 4, 5, 6, 789_123, tzinfo=UTC)
+    row = {"n": 0.1 + 0.2, "at": at, "long": "é" * 100_000, "bytes": b"\0" * 100_000, "free": "x" * 100_000}
+    (table,) = loaded.projection.metadata.sorted_tables
+    with opened(maria) as engine:
+        make_control(engine)
+        make_tables(engine, loaded)
+        with engine.begin() as db:
+            db.execute(insert(table), row)
+            found = dict(db.execute(select(table)).mappings().one())
+    assert found == {**row, "at": at.replace(tzinfo=None)}
+
+
+def test_what_is_written_out_stays(maria: DatabasePlace) -> None:
+    """Lengths and collations of the author; keys and indexes get a length, other texts have none."""
+    key = [
+        Column("a", String, primary_key=True),
+        Column("b", String(7)),
+        Column("c", String),
+        Column("d", String),
+    ]
+    loaded = tables_of([*key, Column("e", String), Index("by_c", "c"), UniqueConstraint("d")])
+    with opened(maria) as engine:
+        (table,) = made_metadata(loaded, engine).sorted_tables
+        types = {column.name: str(column.type) for column in table.columns}
+    assert types == {
+        "a": "VARCHAR(255)",
+        "b": "VARCHAR(7)",
+        "c": "VARCHAR(255)",
+        "d": "VARCHAR(255)",
+        "e": "LONGTEXT",
+    }
+    assert str(loaded.projection.metadata.sorted_tables[0].c.a.type) == "VARCHAR"
+
+
+@pytest.mark.parametrize(
+    ("column", "engine", "complaint"),
+    [
+        (Column("price", Numeric), "innodb", "column t0.price is Numeric without a precision"),
+        (Column("price", Integer), "MyISAM", "table t0 is to be in MyISAM, which has no transactions"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(column: Column[Any], engine: str, complaint: str) -> None:
+    metadata = MetaData()
+    Table("t0", metadata, column, mariadb_engine=engine)
+    with pytest.raises(ConfigurationError, match=complaint):
+        adapt_tables(metadata)
+
+
+@pytest.mark.pins("projected-once")
+def test_tables_without_transactions_are_refused(maria: DatabasePlace) -> None:
+    loaded = recent_orders()
+    take(plan({source(0): []}, maria), loaded)
+    with opened(maria) as engine, engine.begin() as db:
+        db.execute(text("ALTER TABLE customers ENGINE=Aria"))
+        made = read_made(db, "recent_orders")
+        assert made is not None
+        with pytest.raises(ConfigurationError, match="table customers is in Aria, which has no transactions"):
+            check_columns(db, "recent_orders", made.tables)
+
+
+def test_old_releases_are_refused() -> None:
+    db: Any = SimpleNamespace(dialect=SimpleNamespace(server_version_info=(10, 5, 29)))
+    with pytest.raises(ConfigurationError, match=r"MariaDB 10\.5\.29 may rename some of several tables"):
+        connecting.check_server(db)
+    db.dialect.server_version_info = (10, 6, 1)
+    connecting.check_server(db)
+
+
+def test_values_too_long_stop(maria_server: MariaDb, maria: DatabasePlace) -> None:
+    """Cut off silently by a server that is not strict."""
+    with server_set(maria_server, "sql_mode", "''", "DEFAULT"):
+        log = [record(0, "o", 1, Placed("c" * 5)), record(1, "p" * 256, 1, Placed("c"))]
+        logs, loaded = {source(0): log}, recent_orders()
+        made = plan(logs, maria)
+        take(made, loaded)
+        (said,) = errors(projected(made, logs, loaded))
+    assert "raised on order.Placed order.events:0@1" in said
+    assert "Data too long for column 'order_id'" in said
+    assert list(told(maria)[0]) == ["o"]
+
+
+def test_rows_too_large_stop(maria_server: MariaDb, maria: DatabasePlace) -> None:
+    """`max_allowed_packet`: not taken for a server that is away, and waited for without end."""
+    with server_set(maria_server, "max_allowed_packet", "1048576", "16777216"):
+        logs, loaded = {source(0): random_log(0, 3)}, recent_orders()
+        made = plan(logs, maria)
+        take(made, loaded)
+
+        def project(db: Connection, events: Events) -> None:
+            db.execute(text("SELECT length(:it)"), {"it": "x" * 3_000_000})
+
+        (said,) = errors(projected(made, logs, with_project(loaded, project)))
+    assert "max_allowed_packet" in said
+    assert f"order.events:0@{logs[source(0)][0].offset}" in said
+
+
+def test_found_rows_are_counted(maria: DatabasePlace) -> None:
+    """Not only those that an update changed: a position is there even if it stays where it is."""
+    made = plan({source(0): []}, maria)
+    take(made, recent_orders())
+    with opened(maria) as engine, engine.begin() as db:
+        move_position(db, made, source(0), 0, 0)
+
+
+def test_passwords_come_from_elsewhere(
+    maria_server: MariaDb, maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """MYSQL_PWD or ~/.my.cnf, as MariaDB's own programs take them."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    maria_server.execute("CREATE OR REPLACE USER shop@localhost IDENTIFIED BY 'secret'")
+    maria_server.execute("GRANT ALL ON *.* TO shop@localhost")
+    place = DatabasePlace(maria.url.replace("root@", "shop@"))
+    with pytest.raises(DBAPIError, match="Access denied"):
+        rows(place, "SELECT 1")
+    monkeypatch.setenv("MYSQL_PWD", "secret")
+    assert rows(place, "SELECT 1") == [(1,)]
+    monkeypatch.delenv("MYSQL_PWD")
+    (tmp_path / ".my.cnf").write_text("[client]\npassword = secret\n")
+    assert rows(place, "SELECT 1") == [(1,)]

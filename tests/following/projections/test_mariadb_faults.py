@@ -1,0 +1,163 @@
+"""What ends a transaction in MariaDB, or leaves its end unknown: rows and position agree all the same."""
+
+import threading
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import OperationalError
+
+from cqrs_cli.following.projections.mariadb import connecting
+from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.kafka.event_tail import EventPartition
+from tests.following.projections.feeding import (
+    ListTail,
+    errors,
+    model,
+    opened,
+    plan,
+    positions,
+    projected,
+    random_log,
+    recent_orders,
+    source,
+    take,
+    told,
+    with_project,
+)
+from tests.following.projections.test_projector import Events
+from tests.support.mariadb import MariaDb
+
+pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")
+
+
+@pytest.mark.pins("projected-once")
+@pytest.mark.parametrize("dies", [False, True])
+def test_lost_replies_to_commits_repeat_nothing(
+    maria_server: MariaDb, maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch, dies: bool
+) -> None:
+    """The connection breaks once COMMIT is done; or the server is killed when COMMIT was sent: done or not."""
+    logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
+    made = plan(logs, maria)
+    take(made, loaded)
+    commit = pymysql.connections.Connection.commit
+    lost: list[int] = []
+
+    def lossy(connection: Any) -> None:
+        if len(lost) == 3:
+            commit(connection)
+            return
+        lost.append(1)
+        if dies:
+            connection._execute_command(pymysql.constants.COMMAND.COM_QUERY, "COMMIT")
+            maria_server.kill()
+            maria_server.start()
+        else:
+            commit(connection)
+        connection._force_close()
+        raise pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
+
+    monkeypatch.setattr(pymysql.connections.Connection, "commit", lossy)
+    assert errors(projected(made, logs, loaded)) == []
+    assert len(lost) == 3
+    assert told(maria) == model(logs)
+
+
+@pytest.mark.pins("projected-once")
+def test_swallowed_deadlocks_are_done_again(maria: DatabasePlace) -> None:
+    """The server rolled all back, the position too; the projection goes on as if nothing were."""
+    logs, loaded = {source(0): random_log(0, 60)}, recent_orders()
+    made = plan(logs, maria)
+    take(made, loaded)
+    swallowed: list[str] = []
+
+    with opened(maria) as engine:
+        with engine.begin() as db:
+            db.execute(text("CREATE TABLE other (id INT PRIMARY KEY)"))
+            db.execute(text("INSERT INTO customers VALUES ('x', 0), ('y', 0)"))
+        other = engine.connect()
+
+        def project(db: Connection, events: Events) -> None:
+            if not swallowed:
+                # The one with fewer rows is ended.
+                other.execute(text("INSERT INTO other SELECT seq FROM seq_1_to_5000"))
+                other.execute(text("UPDATE customers SET orders = 1 WHERE customer = 'y'"))
+                db.execute(text("UPDATE customers SET orders = 1 WHERE customer = 'x'"))
+                takes = "UPDATE customers SET orders = 2 WHERE customer = 'x'"
+                thread = threading.Thread(target=lambda: other.execute(text(takes)))
+                thread.start()
+                try:
+                    db.execute(text("UPDATE customers SET orders = 2 WHERE customer = 'y'"))
+                except OperationalError as error:
+                    swallowed.append(str(error))
+                thread.join()
+                other.rollback()
+            loaded.projection.project(db, events)
+
+        assert errors(projected(made, logs, with_project(loaded, project))) == []
+        other.close()
+        with engine.begin() as db:
+            db.execute(text("DELETE FROM customers WHERE customer IN ('x', 'y')"))
+    assert "Deadlock found" in swallowed[0]
+    assert told(maria) == model(logs)
+
+
+def test_held_rows_are_waited_for(maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another program holds a row for longer than a batch waits."""
+    monkeypatch.setattr(connecting, "LOCK_WAIT", 1)
+    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
+    made = plan(logs, maria)
+    take(made, loaded)
+    with opened(maria) as engine:
+        with engine.begin() as db:
+            db.execute(text("INSERT INTO customers VALUES ('c0', 0)"))
+        holder = engine.connect()
+        holder.execute(text("UPDATE customers SET orders = 9"))
+        tries: list[int] = []
+
+        def tail(one: EventPartition, start: int) -> ListTail:
+            tries.append(start)
+            if len(tries) == 3:
+                holder.rollback()
+                holder.close()
+            return ListTail(logs[one], start, 100)
+
+        assert errors(projected(made, logs, loaded, tail=tail)) == []
+    assert len(tries) >= 3
+    assert told(maria) == model(logs)
+
+
+@pytest.mark.pins("projected-once")
+def test_statements_that_commit_are_refused(maria: DatabasePlace) -> None:
+    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
+    made = plan(logs, maria)
+    take(made, loaded)
+
+    def project(db: Connection, events: Events) -> None:
+        loaded.projection.project(db, events)
+        db.execute(text("TRUNCATE TABLE customers"))
+
+    (said,) = errors(projected(made, logs, with_project(loaded, project)))
+    assert "TRUNCATE TABLE ends the transaction in MariaDB" in said
+    assert told(maria) == ({}, {})
+    assert positions(maria) == {0: 0}
+
+
+@pytest.mark.parametrize(
+    ("statement", "commits"),
+    [
+        ("create table x (a int)", True),
+        ("CREATE OR REPLACE TABLE x (a int)", True),
+        ("CREATE TEMPORARY TABLE x (a int)", False),
+        ("CREATE OR REPLACE TEMPORARY TABLE x (a int)", False),
+        ("DROP TEMPORARY TABLE x", False),
+        ("  drop index x on y", True),
+        ("ROLLBACK", True),
+        ("ROLLBACK TO SAVEPOINT a", False),
+        ("SAVEPOINT a", False),
+        ("UPDATE started SET a = 1", False),
+        ("REPLACE INTO x VALUES (1)", False),
+    ],
+)
+def test_statements_that_commit_are_known(statement: str, commits: bool) -> None:
+    assert connecting.is_committing(statement) is commits

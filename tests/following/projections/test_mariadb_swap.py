@@ -1,0 +1,250 @@
+"""An exchange of tables in MariaDB, whose steps are three: cut off anywhere, it is finished or has not begun."""
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, text
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+import cqrs_cli as cqrs
+from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError
+from cqrs_cli.following.projections.database import new_place
+from cqrs_cli.following.projections.failures import remedy
+from cqrs_cli.following.projections.mariadb import connecting, exchanging
+from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
+from cqrs_cli.following.projections.swap import raise_first, swap_tables
+from cqrs_cli.following.projections.tables import check_exchangeable, place_exists, preparing
+from tests.following.projections.feeding import (
+    Logs,
+    errors,
+    model,
+    opened,
+    plan,
+    projected,
+    random_log,
+    recent_orders,
+    rows,
+    source,
+    told,
+)
+from tests.following.projections.test_swap import begin_beside, buyers, filled, second_revision
+from tests.support import ROOT
+from tests.support.mariadb import MariaDb
+from tests.support.waiting import eventually
+
+
+def exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
+    loaded = second_revision()
+    swap_tables(
+        live, new, lambda targets: raise_first(projected(replace(new, targets=targets), logs, loaded))
+    )
+
+
+@contextmanager
+def prepared(place: DatabasePlace) -> Iterator[None]:
+    """As at the beginning of the next run."""
+    with opened(place) as engine, preparing(engine, "recent_orders", new_place(place, "recent_orders")):
+        yield
+
+
+SWAPPING = """
+import os, signal, sys
+from cqrs_cli.following.projections import swap, tables
+from cqrs_cli.following.projections.plan import DatabasePlace
+from tests.following.projections.test_mariadb_swap import *
+place, point = DatabasePlace(sys.argv[1]), sys.argv[2]
+logs = {source(p): random_log(p, 90)[:60] for p in range(2)}
+live = plan(logs, place, "old")
+new = replace(live, place=new_place(place, live.name), owner="new")
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+rename = swap.rename_tables
+def rename_and_die(*given):
+    rename(*given)
+    die()
+if point == "fenced":
+    swap.rename_tables = die
+elif point == "renamed":
+    swap.rename_tables = rename_and_die
+else:
+    tables.drop_schema = die
+exchange(live, new, logs)
+"""
+
+
+@pytest.mark.pins("projected-once")
+@pytest.mark.parametrize("crash", ["client", "server"])
+@pytest.mark.parametrize("point", ["fenced", "renamed", "settled"])
+def test_cut_off_exchange_is_whole(
+    maria_server: MariaDb, maria: DatabasePlace, point: str, crash: str
+) -> None:
+    """Killed after each of its steps. The older run is fenced; the next run finds old tables whole, or new ones."""
+    more = {source(p): random_log(p, 90) for p in range(2)}
+    logs = {one: log[:60] for one, log in more.items()}
+    live = filled(maria, logs)
+    begin_beside(live, second_revision(), "new")
+    ran = subprocess.run([sys.executable, "-c", SWAPPING, maria.url, point], cwd=ROOT, check=False)
+    assert ran.returncode == -signal.SIGKILL
+    if crash == "server":
+        maria_server.kill()
+        maria_server.start()
+    for error in projected(plan(more, maria, "old"), more, recent_orders()):
+        assert isinstance(error.error, TakenOverError)
+    if point == "fenced":
+        assert told(maria) == model(logs)
+    else:
+        assert buyers(maria) == model(logs)[1]
+    with prepared(maria):
+        pass
+    if point == "fenced":
+        assert rows(maria, "SELECT revision FROM cqrs_projections") == [(1,)]
+        exchange(live, replace(live, place=new_place(maria, live.name), owner="new"), logs)
+    assert rows(maria, "SELECT revision FROM cqrs_projections") == [(2,)]
+    assert buyers(maria) == model(logs)[1]
+    with opened(maria) as engine:
+        assert not place_exists(engine, new_place(maria, live.name))
+    assert errors(projected(plan(more, maria, "new"), more, second_revision())) == []
+    assert buyers(maria) == model(more)[1]
+
+
+@pytest.mark.slow
+@pytest.mark.pins("projected-once")
+def test_server_killed_in_an_exchange(maria_server: MariaDb, maria: DatabasePlace) -> None:
+    """At one moment or another, again and again: all tables are the old ones, or all are the new."""
+    logs = {source(p): random_log(p, 30) for p in range(2)}
+    live, outcomes, wait = filled(maria, logs), set[int](), 0.05
+    for number in range(12):
+        new = begin_beside(live, second_revision(), f"new {number}")
+        raise_first(projected(replace(new, targets=live.targets), logs, second_revision()))
+        thread = threading.Thread(target=failing_exchange, args=(live, new, logs))
+        thread.start()
+        thread.join(wait)
+        maria_server.kill()
+        maria_server.start()
+        thread.join()
+        with prepared(maria):
+            pass
+        ((revision,),) = rows(maria, "SELECT revision FROM cqrs_projections")
+        outcomes.add(revision)
+        wait *= 1.6 if revision == 1 else 0.6  # so that it comes about when the tables are renamed
+        if revision == 1:
+            assert told(maria) == model(logs)
+            continue
+        assert buyers(maria) == model(logs)[1]
+        with opened(maria) as engine, engine.begin() as db:
+            db.execute(text("DROP TABLE recent_orders, buyers, cqrs_positions, cqrs_projections"))
+        live = filled(maria, logs)
+    assert outcomes == {1, 2}
+
+
+def failing_exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
+    with suppress(SQLAlchemyError, CqrsError):
+        exchange(live, new, logs)
+
+
+@pytest.mark.pins("projected-once")
+def test_finished_exchange_is_found(place: DatabasePlace) -> None:
+    """The answer to its last commit was lost, so it is done again; by another run it is not."""
+    if place.url.startswith("sqlite"):
+        pytest.skip("a file gives its answer")
+    logs = {source(0): random_log(0, 30)}
+    live = filled(place, logs)
+    new = begin_beside(live, second_revision(), "new")
+    for _ in range(2):
+        exchange(live, new, logs)
+    assert buyers(place) == model(logs)[1]
+    with pytest.raises(TakenOverError, match="run new took over"):
+        exchange(live, replace(new, owner="another"), logs)
+
+
+def test_readers_miss_no_table(maria: DatabasePlace) -> None:
+    """They look all the time: each look finds a table, and all rows."""
+    logs = {source(0): random_log(0, 60)}
+    live = filled(maria, logs)
+    new = begin_beside(live, second_revision(), "new")
+    stop, seen = threading.Event(), list[int]()
+
+    def look() -> None:
+        with opened(maria) as engine:
+            while not stop.is_set():
+                with engine.connect() as db:
+                    seen.append(db.execute(text("SELECT count(*) FROM recent_orders")).scalar_one())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    eventually(lambda: len(seen) > 10)
+    exchange(live, new, logs)
+    looked = len(seen)
+    eventually(lambda: len(seen) > looked + 10)
+    stop.set()
+    thread.join()
+    assert set(seen) == {len(model(logs)[0])}
+
+
+def test_open_readers_delay_the_exchange(maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction that has read the live tables keeps them; it is waited for, again and again."""
+    monkeypatch.setattr(exchanging, "_TABLE_WAIT", 1)
+    logs = {source(0): random_log(0, 30)}
+    live = filled(maria, logs)
+    new = begin_beside(live, second_revision(), "new")
+    with opened(maria) as engine, engine.connect() as reader:
+        reader.execute(text("SELECT count(*) FROM recent_orders")).all()
+        with pytest.raises(DBAPIError) as busy:
+            exchange(live, new, logs)
+        assert remedy(busy.value) == "again"
+        reader.rollback()
+        assert told(maria) == model(logs)
+    exchange(live, new, logs)
+    assert buyers(maria) == model(logs)[1]
+
+
+def test_one_run_prepares_at_a_time(maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one waits, for as long as the other's session lives."""
+    monkeypatch.setattr(exchanging, "LOCK_WAIT", 0)
+    with opened(maria) as engine:
+        with (
+            exchanging.exclusively(engine, "mine"),
+            exchanging.exclusively(engine, "other"),
+            pytest.raises(DBAPIError) as busy,
+            exchanging.exclusively(engine, "mine"),
+        ):
+            pass
+        assert remedy(busy.value) == "again"
+        monkeypatch.setattr(exchanging, "LOCK_WAIT", connecting.LOCK_WAIT)
+        with exchanging.exclusively(engine, "mine"):
+            pass
+
+
+def test_triggers_are_refused_before(maria: DatabasePlace) -> None:
+    """MariaDB moves no table with a trigger: that is said before new ones are filled."""
+    filled(maria, {source(0): random_log(0, 3)})
+    with opened(maria) as engine:
+        check_exchangeable(engine, ["recent_orders", "customers"])
+        with engine.begin() as db:
+            db.execute(text("CREATE TRIGGER mine AFTER INSERT ON customers FOR EACH ROW SET @x = 1"))
+        with pytest.raises(ConfigurationError, match="table customers has trigger mine"):
+            check_exchangeable(engine, ["recent_orders", "customers"])
+
+
+def test_tables_refer_to_each_other_still(maria: DatabasePlace) -> None:
+    """Foreign keys, one of them with a name, are those of the new tables."""
+    logs, metadata = {source(0): random_log(0, 30)}, MetaData()
+    Table("customers", metadata, Column("customer", String, primary_key=True), Column("orders", Integer))
+    to = ForeignKey("customers.customer", name="of_customer")
+    Table("of", metadata, Column("customer", String, to), Column("other", ForeignKey("customers.customer")))
+    loaded = replace(
+        recent_orders(), projection=cqrs.Projection(lambda db, events: None, metadata, revision=2)
+    )
+    live = filled(maria, logs)
+    for number in range(2):
+        new = begin_beside(live, loaded, f"new {number}")
+        swap_tables(live, new, lambda targets: None)
+        ((text_of,),) = [(row[1],) for row in rows(maria, "SHOW CREATE TABLE of")]
+        assert "FOREIGN KEY (`customer`) REFERENCES `customers` (`customer`)" in text_of
+        assert "`other` varchar(255)" in text_of

@@ -1,0 +1,57 @@
+"""How far the projections of a database are, as `cqrs status --projections` shows it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.cli.main import main
+from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.following.projections.database import parse_database
+from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.following.projections.positions import projection_statuses
+from cqrs_cli.following.projections.prepare import ends, prepare_projection
+from cqrs_cli.following.projections.runner import project_partitions
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.settings.settings import load_settings
+from tests.following.projections.feeding import random_log, recent_orders, url_of
+from tests.following.projections.topics import make_orders, write_events
+from tests.support import ROOT
+
+
+@pytest.mark.kafka
+def test_status_shows_projections_lag(
+    connection: Connection,
+    prefix: str,
+    place: DatabasePlace,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    topics, log = make_orders(connection, prefix, partitions=2), random_log(0, 60)
+    write_events(connection, topics.events, 0, log[:40])
+    settings = load_settings({"topic_prefix": prefix}, ROOT)
+    plan = prepare_projection(settings, connection, recent_orders(), place, print).live
+    project_partitions(replace(plan, targets=ends(plan)), plan.sources, recent_orders(), print)
+    projected = ends(plan)[plan.sources[0]]
+    write_events(connection, topics.events, 0, log[40:])
+    monkeypatch.chdir(ROOT)
+    url = url_of(place)
+    call = ["status", "order", "--projections", url, "--topic-prefix", prefix, "-q"]
+    call += ["-b", connection.bootstrap_server]
+    capfd.readouterr()
+    assert main([*call, "-o", "json"]) == 0
+    (name, found), *others = json.loads(capfd.readouterr().out)["projections"].items()
+    end = ends(plan)[plan.sources[0]]
+    assert (name, others, found["lag"]) == ("recent_orders", [], end - projected) and end > projected
+    first, second = found["partitions"]
+    assert (first["topic"], first["partition"]) == (topics.events, 0)
+    assert (first["position"], first["end"], second["lag"]) == (projected, end, 0)
+    assert main(call) == 0
+    assert f"{topics.events} 0" in capfd.readouterr().out
+
+
+def test_database_without_positions_exits_3(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no projection has a position in sqlite:"):
+        projection_statuses(Connection("nowhere:1"), parse_database("sqlite:///none.db", tmp_path))
+    assert list(tmp_path.iterdir()) == []

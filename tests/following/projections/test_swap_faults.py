@@ -1,0 +1,138 @@
+"""An exchange of tables that fails or is killed changes nothing."""
+
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError
+from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.following.projections.prepare import prepare_tables
+from cqrs_cli.following.projections.swap import raise_first, swap_tables
+from cqrs_cli.following.projections.tables import clear_place, drop_schema
+from cqrs_cli.kafka.event_tail import EventPartition
+from tests.following.projections.feeding import (
+    ListTail,
+    model,
+    opened,
+    projected,
+    random_log,
+    recent_orders,
+    rows,
+    source,
+    take,
+    told,
+)
+from tests.following.projections.test_swap import begin_beside, buyers, filled, second_revision
+from tests.support import ROOT
+
+
+def test_another_builder_stops_the_exchange(place: DatabasePlace) -> None:
+    logs = {source(0): random_log(0, 30)}
+    loaded, live = second_revision(), filled(place, logs)
+    new = begin_beside(live, loaded, "new")
+    take(replace(new, owner="other"))
+    with pytest.raises(TakenOverError, match="run other took over the new tables"):
+        swap_tables(live, new, lambda targets: None)
+    assert told(place) == model(logs)
+    assert rows(place, "SELECT owner FROM cqrs_positions") == [("old",)]
+
+
+def test_builder_without_its_tables_stops(place: DatabasePlace) -> None:
+    """A second rebuild cleared the place."""
+    logs = {source(0): random_log(0, 30)}
+    loaded, live = second_revision(), filled(place, logs)
+    new = begin_beside(live, loaded, "new")
+    with opened(place) as engine:
+        clear_place(engine, new.place)
+    (result,) = projected(new, logs, loaded)
+    assert isinstance(result.error, TakenOverError)
+    assert told(place) == model(logs)
+
+
+def test_tables_gone_meanwhile_stop(place: DatabasePlace) -> None:
+    """The second rebuild exchanged them, or cleared the place, while the first one filled them."""
+    if place.url.startswith("sqlite"):
+        pytest.skip("a file that is open stays")
+    logs = {source(0): random_log(0, 60)}
+    loaded, live = second_revision(), filled(place, logs)
+    new = begin_beside(live, loaded, "new")
+
+    class Tail(ListTail):
+        def poll(self, most: int) -> Any:
+            if self._position > 20:
+                with opened(place) as engine, engine.begin() as db:
+                    drop_schema(db, str(new.place.schema))
+            return super().poll(most)
+
+    (result,) = projected(new, logs, loaded, tail=lambda one, start: Tail(logs[one], start, 7))
+    assert isinstance(result.error, TakenOverError)
+
+
+def test_failing_exchange_changes_nothing(place: DatabasePlace) -> None:
+    """A view on a live table forbids to drop it on PostgreSQL; in any case all stays as it was."""
+    logs = {source(0): random_log(0, 30)}
+    loaded, live = second_revision(), filled(place, logs)
+    new = begin_beside(live, loaded, "new")
+
+    def catch_up(targets: Mapping[EventPartition, int]) -> None:
+        raise CqrsError("no")
+
+    with pytest.raises(CqrsError, match="no"):
+        swap_tables(live, new, catch_up)
+    assert told(place) == model(logs)
+    assert rows(place, "SELECT owner FROM cqrs_positions") == [("old",)]
+
+
+@pytest.mark.pins("projected-once")
+def test_older_code_takes_no_newer_tables(place: DatabasePlace) -> None:
+    """The exchange comes between an older run's look at the tables and its taking of the positions."""
+    logs = {source(0): random_log(0, 30)}
+    live, loaded = filled(place, logs), second_revision()
+    new = begin_beside(live, loaded, "new")
+    older = replace(live, owner="older")
+    with opened(place) as engine:
+
+        def begin() -> Any:
+            tail = replace(new, targets=live.targets)
+            swap_tables(live, new, lambda targets: raise_first(projected(tail, logs, loaded)))
+            return engine.begin()
+
+        with pytest.raises(ConfigurationError, match="have revision 2, the code 1"):
+            prepare_tables(older, recent_orders(), engine, False, dict.fromkeys(older.sources, 0), begin)
+    assert rows(place, "SELECT owner FROM cqrs_positions") == [("new",)]
+    assert buyers(place) == model(logs)[1]
+
+
+SWAPPING = """
+import os, signal, sys
+from cqrs_cli.following.projections.plan import DatabasePlace
+from tests.following.projections.test_swap import *
+place = DatabasePlace(sys.argv[1])
+logs = {source(p): random_log(p, 60) for p in range(2)}
+loaded = second_revision()
+live = plan(logs, place, "old")
+new = replace(live, place=new_place(place, live.name), owner="new")
+def catch_up(targets):
+    raise_first(projected(replace(new, targets=targets), logs, loaded))
+    os.kill(os.getpid(), signal.SIGKILL)
+swap_tables(live, new, catch_up)
+"""
+
+
+@pytest.mark.pins("projected-once")
+def test_killed_exchange_changes_nothing(place: DatabasePlace) -> None:
+    logs = {source(p): random_log(p, 60) for p in range(2)}
+    loaded, live = second_revision(), filled(place, logs)
+    new = begin_beside(live, loaded, "new")
+    ran = subprocess.run([sys.executable, "-c", SWAPPING, place.url], cwd=ROOT, check=False)
+    assert ran.returncode == -signal.SIGKILL
+    assert told(place) == model(logs)
+    swap_tables(
+        live, new, lambda targets: raise_first(projected(replace(new, targets=targets), logs, loaded))
+    )
+    assert buyers(place) == model(logs)[1]

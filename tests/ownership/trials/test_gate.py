@@ -1,0 +1,66 @@
+"""The gate of a process: a suspect is alone."""
+
+import threading
+from contextlib import ExitStack
+
+from cqrs_cli.ownership.trials.gate import Gate
+from tests.support.waiting import eventually
+
+
+def test_batches_pass_together() -> None:
+    gate = Gate()
+    with gate.shared(), gate.shared():
+        pass
+
+
+def test_suspect_and_batch_never_meet() -> None:
+    gate, inside, met = Gate(), set[int](), list[int]()
+
+    def work(number: int) -> None:
+        for _ in range(200):
+            with gate.alone() if number % 2 else gate.shared():
+                inside.add(number)
+                if number % 2:
+                    met.append(len(inside))
+                inside.discard(number)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert met == [1] * 400
+
+
+def test_waiting_suspect_goes_first() -> None:
+    gate, order = Gate(), list[str]()
+
+    def suspect() -> None:
+        with gate.alone():
+            order.append("suspect")
+
+    def batch() -> None:
+        with gate.shared():
+            order.append("batch")
+
+    with ExitStack() as running:
+        running.enter_context(gate.shared())
+        first, second = threading.Thread(target=suspect), threading.Thread(target=batch)
+        first.start()
+        eventually(lambda: gate._waiting == 1, within=5.0)
+        second.start()
+    first.join()
+    second.join()
+    assert order == ["suspect", "batch"]
+
+
+def test_failed_batch_leaves_the_gate() -> None:
+    gate = Gate()
+    for door in (gate.shared, gate.alone):
+        try:
+            with door():
+                raise ValueError
+        except ValueError:
+            pass
+    with gate.alone():
+        pass

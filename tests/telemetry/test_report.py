@@ -1,0 +1,88 @@
+"""Reports: what is sent is what is read, and only by whom it is for."""
+
+import socket
+
+import pytest
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.measures import Folding, Measures
+from cqrs_cli.deciding.report import (
+    OwnerReport,
+    ReportSender,
+    compose_report,
+    decode_report,
+    encode_report,
+)
+from cqrs_cli.telemetry.datagrams import Address, sign, signed_body
+
+KEY, OTHER = b"k" * 32, b"o" * 32
+
+
+def report() -> OwnerReport:
+    measures = Measures()
+    measures.enter("recover")
+    measures.fold_from((10, 40), (5, 25))
+    measures.folded(25, 10)
+    measures.committed([Record(0, 0), Record(1, 990)], 1000, {"EXPIRED": 2})
+    return compose_report(("counter", 3), (1, 2, 7), measures, 4096, ["a note"])
+
+
+def test_report_says_what_was_measured() -> None:
+    body = signed_body(sign(encode_report(report()), KEY), KEY)
+    read = decode_report(body or b"")
+    assert read is not None and read == report()
+    assert (read.aggregate, read.partition, read.order, read.step) == ("counter", 3, (1, 2, 7), "recover")
+    assert read.folding == Folding(30, 20, 50)
+    assert (sum(read.latency[0]), read.latency[1]) == (2, 1.01)
+    assert (read.batches[1], read.reasons, read.shard_bytes) == (2, {"EXPIRED": 2}, 4096)
+
+
+def test_next_step_folds_nothing() -> None:
+    measures = Measures()
+    measures.fold_from((0, 10), (0, 10))
+    measures.enter("decide")
+    measures.folded(10, 10)
+    assert measures.folding is None
+
+
+def test_foreign_datagrams_are_dropped() -> None:
+    signed = sign(encode_report(report()), KEY)
+    flipped = signed[:-1] + bytes([signed[-1] ^ 1])
+    for datagram in (b"", b"x" * 40, signed[:20], flipped, sign(encode_report(report()), OTHER)):
+        assert signed_body(datagram, KEY) is None
+    assert decode_report(b"x") is None
+
+
+def test_long_notes_fit_a_datagram() -> None:
+    notes = ["n" * 100_000] * 100
+    body = encode_report(compose_report(("c", 0), (0, 0, 1), Measures(), 0, notes))
+    assert len(sign(body, KEY)) < 65_000
+
+
+def test_host_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def look_up(host: str) -> str:
+        asked.append(host)
+        return "127.0.0.1"
+
+    monkeypatch.setattr(socket, "gethostbyname", look_up)
+    sender = ReportSender(Address("driver-1", 9, KEY))
+    for _ in range(3):
+        sender.send(report())
+    sender.close()
+    assert asked == ["driver-1"]
+
+
+def test_unknown_host_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_: str) -> str:
+        raise socket.gaierror("unknown")
+
+    monkeypatch.setattr(socket, "gethostbyname", unknown)
+    sender = ReportSender(Address("nowhere", 9, KEY))
+    sender.send(report())
+    sender.close()
+
+
+def test_key_stays_out_of_logs() -> None:
+    assert "kkk" not in repr(Address("127.0.0.1", 9, KEY))
