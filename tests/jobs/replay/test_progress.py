@@ -110,10 +110,7 @@ def log(connection: Connection, prefix: str) -> Topics:
 
 
 @pytest.mark.kafka
-def test_task_tells_while_it_reads(
-    connection: Connection, log: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(task, "code_root", lambda package, root: root)
+def test_task_tells_while_it_reads(connection: Connection, log: Topics) -> None:
     plan = plan_replay(connection, log, "aggregates", ROOT)
     words = Heard({0: 12_000})
     with words:
