@@ -6,7 +6,7 @@ applied at once. So a command that was just cancelled is never said again as one
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from confluent_kafka import KafkaError, KafkaException
 
@@ -57,15 +57,13 @@ class Deferring:
         session, cache = self._session, self._cache
         cache.flush()
         done, end = Decisions(cache.positions.clock), at
-
-        def pieces() -> Iterator[Decisions]:
-            nonlocal end
-            with cache.reading():
+        try:
+            with session.writer.batch(session.consumer) as transaction, cache.reading():
                 deferrals = self.deferrals()
                 due = deferrals.due(int(time.time() * 1000), session.timing.batch_limit, _MOST_BYTES)
                 done.deferred = deferrals.changed
                 failpoints.reached("again.before")
-                yield done
+                transaction.write(done)
                 commands = [(one.subject.encode(), deferrals.resubmitted(one)) for one in due]
                 offsets = session.writer.resubmit(commands)
                 failpoints.reached("again.said")
@@ -74,11 +72,7 @@ class Deferring:
                     end = max(end, offset + 1)
                 session.writer.note_deferred(values(done.deferred))
                 failpoints.reached("again.noted")
-
-        try:
-            written = session.writer.commit(
-                pieces(), session.consumer, lambda: (at, session.present_claim().metadata())
-            )
+                transaction.commit_at(at, session.present_claim().metadata())
         except TopicMadeAgainError as error:
             name, number = session.partition
             raise ContradictionError(
@@ -93,7 +87,7 @@ class Deferring:
                 "allow it: max.message.bytes of the topics of commands and of deferred commands was larger once",
             ) from error
         session.offset, session.claimed = at, True
-        cache.stage(done, at, *written)
+        cache.stage(done, at, *transaction.written)
         cache.flush()
         return end
 

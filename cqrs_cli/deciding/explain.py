@@ -10,25 +10,17 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.kafka.write_errors import BatchTimeError
 from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.settle import explain_stall
 from cqrs_cli.ownership.signals import BatchTooLarge
 
 
-def explain_stall(log: PartitionLog, error: StalledError) -> UnavailableError:
-    """`error` with the open transaction that hides the end of a log, and how to end it.
-
-    A plain `UnavailableError` if there is none: the stall then passes, as when a partition has just got another leader.
-    Raises that, too, without a broker.
-    """
-    topics = log.topics
-    with Admin(log.connection) as admin:
-        found = admin.all_open_transactions(
-            [(topic, log.partition) for topic in (topics.commands, topics.events, topics.outcomes)]
-        )
-    if not found:
-        return UnavailableError(error.message, "start it again; if that does not help: cqrs doctor")
-    return StalledError(f"{error.message}: {found[0]}", found[0].way_out(log.connection.bootstrap_server))
+def explain_log_stall(log: PartitionLog, error: StalledError) -> UnavailableError:
+    """`explain_stall` for the logs that owners write, and the commands."""
+    kinds: tuple[Kind, ...] = ("commands", "events", "outcomes")
+    return explain_stall(log.connection, [(log.topics.name(kind), log.partition) for kind in kinds], error)
 
 
 def hidden_commands(connection: Connection, partitions: Iterable[tuple[str, int]]) -> list[OpenTransaction]:

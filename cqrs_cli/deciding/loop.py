@@ -1,11 +1,9 @@
 """Step 5 of the owner protocol: poll, decide, commit to Kafka, then apply to the shard."""
 
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Iterator
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
-from msgspec.structs import replace
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -21,66 +19,54 @@ from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, is_denied
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import partition_function
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicMadeAgainError
-from cqrs_cli.ownership.claim import Judgement, parse_claim, progressed
-from cqrs_cli.ownership.signals import BatchTooLarge, ClaimLost
+from cqrs_cli.ownership.claim import progressed
+from cqrs_cli.ownership.loop import Loop
+from cqrs_cli.ownership.signals import BatchTooLarge
 from cqrs_cli.ownership.trials.attempts import Attempts
-from cqrs_cli.ownership.trials.gate import GATE
 from cqrs_cli.payloads.exchange import PayloadExchange
 
 
-class Loop:
+class DecideLoop(Loop):
     """One owner at work, over a recovered shard."""
+
+    session: OwnerSession
 
     def __init__(
         self, session: OwnerSession, aggregate: Aggregate, cache: StateCache, at: int, attempts: Attempts
     ) -> None:
-        self.session = session
+        targets = session.plan.targets
+        super().__init__(session, at, None if targets is None else targets[session.partition])
         self.aggregate = aggregate
         self.cache = cache
-        self.at = at  # the offset of the next command
         self.attempts = attempts
         self.deferring = Deferring(session, cache)
         self.payloads = PayloadExchange(session.plan.connection.payloads, session.log.topics.commands)
         self.next_batch_at = 0.0  # monotonic
-        self.left: list[Record] = []  # polled, but not in the batch that was cut
         self.log_end = at  # where the consumer has met the log's end
-        self.met_end = False
-        self.stopping: Callable[[], bool] = lambda: False
 
-    def run(self, stopping: Callable[[], bool]) -> None:
-        """Decide until the target is reached or `stopping()` says so."""
-        self.stopping = stopping
-        session, cache, timing = self.session, self.cache, self.session.timing
-        topic, targets = session.log.topics.commands, session.plan.targets
+    def begin(self) -> None:
+        session, topic = self.session, self.session.log.topics.commands
         # Without it this client, which has talked to the group only, finds the partition's leader a second later.
         session.consumer.list_topics(topic, timeout=REQUEST_TIMEOUT)
         session.consumer.assign([TopicPartition(topic, session.partition.number, self.at)])
-        target = None if targets is None else targets[session.partition]
-        while target is not None and self.deferring.is_due() and not stopping():
-            target = max(target, self.deferring.resubmit(self.at))
-        checked = refreshed = time.monotonic()
-        while not stopping() and (target is None or self.at < target):
-            if self.deferring.is_due():
-                self.deferring.resubmit(self.at)
-            records = self.poll()
-            if records:
-                with self._admitted(records):
-                    decided = self.decide_and_commit(records)
-                if (
-                    cache.pending >= timing.apply_every
-                    or cache.is_full()
-                    or decided < session.batch_limit // 10
-                ):
-                    cache.flush()
-                checked = time.monotonic()
-                continue
+        while self.target is not None and self.deferring.is_due() and not self.stopping():
+            self.target = max(self.target, self.deferring.resubmit(self.at))
+
+    def do_what_is_due(self) -> None:
+        """Say deferred commands again."""
+        if self.deferring.is_due():
+            self.deferring.resubmit(self.at)
+
+    def work(self, records: list[Record]) -> None:
+        decided = self.decide_and_commit(records)
+        timing, cache = self.session.timing, self.cache
+        small = decided < self.session.batch_limit // 10
+        if cache.pending >= timing.apply_every or cache.is_full() or small:
             cache.flush()
-            if (now := time.monotonic()) - checked >= timing.idle_check:
-                self._check_claim(refresh=now - refreshed > timing.offset_refresh)
-                checked = now
-        cache.flush()
-        if self.at != session.offset:
-            session.commit_position(self.at)
+
+    def rest(self) -> None:
+        """Apply what waits to the shard."""
+        self.cache.flush()
 
     def poll(self) -> list[Record]:
         """A batch of commands, empty when none came in a moment; moves `at` past control records."""
@@ -102,7 +88,7 @@ class Loop:
             if error is None:
                 continue
             if error.code() == KafkaError._PARTITION_EOF:
-                self.log_end, self.met_end = int(message.offset() or 0), True
+                self.log_end = int(message.offset() or 0)
             elif is_denied(error):
                 raise KafkaException(error)  # the supervisor finds out which ACL it was
             else:  # also where the records are gone: step 3 of the next owner says what was lost
@@ -111,19 +97,6 @@ class Loop:
         if not records:
             self.at = max(self.at, self.log_end)
         return records
-
-    @contextmanager
-    def _admitted(self, records: list[Record]) -> Iterator[None]:
-        """Let a batch through the process's gate; a suspect goes alone, and is announced first."""
-        session, trial = self.session, self.session.mine.trial
-        if trial is None or trial.limit > 1:
-            with GATE.shared():
-                yield
-            return
-        with GATE.alone():
-            session.mine = replace(session.mine, trial=trial.announce(records[0].offset))
-            session.commit_position(self.at)
-            yield
 
     def decide_and_commit(self, records: list[Record]) -> int:
         """Decide a batch and commit what it comes to: as many of the records as one transaction should have.
@@ -155,29 +128,21 @@ class Loop:
         return decided
 
     def _commit(self, batch: Batch, records: list[Record], began: int) -> int:
-        session, decisions, claim, decided = self.session, batch.done, self.session.mine, 0
-
-        def pieces() -> Generator[Decisions, None, None]:
-            nonlocal decided
-            with self.cache.reading():
-                for piece in self._pieces(batch, records):
-                    if not decided:
-                        failpoints.reached("decide.after")
-                    self.payloads.store(piece.payloads)
-                    yield piece
-                    decided += len(piece.outcomes)
-                session.writer.note_deferred(values(decisions.deferred))
-
-        def position() -> tuple[int, str]:
-            nonlocal claim
-            counts = session.counts.add(decisions.counts, began, _now())
-            end = records[decided - 1].offset + 1
-            claim = progressed(claim, counts, decided, end)
-            return end, claim.metadata()
-
+        session, decisions, decided = self.session, batch.done, 0
         try:
-            with closing(pieces()) as deciding:  # so that the view ends, too, if producing fails
-                written = session.writer.commit(deciding, session.consumer, position)
+            with session.writer.batch(session.consumer) as transaction:
+                with self.cache.reading():
+                    for piece in self._pieces(batch, records):
+                        if not decided:
+                            failpoints.reached("decide.after")
+                        self.payloads.store(piece.payloads)
+                        transaction.write(piece)
+                        decided += len(piece.outcomes)
+                    session.writer.note_deferred(values(decisions.deferred))
+                counts = session.counts.add(decisions.counts, began, _now())
+                end = records[decided - 1].offset + 1
+                claim = progressed(session.mine, counts, decided, end)
+                transaction.commit_at(end, claim.metadata())
         except TopicMadeAgainError as error:
             name, number = session.partition
             raise ContradictionError(
@@ -191,7 +156,7 @@ class Loop:
             undecidable = decisions.counts["failed"] == size and not untimely
             raise BatchTooLarge(records[0].offset, size, str(error), late, undecidable) from error
         session.mine, session.counts = claim, claim.counts
-        self.cache.stage(decisions, records[decided - 1].offset + 1, *written)
+        self.cache.stage(decisions, end, *transaction.written)
         return decided
 
     def _pieces(self, batch: Batch, records: list[Record]) -> Iterator[Decisions]:
@@ -229,21 +194,6 @@ class Loop:
             payloads,
             self.payloads.threshold,
         )
-
-    def _check_claim(self, refresh: bool) -> None:
-        """Read the claim while idle: an owner that commits nothing would never notice that it was fenced."""
-        session = self.session
-        found = session.log.committed_by(session.watcher)
-        committed_claim = parse_claim(found.metadata)
-        if found.offset is None:  # perhaps with its topic: step 3 of the next owner says
-            raise ClaimLost("the group's offset is gone")
-        if session.judge(committed_claim) is not Judgement.MINE:
-            raise ClaimLost("an older run came back")
-        acquitted = session.mine.trial is not None and self.met_end  # the suspects are decided, or gone
-        if acquitted:
-            session.mine = replace(session.mine, trial=None)
-        if refresh or acquitted or self.at != session.offset:
-            session.commit_position(self.at)
 
 
 def _now() -> int:

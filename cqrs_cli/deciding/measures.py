@@ -45,7 +45,6 @@ class Measures:
         self.reasons: dict[str, int] = {}
         self.aborted = 0  # transactions that were begun, and are not known to be committed
         self.restarts = 0  # owners that began again after an error
-        self.blocked = ""  # what keeps the owner from deciding
         self._from = (0, 0)
 
     def enter(self, step: str) -> None:
@@ -56,12 +55,6 @@ class Measures:
         """Note that an owner has ended, and another one is to begin."""
         self.restarts += 1
         self.enter("pause")
-
-    def block(self, why: str, notes: list[str]) -> None:
-        """Note what the owner waits for, until it has committed a batch; in the notes once."""
-        self.blocked = why
-        if why not in notes:
-            notes.append(why)
 
     def fold_from(self, events: tuple[int, int], outcomes: tuple[int, int]) -> None:
         """Note that logs are folded between these positions."""
@@ -77,7 +70,6 @@ class Measures:
 
     def committed(self, records: Sequence[Record], now: int, reasons: Mapping[str, int]) -> None:
         """Count a batch of these commands that was committed at the time `now` (ms)."""
-        self.blocked = ""
         self.latency.add_ages(records, now)
         self.batches.add(len(records))
         for reason, count in reasons.items():

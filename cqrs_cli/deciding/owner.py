@@ -14,7 +14,7 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.deferred_fold import check_outcomes_kept, fold_deferred, park_again
 from cqrs_cli.deciding.log_state import check_gap, check_last_decided, read_log_state
-from cqrs_cli.deciding.loop import Loop
+from cqrs_cli.deciding.loop import DecideLoop
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.position import position
@@ -45,7 +45,7 @@ class Start(NamedTuple):
     last_outcome: Record | None
 
 
-class Owner:
+class DecidingOwner:
     """Steps 1 to 5 for one partition. Use as a context manager: the clients go with it."""
 
     def __init__(
@@ -66,15 +66,22 @@ class Owner:
         self.aggregate = aggregate
         self.store = store
         self.attempts = attempts
-        self.recovered = False  # whether the shard is level with the log
         self.behind = behind
         self.session = OwnerSession(plan, partition, mine, batch_limit, measures)
 
-    def __enter__(self) -> "Owner":
+    def __enter__(self) -> "DecidingOwner":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.session.close()
+    def __exit__(self, *error: object) -> None:
+        self.session.__exit__(*error)
+
+    def work(self, stopping: Callable[[], bool]) -> None:
+        """Steps 1 to 5."""
+        self.fence()
+        claimed = self.claim()
+        start = self.position(claimed)
+        state = self.recover(start)
+        self.loop(state, start.offset, stopping)
 
     def fence(self) -> None:
         """1: fence the previous owner; its open transaction is settled."""
@@ -88,7 +95,7 @@ class Owner:
         session = self.session
         session.measures.enter("claim")
         try:
-            found = session.log.committed_by(session.consumer)
+            found = session.committed_by(session.consumer)
         except KafkaException as error:
             if kafka_error(error).code() == KafkaError._TIMED_OUT:
                 raise OffsetPending(str(error)) from error
@@ -181,7 +188,7 @@ class Owner:
         park_again(cache, topic_id, start.offset)
         cache.fold(cache.positions._replace(commands=start.offset))
         self.store.set_code_digest(self.aggregate.fold_digest, token)
-        self.recovered = True
+        session.recovered = True
         failpoints.reached("recover.after")
         return cache
 
@@ -191,4 +198,4 @@ class Owner:
         self.session.measures.enter("decide")
         if trial is not None and trial.blame is not None:
             self.attempts.blame(*trial.blame)
-        Loop(self.session, self.aggregate, state, at, self.attempts).run(stopping)
+        DecideLoop(self.session, self.aggregate, state, at, self.attempts).run(stopping)

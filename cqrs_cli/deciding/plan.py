@@ -117,6 +117,11 @@ class OwnerResult:
     cpu: float = 0.0  # seconds of its whole task, in the result of the task's first owner
 
     @property
+    def owned(self) -> Partition:
+        """What it owned."""
+        return self.partition
+
+    @property
     def about(self) -> str:
         """The name that its notes are told once for: what concerns one partition alone names it."""
         return self.partition.aggregate

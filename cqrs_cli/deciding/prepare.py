@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.position import check_place
-from cqrs_cli.deciding.retire import WORKERS
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -17,6 +16,7 @@ from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, next_run_epoch, parse_claim
+from cqrs_cli.ownership.retire import WORKERS
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import Struct
 
 from cqrs_cli.deciding.measures import Folding, Measures
-from cqrs_cli.telemetry.datagrams import DatagramSender
 
 #: The notes of a report, and the characters of each, so that it fits a datagram.
 _NOTES = 20
@@ -77,11 +76,3 @@ def decode_report(body: bytes) -> OwnerReport | None:
         return _decoder.decode(body)
     except ValueError:  # msgspec's errors are: another version of this code
         return None
-
-
-class ReportSender(DatagramSender):
-    """Sends reports to a driver. Nothing happens where that is not possible."""
-
-    def send(self, report: OwnerReport) -> None:
-        """Hand a report to the kernel, without waiting."""
-        self.send_body(encode_report(report))

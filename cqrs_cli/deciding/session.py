@@ -1,96 +1,89 @@
-"""The Kafka clients of one owner, and the claim that rides with each of its commits."""
+"""The Kafka clients of one owner that decides, and the claim that rides with each of its commits."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer
 from msgspec.structs import replace
 
 from cqrs_cli.core.decide import Batch
-from cqrs_cli.deciding.explain import explain_stall
+from cqrs_cli.deciding.explain import explain_log_stall
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
-from cqrs_cli.kafka.clients import bulk_consumer, consumer
+from cqrs_cli.deciding.recover import parse_outcome
+from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FencedWriter
-from cqrs_cli.ownership.claim import Claim, Judgement, judge, parse_claim
-from cqrs_cli.ownership.signals import Superseded
+from cqrs_cli.ownership.claim import Claim, parse_claim
+from cqrs_cli.ownership.session import Session
 
 
-class OwnerSession:
-    """It belongs to one owner and closes with it; the next owner begins with new clients."""
+class OwnerSession(Session[FencedWriter]):
+    """The position is the group's offset of the commands; the claim counts what has been decided."""
 
     def __init__(
         self, plan: Plan, partition: Partition, mine: Claim, batch_limit: int, measures: Measures
     ) -> None:
-        self.plan = plan
-        self.measures = measures
-        self.partition = partition
-        self.timing = plan.timing
-        self.described = plan.topics[partition.aggregate]
-        self.log = plan.log(partition)
-        self.mine = mine
+        self.plan, self.partition, self.measures = plan, partition, measures
+        self.described, self.log = plan.topics[partition.aggregate], plan.log(partition)
         self.counts = mine.counts
-        self.offset: int | None = None  # the group's, as last read or committed
-        self.batch_limit = batch_limit  # commands that may be committed at once
-        self.claimed = False  # whether a commit carries the claim
-        self.useful = False  # whether anything has been decided
         self.batch: Batch | None = None  # the last one
-        group = self.log.topics.group
-        self.consumer: Consumer = bulk_consumer(
-            plan.connection, group=group, fetch_wait_max_ms=500, fetch_min_bytes=1
-        )
-        self.watcher: Consumer = consumer(plan.connection, group=group, isolation="read_uncommitted")
-        self.writer = FencedWriter(
-            self.log,
-            min(self.described.max_bytes[kind] for kind in KINDS),
-            self.timing.transaction_timeout,
-            self.timing.produce_timeout,
-        )
+        timing, least = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
+        writer = FencedWriter(self.log, least, timing.transaction_timeout, timing.produce_timeout)
+        super().__init__(plan.connection, self.log.topics.group, writer, mine, timing, batch_limit)
 
-    def close(self) -> None:
-        """Drop the clients."""
-        self.consumer.close()
-        self.watcher.close()
-
-    @property
-    def limit(self) -> int:
-        """Commands in the next batch, with an eye to those that are suspected."""
-        trial = self.mine.trial
-        return self.batch_limit if trial is None else min(self.batch_limit, trial.limit)
+    def committed_by(self, client: Consumer) -> Committed:
+        return self.log.committed_by(client)
 
     def bounds(self, kind: Kind) -> tuple[int, int]:
         """(start, high watermark) of a log: a read_committed client would give the last stable offset."""
         return self.log.watermarks(self.watcher, kind)
 
-    def claim_now(self) -> Claim | None:
-        """The committed claim, read without waiting for pending commits; raises `KafkaException`."""
-        return parse_claim(self.log.committed_by(self.watcher).metadata)
+    def end(self) -> int:
+        return self.bounds("commands")[1]
 
-    def is_settled(self) -> bool:
-        """True if every replica of the partition's logs is in sync."""
-        try:
-            return all(self.log.is_in_sync(self.watcher, kind) for kind in KINDS)
-        except KafkaException:
-            return False
+    def logs(self) -> list[tuple[str, int]]:
+        return [(self.log.topics.name(kind), self.log.partition) for kind in KINDS]
 
     def present_claim(self) -> Claim:
         """My claim with what has been decided under it."""
         return replace(self.mine, counts=self.counts)
 
-    def judge(self, committed_claim: Claim | None) -> Judgement:
-        """Judge a claim against mine; raises `Superseded` if it says to end."""
-        judgement = judge(self.mine, committed_claim)
-        if judgement.ends:
-            raise Superseded(judgement, committed_claim)
-        return judgement
-
     def commit_position(self, offset: int) -> None:
-        """Commit an offset with my claim; raises `KafkaException`."""
         self.writer.commit_position(self.consumer, offset, self.present_claim().metadata())
         self.offset = offset
         self.claimed = True
+
+    def found(self) -> tuple[int, Claim] | None:
+        committed = self.committed_by(self.consumer)
+        claim = parse_claim(committed.metadata)
+        return None if committed.offset is None or claim is None else (committed.offset, claim)
+
+    def leave(self, offset: int, claim: Claim) -> None:
+        """An offset below what is decided stays: a broker that was cut off tells an old one, and to commit it would
+        move the group back.
+        """
+        if not self._is_old(offset, claim):
+            self.writer.commit_position(self.consumer, self._behind_holes(offset), claim.metadata())
+
+    def _is_old(self, offset: int, claim: Claim) -> bool:
+        """True if the command at this offset, or one behind it, has an outcome that is not from before an accepted
+        loss.
+        """
+        last = self.log.last_record("outcomes", *self.log.watermarks(self.consumer, "outcomes"))
+        if last is None or (claim.accepted is not None and last.offset < claim.accepted.outcomes):
+            return False
+        return parse_outcome(self.log, last).data.offset >= offset
+
+    def _behind_holes(self, offset: int) -> int:
+        """The end of the log if only control and aborted records are left from `offset` on, else `offset`.
+
+        Once retention has deleted them nothing tells them from commands that were never decided.
+        """
+        start, end = self.log.watermarks(self.consumer, "commands")
+        left = start <= offset < end and self.log.first_record("commands", offset, end) is None
+        return end if left else offset
 
     @contextmanager
     def naming_stalls(self) -> Iterator[None]:
@@ -99,4 +92,4 @@ class OwnerSession:
             yield
         except StalledError as error:
             self.bounds("outcomes")
-            raise explain_stall(self.log, error) from error
+            raise explain_log_stall(self.log, error) from error

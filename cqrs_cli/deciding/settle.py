@@ -17,6 +17,7 @@ from cqrs_cli.kafka.offsets import is_pending
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.ownership.claim import UNKNOWN_TOPIC, Claim, parse_claim
+from cqrs_cli.ownership.settle import settlement
 
 
 class CommandTraces(NamedTuple):
@@ -62,12 +63,6 @@ def settled(
     if end is not None:
         note(f"{log.place('commands')}: {settlement(end)}")
     return end is not None
-
-
-def settlement(commit: bool) -> str:
-    """The words on a transaction that was settled."""
-    end = "committed: a part of it was visible" if commit else "aborted: nobody has seen any of it"
-    return f"Kafka had left a transaction open (KAFKA-20734); it is {end}"
 
 
 def _settle(log: PartitionLog, topic_id: str, timeout_ms: int, pending: bool) -> bool | None:

@@ -1,40 +1,40 @@
-"""The thread of a partition: one owner after another, until an error says how it ends. Step 6 of the protocol."""
+"""The thread of a partition of commands: its store, and one owner after another over it."""
 
 import gc
-import os
-import random
-import sys
 import threading
-import time
-import traceback
+from collections.abc import Callable
 from contextlib import closing
-
-from confluent_kafka import KafkaException
+from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import Undecided
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding import explain
 from cqrs_cli.deciding.measures import Measures
-from cqrs_cli.deciding.owner import Owner
+from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.recover import warm, will_last
+from cqrs_cli.deciding.report import compose_report, encode_report
+from cqrs_cli.deciding.retire import replace_claim
 from cqrs_cli.deciding.settle import settled
-from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.kafka.clients import is_denied
-from cqrs_cli.kafka.readers import MissingError, StalledError
-from cqrs_cli.ownership.claim import Claim, Judgement, believable, judge, parse_claim
-from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge, OffsetPending, Superseded
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.session import Session
+from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge
+from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Lasting
 from cqrs_cli.ownership.trials.attempts import Attempts
-from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.state.errors import CorruptError
-from cqrs_cli.state.memory import MemoryBudget
+from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.state.opening import OpenedStore, open_store
-from cqrs_cli.state.store import Store
+from cqrs_cli.state.store import NotOwnerError, Store
 
 
-class Supervisor:
-    """One partition, through as many owners as errors make necessary."""
+class DecidingSupervisor(Supervisor):
+    """Owners that decide. What else they meet: their code, and the store."""
+
+    noun, doing = "command", "is being decided"
+    judged = (*JUDGED, Undecided, NotOwnerError)
 
     def __init__(
         self,
@@ -45,206 +45,135 @@ class Supervisor:
         stopping: threading.Event,
         budget: MemoryBudget | None = None,
     ) -> None:
-        self.plan, self.timing = plan, plan.timing
+        self.plan, self.partition, self.aggregate = plan, partition, aggregate
         self.budget = budget or MemoryBudget(plan.store_limit)
-        self._topic_id = plan.topics[partition.aggregate].ids["commands"]
-        self._place = f"{partition.aggregate} partition {partition.number}"
-        self.partition, self.aggregate, self.stopping = partition, aggregate, stopping
         self.log = plan.log(partition)
-        self.mine: Claim = plan.claim(partition, attempt)
-        self.batch_limit = self.timing.batch_limit
-        self.notes: list[str] = []
+        place = f"{partition.aggregate} partition {partition.number}"
+        mine, shard = plan.claim(partition, attempt), plan.shard(partition)
+        super().__init__(place, shard, mine, plan.timing, stopping, plan.reports)
         refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
         self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
         self.measures = Measures()
-        self.owner: Owner | None = None
         self.store: Store | None = None
-        self.pause = self.timing.first_pause
-        self._forget()
-        self.ending = OwnerResult(partition, self.mine.counts)
-        self._looked = self._woke = time.monotonic()
-
-    def end_if_stuck(self) -> None:
-        """End the whole process if a call to the broker outlives its timeout, or another process holds the shard in
-        the middle of a change: neither will ever end, and the driver submits a lost task again, which then sets the
-        shard aside. Every crash is harmless, this one too. To be called several times a second.
-        """
-        now, looked, self._looked = time.monotonic(), self._looked, time.monotonic()
-        if now - looked > self.timing.paused:
-            self._woke = now
-        if now - self._woke < self.timing.stuck:
-            return
-        owner, store = self.owner, self.store
-        if owner is not None and owner.session.writer.waiting > self.timing.stuck:
-            what = "a call to the broker does not return"
-        elif store is not None and store.waiting > self.timing.stuck:
-            what = "a stopped process holds the shard in the middle of a change"
-        else:
-            return
-        self.report(what, "ending the task")
-        os._exit(os.EX_SOFTWARE)
-
-    def report(self, what: object, then: str = "beginning again") -> None:
-        """Write a line to the task's log."""
-        kind = f"{type(what).__name__}: " if isinstance(what, BaseException) else ""
-        print(f"{self._place}: {kind}{what}; {then}", file=sys.stderr, flush=True)
+        self._reports = 0  # so far
+        self._topic_id = plan.topics[partition.aggregate].ids["commands"]
 
     @property
-    def failed(self) -> bool:
-        """True if its ending ends the run."""
-        return self.ending.error is not None
+    def ending(self) -> OwnerResult:
+        return OwnerResult(self.partition, self.mine.counts, self.error, tuple(self.notes))
 
-    def run(self) -> None:
-        """The thread: everything it can end with becomes an ending."""
-        error: CqrsError | None = None
+    def news(self) -> list[bytes]:
+        self._reports += 1
+        order = (self.mine.submission, self.mine.attempt, self._reports)
+        bytes = self._bytes()
+        return [encode_report(compose_report(self.partition, order, self.measures, bytes, list(self.notes)))]
+
+    def _bytes(self) -> int:
+        """The bytes of the shard on disk, or of the store in memory."""
+        if isinstance(self.store, MemoryStore):
+            return self.store.size
         try:
-            self._serve()
-        except CqrsError as raised:
-            error = raised
-        # An error that ended the thread without an ending would leave the partition without an owner.
-        except BaseException as bug:
-            traceback.print_exc()
-            error = CqrsError(f"{self._place}: {type(bug).__name__}: {bug}", "see the log for the traceback")
-        self.ending = OwnerResult(self.partition, self.mine.counts, error, tuple(self.notes))
-        self.measures.enter("ended")
+            return sum(file.stat().st_blocks * 512 for file in self.folder.iterdir())
+        except OSError:  # it is being set aside
+            return 0
 
     def open(self) -> OpenedStore:
         """Open the partition's store: the one that is there, or an empty one. Raises what `open_shard` raises."""
         identity = self.plan.identity(self.partition, self.aggregate)
-        path = None if self.plan.store == "memory" else self.plan.shard(self.partition)
+        path = None if self.plan.store == "memory" else self.folder
         return open_store(path, identity, self.budget, self.notes.append, self.timing.shard)
 
-    def _serve(self) -> None:
+    def serve(self) -> None:
         while True:
             self.measures.enter("open")
             opened = self.open()
             with closing(opened.store) as store:
                 self.store = store
                 try:
-                    return self._keep(store)
+                    self._warm(store)
+                    return super().serve()
                 except CorruptError:
                     if opened.fresh:
                         raise  # the shard was new: the disk is damaged, not an old file
                     store.condemn()
 
-    def _keep(self, store: Store) -> None:
+    def _warm(self, store: Store) -> None:
+        """0: fold most of the log while the owner before still serves."""
         plan, measures = self.plan, self.measures
         measures.enter("warm")
         warm(self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures, self._topic_id)
         if store.code_digest() not in ("", self.aggregate.fold_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
-        try:
-            while not self.stopping.is_set() and not self._is_done(store):
-                measures.begin_again()
-                self.stopping.wait(self.pause * random.uniform(0.5, 1.5))
-                self.pause = min(self.pause * 2, self.timing.longest_pause)
-                self._judge_again()
-        except Superseded as end:
-            if end.judgement is not Judgement.STRAGGLER and end.committed_claim is not None:
-                raise explain.explain_takeover(end.committed_claim) from end
 
-    def _is_done(self, store: Store) -> bool:
-        """Let one owner work, steps 1 to 5: true if it ended by itself, false if another one is to begin."""
-        plan, partition, aggregate, mine = self.plan, self.partition, self.aggregate, self.mine
-        limit, attempts, measures = self.batch_limit, self.attempts, self.measures
-        with Owner(plan, partition, aggregate, store, mine, limit, attempts, measures, self.behind) as owner:
-            self.owner = owner
-            try:
-                owner.fence()
-                claimed = owner.claim()
-                start = owner.position(claimed)
-                state = owner.recover(start)
-                owner.loop(state, start.offset, self.stopping.is_set)
-                return True
-            except JUDGED as caught:
-                error = caught
-            finally:
-                self.mine, self.batch_limit = owner.session.present_claim(), owner.session.batch_limit
-            self._handle(error, owner)
-            del error  # through its traceback it holds this frame, and in it the owner with its clients
-            if owner.session.useful:
-                self.pause = self.timing.first_pause
-                self._forget()
-        return False
+    def begin(self) -> DecidingOwner:
+        assert self.store is not None
+        return DecidingOwner(
+            self.plan,
+            self.partition,
+            self.aggregate,
+            self.store,
+            self.mine,
+            self.batch_limit,
+            self.attempts,
+            self.measures,
+            self.behind,
+        )
 
-    def _handle(self, error: BaseException, owner: Owner) -> None:
-        """Return if another owner is to begin; raise the error that ends the run."""
-        if not isinstance(error, ContradictionError):
-            self.contradicted = Lasting(self.timing.forgotten)  # brokers that fail may tell anything
-        match error:
-            case Undecided():
-                self._try_alone(error, owner.session.limit)
-            case MemoryError() | OSError() | SystemExit():
-                self.batch_limit = max(1, self.batch_limit // 2)
-                if self.exhausted.lasts(self.timing.contradicted):
-                    raise error
-            case BatchTooLarge():
-                if error.size == 1 and not error.late and not self._refuse(error):
-                    raise explain.explain_undecidable(self.log, error) from error
-                self.batch_limit = max(1, error.size // 2)
-                if error.size > 1:
-                    self.pause = self.timing.first_pause
-            case ContradictionError():
-                if self._is_believable(owner) and (owner.recovered or will_last(error) or self._lasts(owner)):
-                    raise error
-            case MissingError():
-                if self.missing.lasts(self.timing.missing):
-                    raise error
-            case PayloadUnavailableError():
-                self.measures.block(str(error), self.notes)
-            case OffsetPending():
-                self._settle(pending=True)
-            case StalledError():
-                if not self._settle(pending=False):
-                    raise error
-            case KafkaException() if is_denied(error):
-                raise explain.explain_denial(self.log) from error
-        self.report(error)
+    def pausing(self) -> None:
+        self.measures.begin_again()
 
-    def _forget(self) -> None:
-        """Begin to count from the start how long errors last."""
-        forgotten = self.timing.forgotten
-        self.missing, self.contradicted, self.exhausted, self.behind = (Lasting(forgotten) for _ in range(4))
+    def end(self) -> None:
+        self.measures.enter("ended")
 
-    def _try_alone(self, error: Undecided, limit: int) -> None:
-        """Decide the commands before it next, then the command alone. Only a command that was alone is blamed."""
+    def stuck(self) -> str:
+        store = self.store
+        if (what := super().stuck()) or store is None or store.waiting <= self.timing.stuck:
+            return what
+        return "a stopped process holds the shard in the middle of a change"
+
+    def committed_metadata(self) -> str:
+        return self.log.committed().metadata
+
+    def present(self) -> Record | None:
+        owner = self.owner
+        batch = owner.session.batch if isinstance(owner, DecidingOwner) else None
+        return None if batch is None else batch.deciding
+
+    def leave(self, change: Callable[[int, Claim], Claim | None]) -> None:
+        replace_claim(self.plan, self.partition, change)
+
+    def settle(self, pending: bool) -> bool:
+        timeout = int(self.timing.transaction_timeout * 1000)
+        return settled(self.log, self._topic_id, timeout, pending, self.notes.append)
+
+    def handle_other(self, error: BaseException, session: Session[Any]) -> None:
+        """Decide the commands before one that met an error of the process, then it alone. Only then it is blamed."""
+        if not isinstance(error, Undecided):
+            return
         self.batch_limit = max(1, error.before)
         gc.collect()  # the memory that was short
-        if limit > 1:
+        if session.limit > 1:
             self.pause = self.timing.first_pause
         else:
             self.attempts.failed_alone(error.offset, str(error))
 
-    def _refuse(self, error: BatchTooLarge) -> bool:
+    def blame(self, error: BatchTooLarge) -> None:
         """Leave the bytes of a record out of its dead letter, which is larger than the broker takes: unpacked, a small
-        record may be of any size. True if that was not tried before and the dead letter is to blame.
+        record may be of any size.
         """
         if not error.undecidable or error.offset in self.attempts.refused:
-            return False
+            raise explain.explain_undecidable(self.log, error) from error
         self.attempts.refuse(error.offset, str(error))
-        return True
 
-    def _settle(self, pending: bool) -> bool:
-        timeout = int(self.timing.transaction_timeout * 1000)
-        return settled(self.log, self._topic_id, timeout, pending, self.notes.append)
+    def will_last(self, error: ContradictionError) -> bool:
+        return will_last(error)
 
-    def _judge_again(self) -> None:
-        """6: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
-        try:
-            claim = parse_claim(self.log.committed().metadata)
-        except UnavailableError:
-            return  # the next owner will see
-        if (judgement := judge(self.mine, claim)).ends:
-            raise Superseded(judgement, claim)
+    def explain_denial(self) -> CqrsError:
+        return explain.explain_denial(self.log)
 
-    def _is_believable(self, owner: Owner) -> bool:
-        """True if a contradiction is real, and not a successor at work."""
-        try:
-            return believable(owner.session.mine, owner.session.claimed, owner.session.claim_now())
-        except KafkaException:
-            return False
+    def explain_takeover(self, later: Claim) -> CqrsError:
+        return explain.explain_takeover(later)
 
-    def _lasts(self, owner: Owner) -> bool:
-        """True if a contradiction has lasted long enough, without any other error between."""
-        settled = owner.session.is_settled()
-        return self.contradicted.lasts(self.timing.contradicted if settled else self.timing.unsettled)
+    def _forget(self) -> None:
+        super()._forget()
+        self.behind = Lasting(self.timing.forgotten)  # how long the group's offset has seemed too low

@@ -21,7 +21,7 @@ from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.prepare import prepare_processes
 from cqrs_cli.jobs.engine.slots import slots
-from cqrs_cli.jobs.run.driver import run_owners
+from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.admin.positions import ensure_positions
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection

@@ -16,7 +16,7 @@ from cqrs_cli.demo.story import Step, accounts, tell
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.slots import slots
 from cqrs_cli.jobs.replay import driver
-from cqrs_cli.jobs.run.driver import run_owners
+from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read

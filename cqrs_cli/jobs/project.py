@@ -4,7 +4,7 @@ The database knows how far each partition is: progress is read there.
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -20,8 +20,10 @@ from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgre
 from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.following.projections.prepare import ends
 from cqrs_cli.following.projections.reading import check_topic_ids
-from cqrs_cli.jobs.engine.long_job import LongJob, Task, run_long_job
+from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
+from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.notes import TaskNotes
 
@@ -32,8 +34,6 @@ if TYPE_CHECKING:
 #: Seconds between two looks at the ends of the logs, and at the topics.
 _TOPICS_EVERY = 10.0
 _ENDS_EVERY = 2.0
-
-_GROUP = "cqrs-project"
 
 
 def run_projection(
@@ -47,29 +47,12 @@ def run_projection(
 
     Raises the error that ended the run.
     """
-    watcher = _Watcher(plan)
-    title = f"cqrs project {plan.name}"
-    try:
-        with TaskNotes(driver_host(context)) as notes:
-            work = partial(_work, plan, tasks, notes.address)
-            done, results = run_long_job(
-                context,
-                lambda _: LongJob(context, _GROUP, title, tasks, ProjectorResult, work),
-                watcher,
-                notes.saying(watch, note),
-                partial(notes.say_once, note),
-                endless=plan.targets is None,
-            )
-    finally:
-        watcher.close()
-    seconds = max(result.ended for result in results) - min(result.began for result in results)
-    return replace(done, events=sum(result.events for result in results), seconds=seconds)
-
-
-def _work(
-    plan: ProjectionPlan, tasks: int, notes: Address, results: "Accumulator[dict[int, ProjectorResult]]"
-) -> Task:
-    return partial(_task, plan, tasks, notes, results)
+    with TaskNotes(driver_host(context)) as notes:
+        work = _Projecting(plan, tasks, notes, watch, note)
+        try:
+            return run_long_job(context, work, note)
+        finally:
+            work.close()
 
 
 def _task(
@@ -89,15 +72,29 @@ def _task(
     yield number
 
 
-class _Watcher:
-    """Reads how far a projection is, from its database and the logs."""
+class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
+    """It needs no fence to end: rows and position are one transaction of the database, which judges who may write."""
 
-    def __init__(self, plan: ProjectionPlan) -> None:
-        self._plan = plan
+    group, kind = "cqrs-project", ProjectorResult
+
+    def __init__(
+        self,
+        plan: ProjectionPlan,
+        tasks: int,
+        notes: TaskNotes,
+        watch: Callable[[ProjectionProgress], None],
+        note: Callable[[str], None],
+    ) -> None:
+        super().__init__(f"cqrs project {plan.name}", tasks, Timing(), plan.targets is None)
+        self._plan, self._notes, self._watch, self._note = plan, notes, watch, note
         self._engine: Engine = open_database(plan.place)
         self._ends = dict(plan.targets or ends(plan))
         self._read_ends = self._checked = time.monotonic()
-        self._last = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
+        self._last = self._before = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
+
+    def task(self, submission: int, results: "Accumulator[dict[int, ProjectorResult]]") -> Task:
+        self._before = self.look()
+        return partial(_task, self._plan, self.tasks, self._notes.address, results)
 
     def look(self) -> ProjectionProgress:
         """The progress now; that of the last look if database or broker are away."""
@@ -117,9 +114,11 @@ class _Watcher:
         self._last = ProjectionProgress(time.monotonic(), positions, self._ends, beside=self._plan.beside)
         return self._last
 
-    def has_moved(self, before: ProjectionProgress) -> bool:
-        """True if rows were written since that look."""
-        return self.look().position > before.position
+    def show(self, progress: ProjectionProgress) -> None:
+        self._watch(progress)
+
+    def fresh_notes(self) -> Iterable[str]:
+        return self._notes.fresh()
 
     def check(self) -> None:
         """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never."""
@@ -127,6 +126,25 @@ class _Watcher:
             self._checked = time.monotonic()
             with suppress(UnavailableError):
                 check_topic_ids(self._plan.connection, self._plan.name, self._plan.topic_ids)
+
+    def has_moved(self) -> bool:
+        return self.look().position > self._before.position
+
+    def end(self, job: LongJob[ProjectorResult]) -> None:
+        job.cancel()
+
+    def stop(self, job: LongJob[ProjectorResult] | None) -> None:
+        if job is not None:
+            job.cancel()
+
+    def ended(self, results: Sequence[ProjectorResult]) -> ProjectionProgress:
+        for text in (text for result in results for text in result.notes):
+            self._notes.take(text)  # its datagram may be lost
+        for text in self._notes.fresh():
+            self._note(text)
+        raise_gravest(results)
+        seconds = max(result.ended for result in results) - min(result.began for result in results)
+        return replace(self.look(), events=sum(result.events for result in results), seconds=seconds)
 
     def close(self) -> None:
         self._engine.dispose()

@@ -156,6 +156,12 @@ def answered(ask: Callable[[], _T], passing: Collection[int], within: float) -> 
             time.sleep(0.05)
 
 
+def is_in_sync(client: Consumer, topic: str, partition: int) -> bool:
+    """True if every replica of a partition is in sync, as the broker believes. Raises `KafkaException`."""
+    found = client.list_topics(topic, timeout=REQUEST_TIMEOUT).topics[topic].partitions.get(partition)
+    return found is not None and set(found.isrs) == set(found.replicas)
+
+
 def is_denied(error: KafkaException | KafkaError) -> bool:
     """True if an ACL is missing."""
     return _kafka_error(error).code() in _DENIED

@@ -39,14 +39,6 @@ class PartitionLog:
         """`bounds` as this client's isolation sees them."""
         return readers.watermarks(client, self.topics.name(kind), self.partition)
 
-    def is_in_sync(self, client: Consumer, kind: Kind) -> bool:
-        """True if every replica of the log is in sync, as the broker that is asked believes."""
-        topic = self.topics.name(kind)
-        found = (
-            client.list_topics(topic, timeout=REQUEST_TIMEOUT).topics[topic].partitions.get(self.partition)
-        )
-        return found is not None and set(found.isrs) == set(found.replicas)
-
     def read(self, kind: Kind, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
         """All committed records with start ≤ offset < end, in batches; raises `StalledError` if one stays hidden."""
         return readers.read(self.connection, self.topics.name(kind), self.partition, start, end, batch=batch)

@@ -5,7 +5,8 @@ A record that could not be produced means no commit: librdkafka's `commit_transa
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -14,13 +15,39 @@ from cqrs_cli import failpoints
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.connection.librdkafka_log import until_sent
-from cqrs_cli.kafka.write_errors import BatchLateError, ReadShortError, TopicMadeAgainError
+from cqrs_cli.kafka.write_errors import (
+    BatchLateError,
+    ReadShortError,
+    TopicMadeAgainError,
+    refusing,
+    unwrapped,
+)
 
 #: Seconds after which the broker aborts the transaction. It blocks readers until then: so it is short, and begun late.
 TRANSACTION_TIMEOUT = 20.0
 
 #: Seconds to wait for records to arrive before asking the producer if one of them failed.
 FLUSH_PATIENCE = 0.5
+
+
+class WriteTransaction:
+    """What is written together: it begins with the first record, and commits the group's position `at` which it was
+    told.
+
+    A transaction that is open blocks readers, so whatever takes long comes before `begin`.
+    """
+
+    def __init__(self, begin: Callable[[], None]) -> None:
+        self._begin = begin
+        self.began: float | None = None  # monotonic seconds
+        self.at: TopicPartition | None = None
+
+    def begin(self) -> float:
+        """Begin it, unless that is done: since when it is open. Raises `KafkaException`."""
+        if self.began is None:
+            self._begin()
+            self.began = time.monotonic()
+        return self.began
 
 
 class TransactionalWriter:
@@ -77,6 +104,30 @@ class TransactionalWriter:
         self._wait(self._producer.init_transactions, self._timeout)
         self._producer.poll(0)
         self._lost.clear()
+
+    @contextmanager
+    def transaction(self, group: Consumer) -> Iterator[WriteTransaction]:
+        """Commit what the block writes with the position that it sets, or nothing of it. An error in the block aborts.
+
+        Raises `BatchRefusedError` if the batch is at fault, `TopicMadeAgainError` and `ReadShortError` if a record did
+        not get its offset, and `KafkaException` for anything else. After a lost reply only the next `fence` shows if
+        the commit took place.
+        """
+        transaction = WriteTransaction(self._begin)
+        with refusing(), unwrapped():
+            try:
+                yield transaction
+            except KafkaException:
+                raise  # the next fence aborts: this broker may not answer
+            except Exception:
+                if transaction.began is not None:  # else readers would wait until its time is up
+                    with suppress(KafkaException):
+                        self._wait(self._producer.abort_transaction, self._timeout)
+                raise
+            assert transaction.at is not None
+            transaction.begin()
+            failpoints.reached("produce.after")
+            self._finish(group, transaction.at)
 
     def _begin(self) -> None:
         """Begin a transaction. Raises `KafkaException` if a broker could not be reached since the one before.

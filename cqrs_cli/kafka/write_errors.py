@@ -1,12 +1,9 @@
 """Failures of a write: which of them the batch itself caused, as errors of ours."""
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
-
-_P = TypeVar("_P")
 
 #: The record itself is at fault: trying the same batch again would end the same way.
 _REFUSED = {
@@ -63,6 +60,17 @@ def refused_batch(error: KafkaError) -> BatchRefusedError | None:
 
 
 @contextmanager
+def refusing() -> Iterator[None]:
+    """Raise a failure that the batch itself caused as a `BatchRefusedError`."""
+    try:
+        yield
+    except KafkaException as error:
+        if (refused := refused_batch(error.args[0])) is not None:
+            raise refused from error
+        raise
+
+
+@contextmanager
 def unwrapped() -> Iterator[None]:
     """Raise a fatal error as itself also when it arrives during a delivery report.
 
@@ -73,14 +81,4 @@ def unwrapped() -> Iterator[None]:
     except SystemError as error:
         if isinstance(error.__cause__, KafkaException):
             raise error.__cause__ from None
-        raise
-
-
-def aborting(pieces: Iterable[_P], abort: Callable[[], object]) -> Iterator[_P]:
-    """Call `abort` if an error comes out of `pieces`: else readers wait for the transaction until its time is up."""
-    try:
-        yield from pieces
-    except Exception:
-        with suppress(KafkaException):
-            abort()
         raise

@@ -4,8 +4,8 @@ A record that could not be produced means no commit: librdkafka's `commit_transa
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -16,13 +16,13 @@ from cqrs_cli.core.context import Decisions, OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka.log_ends import LogEnds, OnDelivery
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.transactional import FLUSH_PATIENCE, TRANSACTION_TIMEOUT, TransactionalWriter
-from cqrs_cli.kafka.write_errors import (
-    BatchLateError,
-    aborting,
-    refused_batch,
-    unwrapped,
+from cqrs_cli.kafka.transactional import (
+    FLUSH_PATIENCE,
+    TRANSACTION_TIMEOUT,
+    TransactionalWriter,
+    WriteTransaction,
 )
+from cqrs_cli.kafka.write_errors import BatchLateError, unwrapped
 
 #: Seconds that producing may take; a batch that needs longer is too large.
 PRODUCE_TIMEOUT = TRANSACTION_TIMEOUT / 2
@@ -63,6 +63,22 @@ class DeliveryReport:
         return self._offset
 
 
+class BatchTransaction:
+    """The pieces of one batch of decisions, and the position behind them."""
+
+    def __init__(self, writer: "FencedWriter", transaction: WriteTransaction) -> None:
+        self._writer, self._transaction = writer, transaction
+        self.written = Written(None, None)
+
+    def write(self, piece: Decisions) -> None:
+        """Produce a piece; the transaction begins with the first one. Raises `BatchLateError`."""
+        self._writer.write(self._transaction, piece)
+
+    def commit_at(self, offset: int, metadata: str) -> None:
+        """Say which position is committed with it at the end of the block, and what rides with that."""
+        self._transaction.at = self._writer.place(offset, metadata)
+
+
 class FencedWriter(TransactionalWriter):
     """Writes the records of one partition, with the position, in one transaction."""
 
@@ -95,45 +111,34 @@ class FencedWriter(TransactionalWriter):
     def commit_position(self, group: Consumer, offset: int, metadata: str) -> None:
         """Commit a position and what rides with it, and nothing else; raises `KafkaException`."""
         self._begin()
-        self._finish(group, self._place(offset, metadata))
-
-    def _place(self, offset: int, metadata: str) -> TopicPartition:
-        return TopicPartition(self._topics.commands, self._partition, offset, metadata)
+        self._finish(group, self.place(offset, metadata))
 
     def _check(self) -> None:
         self._ends.check()
 
-    @unwrapped()
-    def commit(
-        self, pieces: Iterable[Decisions], group: Consumer, position: Callable[[], tuple[int, str]]
-    ) -> Written:
-        """Write all pieces of a batch and the position, or nothing.
-
-        The transaction begins with the first piece; the pieces are produced as they come, and then `position` gives the
-        offset and the metadata. An error that comes out of `pieces` aborts it. Raises `BatchRefusedError` if the batch
-        is at fault, `TopicMadeAgainError` and `ReadShortError` if a record did not get its offset, and `KafkaException`
-        for anything else. After a lost reply only the next `fence` shows if the commit took place.
-        """
-        abort = partial(self._wait, self._producer.abort_transaction, self._timeout)
-        began = None
-        try:
-            for piece in aborting(pieces, abort):
-                if began is None:
-                    self._begin()
-                    self._unsent, began = 0, time.monotonic()
-                    self._ends.begin()
-                elif time.monotonic() - began > self._timeout / 2:
-                    raise BatchLateError("deciding took longer than half the transaction's time")
-                self._produce_piece(piece, began + self._produce_timeout)
-            failpoints.reached("produce.after")
-            self._finish(group, self._place(*position()))
-        except KafkaException as error:
-            if (refused := refused_batch(error.args[0])) is not None:
-                raise refused from error
-            raise
+    @contextmanager
+    def batch(self, group: Consumer) -> Iterator["BatchTransaction"]:
+        """A `transaction` of pieces of decisions; `written` holds the logs' ends once it is committed."""
+        with self.transaction(group) as transaction:
+            batch = BatchTransaction(self, transaction)
+            yield batch
         self._ends.commit()
         topics = self._topics
-        return Written(*map(self._ends.known, (topics.events, topics.outcomes, topics.deferred)))
+        batch.written = Written(*map(self._ends.known, (topics.events, topics.outcomes, topics.deferred)))
+
+    def write(self, transaction: WriteTransaction, piece: Decisions) -> None:
+        """Produce a piece; raises `BatchLateError`, and `KafkaException` for a record that no request can hold."""
+        if transaction.began is None:
+            self._unsent = 0
+            self._ends.begin()
+        began = transaction.begin()
+        if time.monotonic() - began > self._timeout / 2:
+            raise BatchLateError("deciding took longer than half the transaction's time")
+        self._produce_piece(piece, began + self._produce_timeout)
+
+    def place(self, offset: int, metadata: str) -> TopicPartition:
+        """The group's position at an offset of the commands."""
+        return TopicPartition(self._topics.commands, self._partition, offset, metadata)
 
     def resubmit(self, commands: Sequence[tuple[bytes, bytes]]) -> list[int]:
         """Append commands, (key, value), to the commands topic in the open transaction: the offsets that they got.

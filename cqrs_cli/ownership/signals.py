@@ -3,12 +3,10 @@
 from confluent_kafka import KafkaException
 
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
-from cqrs_cli.core.context import Undecided
 from cqrs_cli.errors import ContradictionError, UnavailableError
 from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.write_errors import ReadShortError
 from cqrs_cli.ownership.claim import Claim, Judgement
-from cqrs_cli.state.store import NotOwnerError
 
 
 class Superseded(Exception):
@@ -43,17 +41,15 @@ class OffsetPending(Exception):
     """The group's offset stays pending behind a fence, which should have settled it."""
 
 
-#: Errors after which the supervisor decides whether to begin again.
+#: Errors of every owner after which its supervisor decides whether to begin again.
 JUDGED = (
     *PROCESS_ERRORS,
-    Undecided,
     BatchTooLarge,
     ContradictionError,
     KafkaException,
     UnavailableError,
     MissingError,
     ClaimLost,
-    NotOwnerError,
     OffsetPending,
     ReadShortError,
 )

@@ -1,6 +1,7 @@
 """The progress of a run, read from the claims."""
 
 import time
+from collections.abc import Sequence
 
 from confluent_kafka import Consumer, KafkaException
 
@@ -16,7 +17,6 @@ from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.ownership.claim import Claim, parse_claim
-from cqrs_cli.ownership.trials.trial import Trial
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
 
@@ -133,15 +133,17 @@ class Progress:
 
     def claimed(self) -> bool:
         """True if the present submission has claimed anything."""
-        return any(claim.submission >= self.submission for claim in self._claims.values())
+        decides = any(claim.submission >= self.submission for claim in self._claims.values())
+        return decides or (self.watcher is not None and self.watcher.claimed)
 
-    def trials(self) -> dict[Partition, Trial]:
-        """The partitions on whose commands workers may be dying, as of the last look."""
-        return {
-            partition: claim.trial
-            for partition, claim in sorted(self._claims.items())
+    def suspicions(self) -> list[str]:
+        """The commands and events on which workers may be dying, as of the last look."""
+        found = [
+            f"{name} partition {number}: {claim.trial}"
+            for (name, number), claim in sorted(self._claims.items())
             if claim.trial is not None
-        }
+        ]
+        return found if self.watcher is None else found + self.watcher.suspicions()
 
     def unclaimed(self) -> list[Partition]:
         """The partitions that the present submission has not claimed."""
@@ -151,7 +153,7 @@ class Progress:
             if partition not in self._claims or self._claims[partition].submission < self.submission
         ]
 
-    def final(self, endings: "list[OwnerResult | ProcessResult]") -> Snapshot:
+    def final(self, endings: "Sequence[OwnerResult | ProcessResult]") -> Snapshot:
         """The final counts, from the owners' own results."""
         try:
             last = self.look()

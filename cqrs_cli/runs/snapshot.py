@@ -56,6 +56,14 @@ class Snapshot:
                 found[partition] = report.step
         return dict(sorted(found.items()))
 
+    def unowned_places(self) -> list[str]:
+        """The partitions that nobody owns, by name, and those that nobody hears for a process of the run."""
+        unheard = [] if self.processes is None else self.processes.unowned
+        return [
+            *(f"{name}:{number}" for name, number in self.unowned),
+            *(one.place for one in sorted(unheard)),
+        ]
+
     def waiting_places(self) -> dict[str, str]:
         """The same by name, and the partitions of events that nobody hears for a process of the run."""
         owners = {f"{name}:{number}": why for (name, number), why in self.waiting().items()}

@@ -42,7 +42,12 @@ def tell_driver(to: Address | None, text: str) -> None:
     """Send one note to the driver. Without an address nothing happens."""
     if to is not None:
         with closing(DatagramSender(to)) as sender:
-            sender.send_body(_NOTE + text.encode()[:_LONGEST])
+            sender.send_body(note_body(text))
+
+
+def note_body(text: str) -> bytes:
+    """The body of a note's datagram."""
+    return _NOTE + text.encode()[:_LONGEST]
 
 
 def noted_text(body: bytes) -> str | None:

@@ -12,7 +12,7 @@ import pytest
 
 from cqrs_cli.core.handle import call_decide
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.loop import Loop
+from cqrs_cli.deciding.loop import DecideLoop
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.kafka import clients, transactional
 from cqrs_cli.kafka.connection.connection import Connection
@@ -36,13 +36,13 @@ HASTE: dict[str, Any] = {"transaction_timeout": 2.0, "produce_timeout": 1.0}
 def sizes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The number of commands in each batch that was decided."""
     seen: list[int] = []
-    original = Loop.decide_and_commit
+    original = DecideLoop.decide_and_commit
 
-    def noted(loop: Loop, records: list[Any]) -> int:
+    def noted(loop: DecideLoop, records: list[Any]) -> int:
         seen.append(len(records))
         return original(loop, records)
 
-    monkeypatch.setattr(Loop, "decide_and_commit", noted)
+    monkeypatch.setattr(DecideLoop, "decide_and_commit", noted)
     return seen
 
 
@@ -134,14 +134,14 @@ def test_lasting_process_error_fails_alone(
 def test_late_single_record_is_retried(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch, sizes: list[int]
 ) -> None:
-    commit, late = FencedWriter.commit, iter([True] * 3)
+    write, late = FencedWriter.write, iter([True] * 3)
 
-    def slow(*arguments: Any) -> Any:
+    def slow(*arguments: Any) -> None:
         if next(late, False):
             raise BatchLateError("not written in time")
-        return commit(*arguments)
+        write(*arguments)
 
-    monkeypatch.setattr(FencedWriter, "commit", slow)
+    monkeypatch.setattr(FencedWriter, "write", slow)
     counters.send(*increments(1))
     quietly(counters.plan())
     assert sizes == [1] * 4

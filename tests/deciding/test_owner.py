@@ -12,9 +12,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.deciding.owner import Owner
+from cqrs_cli.deciding.owner import DecidingOwner
 from cqrs_cli.deciding.plan import Partition
-from cqrs_cli.deciding.supervisor import Supervisor
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.writer import FencedWriter
@@ -134,14 +134,14 @@ def test_ended_owners_let_go_of_clients(counters: TopicHarness, monkeypatch: pyt
             stopping.set()
 
     monkeypatch.setattr("cqrs_cli.deciding.supervisor.warm", lambda *_: None)
-    supervisor = Supervisor(plan, Partition("counter", 0), counters.aggregate, 0, stopping)
+    supervisor = DecidingSupervisor(plan, Partition("counter", 0), counters.aggregate, 0, stopping)
     monkeypatch.setattr(supervisor, "report", report)
     monkeypatch.setattr(supervisor, "_judge_again", lambda: None)
     gc.collect()
     gc.disable()
     try:
         supervisor.run()
-        owners = [found for found in gc.get_objects() if isinstance(found, Owner)]
+        owners = [found for found in gc.get_objects() if isinstance(found, DecidingOwner)]
     finally:
         gc.enable()
     assert len(reported) == 3 and owners == [supervisor.owner]

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from cqrs_cli.deciding.owner import Claimed, Owner, Start
+from cqrs_cli.deciding.owner import Claimed, DecidingOwner, Start
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import producer
@@ -102,14 +102,14 @@ def test_contradiction_during_takeover_is_a_takeover(
     counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counters.send(*increments(10))
-    position, plan = Owner.position, counters.plan()
+    position, plan = DecidingOwner.position, counters.plan()
 
-    def late(owner: Owner, claimed: Claimed) -> Start:
-        monkeypatch.setattr(Owner, "position", position)
+    def late(owner: DecidingOwner, claimed: Claimed) -> Start:
+        monkeypatch.setattr(DecidingOwner, "position", position)
         quietly(counters.plan(machine="other"))
         return position(owner, claimed)
 
-    monkeypatch.setattr(Owner, "position", late)
+    monkeypatch.setattr(DecidingOwner, "position", late)
     assert isinstance(owned(plan), TakenOverError)
     counters.check("other")
 

@@ -19,6 +19,7 @@ from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, ReadShortError, unwrapped
 from cqrs_cli.kafka.writer import FencedWriter, Written
 from tests.support.stretch import Stretch
+from tests.support.writing import commit
 
 pytestmark = pytest.mark.kafka
 
@@ -37,7 +38,7 @@ class Partition:
     def write(self, writer: FencedWriter, text: str, letters: list[DeadLetter] | None = None) -> Written:
         value = text.encode()
         piece = Decisions(0, [(value, b"k", 7)] * 2, [(value, b"k", 7)], letters or [])
-        return writer.commit([piece], self.group, lambda: (1, text))
+        return commit(writer, [piece], self.group, 1, text)
 
     def values(self, topic: str) -> list[bytes | None]:
         start, end = bounds(self.connection, topic, [0], "read_uncommitted")[0]
@@ -76,7 +77,7 @@ def test_batch_and_position_commit_together(partition: Partition) -> None:
 def test_commit_reports_each_logs_end(partition: Partition) -> None:
     writer = partition.writer()
     partition.write(writer, "one")
-    written = writer.commit([Decisions(0, [], [(b"two", b"k", 7)])], partition.group, lambda: (2, "two"))
+    written = commit(writer, [Decisions(0, [], [(b"two", b"k", 7)])], partition.group, 2, "two")
     assert written.outcomes == 3  # behind a marker
     assert written.events in (None, 2)  # a report may come late: they are lower bounds
 
@@ -134,7 +135,7 @@ def test_slow_producing_blames_the_batch(partition: Partition) -> None:
 
 def test_pieces_commit_together(partition: Partition) -> None:
     pieces = [Decisions(0, [], [(b"%d" % number, b"k", 7)]) for number in range(3)]
-    partition.writer().commit(pieces, partition.group, lambda: (3, "three"))
+    commit(partition.writer(), pieces, partition.group, 3, "three")
     assert partition.values(partition.topics.outcomes) == [b"0", b"1", b"2"]
 
 
@@ -148,7 +149,7 @@ def test_slow_deciding_blames_the_batch(partition: Partition) -> None:
         yield Decisions(0, [], [(b"two", b"k", 7)])
 
     with pytest.raises(BatchLateError):
-        writer.commit(pieces(), partition.group, lambda: (2, "two"))
+        commit(writer, pieces(), partition.group, 2, "two")
 
 
 @pytest.mark.pins("all-or-none")
@@ -160,7 +161,7 @@ def test_error_between_pieces_aborts(partition: Partition) -> None:
         raise LookupError
 
     with pytest.raises(LookupError):
-        partition.writer().commit(pieces(), partition.group, lambda: (1, "one"))
+        commit(partition.writer(), pieces(), partition.group, 1, "one")
     partition.write(partition.writer(), "two")
     assert partition.values(partition.topics.outcomes) == [b"two"]
 

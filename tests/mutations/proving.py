@@ -59,13 +59,13 @@ PROVING = [
     ),
     Mutation(
         "stopping passes commands that nobody has decided",
-        "cqrs_cli/deciding/retire.py",
-        ((' and log.first_record("commands", offset, end) is None', ""),),
+        "cqrs_cli/deciding/session.py",
+        ((' and self.log.first_record("commands", offset, end) is None', ""),),
         "tests/scenarios/losses/test_aborted.py::test_stopping_passes_no_command",
     ),
     Mutation(
         "stopping leaves aborted records to retention",
-        "cqrs_cli/deciding/retire.py",
+        "cqrs_cli/deciding/session.py",
         (("return end if left else offset", "return offset"),),
         "tests/scenarios/losses/test_aborted.py::test_stopping_passes_aborted_records",
     ),

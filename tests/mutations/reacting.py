@@ -12,8 +12,8 @@ REACTING = [
         "cqrs_cli/following/processes/owner.py",
         (
             (
-                "        self.commit([], resumed.offset, ProcessPosition(resumed.offset, self.mine, *resumed[1:]))\n",
-                "        self.position = ProcessPosition(resumed.offset, self.mine, *resumed[1:])\n",
+                "        session.commit([], ProcessPosition(resumed.offset, session.mine, *resumed[1:]))\n",
+                "        session.position = ProcessPosition(resumed.offset, session.mine, *resumed[1:])\n",
             ),
         ),
         f"{_BROKER}::test_start_is_kept_before_polling",
@@ -31,24 +31,24 @@ REACTING = [
     ),
     Mutation(
         "the position is not in the transaction of the commands",
-        "cqrs_cli/following/processes/owner.py",
+        "cqrs_cli/following/processes/session.py",
         (
             (
-                "        self.writer.commit(commands, position, self.reader)\n",
-                "        self.writer.commit(commands, before or position, self.reader)\n"
-                "        self.writer.commit([], position, self.reader)\n",
+                "        self.writer.commit(commands, position, self.consumer)\n",
+                "        self.writer.commit(commands, self.position or position, self.consumer)\n"
+                "        self.writer.commit([], position, self.consumer)\n",
             ),
         ),
         f"{_CRASHES}::test_killed_owners_lose_nothing[commit.after:5]",
     ),
     Mutation(
         "the position is committed before the commands",
-        "cqrs_cli/following/processes/owner.py",
+        "cqrs_cli/following/processes/session.py",
         (
             (
-                "        self.writer.commit(commands, position, self.reader)\n",
-                "        self.writer.commit([], position, self.reader)\n"
-                "        self.writer.commit(commands, position, self.reader)\n",
+                "        self.writer.commit(commands, position, self.consumer)\n",
+                "        self.writer.commit([], position, self.consumer)\n"
+                "        self.writer.commit(commands, position, self.consumer)\n",
             ),
         ),
         f"{_CRASHES}::test_killed_owners_lose_nothing[commit.after:5]",
@@ -60,21 +60,21 @@ REACTING = [
             (
                 "        recorded = positions.get(position_key(subscription.source))\n",
                 "        recorded = positions.get(position_key(subscription.source))\n"
-                "        positions = positions if committed_of(self.reader, subscription).offset is not None else {}\n",
+                "        positions = positions if session.committed_by(session.consumer).offset is not None else {}\n",
             ),
         ),
         "tests/following/processes/test_losses.py::test_lost_group_offsets_change_nothing",
     ),
     Mutation(
         "aborted events are reacted to",
-        "cqrs_cli/following/processes/owner.py",
+        "cqrs_cli/ownership/session.py",
         (("group=group, fetch_wait_max_ms=500", 'group=group, isolation="read_uncommitted"'),),
         f"{_BROKER}::test_beginning_must_be_asked_for",
     ),
     Mutation(
         "an idle owner does not look at the claim",
-        "cqrs_cli/following/processes/loop.py",
-        (("                owner.check_claim()\n", ""),),
+        "cqrs_cli/ownership/loop.py",
+        (("                session.check_claim()\n", ""),),
         f"{_BROKER}::test_later_runs_take_over",
     ),
     Mutation(
@@ -116,15 +116,15 @@ REACTING = [
         "cqrs_cli/following/processes/owner.py",
         (
             (
-                "        self.mine = suspect(mine, before, plan.timing.batch_limit)\n",
-                "        self.mine = mine\n",
+                "        session.mine = suspect(mine, before, plan.timing.batch_limit)\n",
+                "        session.mine = mine\n",
             ),
         ),
         f"{_DEADLY}::test_deadly_event_stops_the_process",
     ),
     Mutation(
         "a reaction that does not end is waited for",
-        "cqrs_cli/following/processes/task.py",
+        "cqrs_cli/runs/task.py",
         (("            watch.look()\n", "            pass\n"),),
         f"{_DEADLY}::test_endless_event_stops_the_process",
     ),

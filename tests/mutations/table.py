@@ -108,7 +108,7 @@ RULES = [
     ),
     Mutation(
         "logs are read to the last stable offset",
-        "cqrs_cli/deciding/session.py",
+        "cqrs_cli/ownership/session.py",
         (('isolation="read_uncommitted"', 'isolation="read_committed"'),),
         "tests/scenarios/losses/test_loss.py::test_a_foreign_open_transaction_stops_it",
     ),
@@ -131,12 +131,12 @@ RULES = [
     ),
     Mutation(
         "being fenced is taken for a takeover",
-        "cqrs_cli/deciding/supervisor.py",
+        "cqrs_cli/ownership/supervisor.py",
         (
             (
                 "            case BatchTooLarge():\n",
                 "            case KafkaException() if '_FENCED' in str(error):\n"
-                "                raise explain_takeover(self.mine)\n"
+                "                raise self.explain_takeover(self.mine)\n"
                 "            case BatchTooLarge():\n",
             ),
         ),
@@ -162,7 +162,7 @@ RULES = [
     Mutation(
         "a command fails by an error of the process among others",
         "cqrs_cli/deciding/supervisor.py",
-        (("        if limit > 1:\n", "        if limit < 0:\n"),),
+        (("        if session.limit > 1:\n", "        if session.limit < 0:\n"),),
         "tests/deciding/test_batches.py::test_short_memory_costs_no_command",
     ),
     Mutation(
@@ -191,8 +191,8 @@ RULES = [
     ),
     Mutation(
         "a command is decided alone without being announced",
-        "cqrs_cli/deciding/loop.py",
-        (("            session.commit_position(self.at)\n            yield", "            yield"),),
+        "cqrs_cli/ownership/session.py",
+        (("            self.commit_position(at)\n            yield", "            yield"),),
         "tests/scenarios/crashes/test_deadly.py::test_only_the_deadly_command_fails[exit-0]",
     ),
     Mutation(
@@ -203,20 +203,20 @@ RULES = [
     ),
     Mutation(
         "a command that does not end is tried again for ever",
-        "cqrs_cli/deciding/hanging.py",
-        (("        return blame(supervisor.mine, offset, seconds, leave)\n", "        return True\n"),),
+        "cqrs_cli/ownership/watchdog.py",
+        (("        self._watched.leave(condemn)\n", ""),),
         "tests/scenarios/crashes/test_endless.py::test_endless_command_fails_at_once",
     ),
     Mutation(
         "the time of a pause counts as deciding",
         "cqrs_cli/ownership/watchdog.py",
         ((" or now - looked > self._timing.paused:", ":"),),
-        "tests/jobs/run/test_hanging.py",
+        "tests/ownership/test_code_watch.py",
     ),
     Mutation(
         "a command that was committed meanwhile ends its worker",
         "cqrs_cli/ownership/watchdog.py",
-        (("        moved = at > offset\n", "        moved = False\n"),),
-        "tests/jobs/run/test_hanging.py",
+        (("            moved = at > offset\n", "            moved = False\n"),),
+        "tests/ownership/test_code_watch.py",
     ),
 ]

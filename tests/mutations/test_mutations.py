@@ -18,7 +18,7 @@ _PURE = (
     "tests/state/",
     "tests/ownership/test_claim.py",
     "tests/ownership/trials/",
-    "tests/jobs/run/test_hanging.py",
+    "tests/ownership/test_code_watch.py",
     "tests/kafka/test_blame.py",
     "tests/following/processes/test_compose.py",
     "tests/following/processes/test_position.py",

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 
 from cqrs_cli.core.messages.payload_reference import find_reference
-from cqrs_cli.deciding.supervisor import Supervisor
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.payloads.place import PayloadUnavailableError
-from cqrs_cli.runs.task import Reporter
+from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.status.decided import PartitionStatus, partition_statuses
 from cqrs_cli.telemetry.blocked import blocked_by
 from tests.payloads.bank import LARGE, Bank, opened, state
@@ -58,10 +58,10 @@ def test_command_is_not_sent_without_its_payload(bank: Bank) -> None:
 
 
 @contextmanager
-def supervised(bank: Bank, machine: str) -> Iterator[Supervisor]:
+def supervised(bank: Bank, machine: str) -> Iterator[DecidingSupervisor]:
     """An owner at work, with its notes at hand."""
     plan, stopping = bank.harness.plan(machine=machine), threading.Event()
-    supervisor = Supervisor(plan, plan.partitions()[0], bank.harness.aggregate, 0, stopping)
+    supervisor = DecidingSupervisor(plan, plan.partitions()[0], bank.harness.aggregate, 0, stopping)
     with at_work(supervisor.run, stopping):
         yield supervisor
 

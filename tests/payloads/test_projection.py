@@ -48,14 +48,12 @@ def test_projection_waits_for_a_lost_event(
     made = prepare_projection(settings, with_store, recent_orders(), place, print)
     assert made.live is not None
     plan = replace(made.live, targets=ends(made.live))
-    said: list[str] = []
     results: list[ProjectorResult] = []
     with TaskNotes("127.0.0.1") as heard:
         share = project_share(plan, 0, 1, ROOT, ROOT, heard.address)
         thread = threading.Thread(target=lambda: results.extend(share))
         thread.start()
-        eventually(lambda: heard.say(said.append))
-        (note,) = said
+        (note,) = eventually(heard.fresh)
     assert f"{events}:0@" in note and f"refers to payload {reference.sha256}: it is missing" in note
     assert list(told(place)[0]) == ["o-0-0"]
     store.put(kept, f"{prefix}order")

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.following.processes.plan import ProcessPlan
-from cqrs_cli.following.processes.supervisor import ProcessSupervisor
-from cqrs_cli.following.processes.task import process_supervisors
+from cqrs_cli.following.processes.supervisor import ReactingSupervisor
+from cqrs_cli.following.processes.supervisor import reacting as supervisors
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.telemetry.blocked import blocked_by
 from cqrs_cli.telemetry.notes import TaskNotes
@@ -20,7 +20,7 @@ from tests.following.processes.test_verify import verified
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
 from tests.support.harness import TopicHarness
-from tests.support.owners import at_work, quietly
+from tests.support.owners import quietly, reported
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -33,11 +33,11 @@ def stage(connection: Connection, prefix: str, store: FolderStore, tmp_path: Pat
 
 
 @contextmanager
-def reacting(plan: ProcessPlan) -> Iterator[ProcessSupervisor]:
+def reacting(plan: ProcessPlan) -> Iterator[ReactingSupervisor]:
     """A process at work on one partition, with its notes at hand."""
     stopping = threading.Event()
-    supervisor, *_ = process_supervisors(plan, plan.subscriptions, 0, stopping)
-    with at_work(supervisor.run, stopping):
+    supervisor, *_ = supervisors(plan, plan.subscriptions, 0, stopping)
+    with reported(supervisor):
         yield supervisor
 
 
@@ -74,14 +74,12 @@ def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> Non
         for one in records(stage.connection.without_payloads(), stage.events, 0)
         if one.key == event.key
     )
-    said: list[str] = []
     plan = stage.plan(once=False, beginning=True)
-    with TaskNotes("127.0.0.1") as heard, reacting(replace(plan, notes=heard.address)) as process:
-        eventually(lambda: heard.say(said.append))
-        (note,) = said
+    with TaskNotes("127.0.0.1") as heard, reacting(replace(plan, reports=heard.address)) as process:
+        (note,) = eventually(heard.fresh)
         assert f"{stage.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
         assert stage.asked() == orders(0, 1)
-        assert "it is missing" in statuses(stage)["order"].blocked
+        eventually(lambda: "it is missing" in statuses(stage)["order"].blocked)
         (store.path / f"{stage.prefix}payment").write_text("a file where the folder should be")
         store.put(kept, f"{stage.prefix}order")
         eventually(lambda: "could not be stored" in process.notes[-1])

@@ -14,7 +14,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.react import reaction
 from cqrs_cli.core.recorded import record_event
 from cqrs_cli.following.processes.position import position_key
-from cqrs_cli.following.processes.task import process_supervisors
+from cqrs_cli.following.processes.supervisor import reacting
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.topics.topics import Kind
@@ -81,7 +81,7 @@ def react_hanging(
     plan, before = stage.plan(), stage.position()
     assert before is not None
     subscription = next(one for one in plan.subscriptions if one.source.topic == stage.events)
-    supervisor, *_ = process_supervisors(plan, [subscription], 0, threading.Event())
+    supervisor, *_ = reacting(plan, [subscription], 0, threading.Event())
     outputs: dict[str, list[OutputRecord]] = defaultdict(list)
     now = int(time.time() * 1000)
     for one in records(stage.connection, stage.events, 0):

@@ -16,7 +16,9 @@ from cqrs_cli import failpoints
 from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.runs.task import own
 from tests.support.waiting import eventually
 
@@ -82,6 +84,20 @@ def at_work(run: Callable[[], None], stopping: threading.Event) -> Iterator[None
     finally:
         stopping.set()
         thread.join(60)
+
+
+@contextmanager
+def reported(supervisor: Supervisor) -> Iterator[None]:
+    """A supervisor at work, which tells what a task tells for it, until the end of the block."""
+    reporter = Reporter(supervisor)
+
+    def report() -> None:
+        while not supervisor.stopping.wait(0.05):
+            reporter.report()
+        reporter.close()
+
+    with at_work(report, supervisor.stopping), at_work(supervisor.run, supervisor.stopping):
+        yield
 
 
 def owned(plan: Plan, attempt: int = 0) -> CqrsError | None:

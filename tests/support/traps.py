@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from cqrs_cli.deciding.plan import OwnerResult, Plan
-from cqrs_cli.jobs.run.driver import run_owners
+from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.jobs.run.test_driver import Context

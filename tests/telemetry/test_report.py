@@ -8,12 +8,11 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.measures import Folding, Measures
 from cqrs_cli.deciding.report import (
     OwnerReport,
-    ReportSender,
     compose_report,
     decode_report,
     encode_report,
 )
-from cqrs_cli.telemetry.datagrams import Address, sign, signed_body
+from cqrs_cli.telemetry.datagrams import Address, DatagramSender, sign, signed_body
 
 KEY, OTHER = b"k" * 32, b"o" * 32
 
@@ -67,9 +66,9 @@ def test_host_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return "127.0.0.1"
 
     monkeypatch.setattr(socket, "gethostbyname", look_up)
-    sender = ReportSender(Address("driver-1", 9, KEY))
+    sender = DatagramSender(Address("driver-1", 9, KEY))
     for _ in range(3):
-        sender.send(report())
+        sender.send_body(encode_report(report()))
     sender.close()
     assert asked == ["driver-1"]
 
@@ -79,8 +78,8 @@ def test_unknown_host_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         raise socket.gaierror("unknown")
 
     monkeypatch.setattr(socket, "gethostbyname", unknown)
-    sender = ReportSender(Address("nowhere", 9, KEY))
-    sender.send(report())
+    sender = DatagramSender(Address("nowhere", 9, KEY))
+    sender.send_body(encode_report(report()))
     sender.close()
 
 

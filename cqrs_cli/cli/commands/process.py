@@ -64,7 +64,7 @@ def run_process(
     from cqrs_cli.following.processes.prepare import prepare_processes
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.process import run_processes
+    from cqrs_cli.jobs.run import run_processes
 
     cli.timestamped = not sys.stderr.isatty()
     spark = spark_properties(conf or ())

@@ -116,7 +116,7 @@ def run(
     from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.run.driver import run_owners
+    from cqrs_cli.jobs.run import run_owners
     from cqrs_cli.runs.other_runs import left_to_decide, left_to_react, others_at_work
     from cqrs_cli.runs.snapshot import Snapshot
 

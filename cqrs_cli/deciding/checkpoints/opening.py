@@ -12,7 +12,7 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.checkpoints.child import FetchRequest, Line, leave_child, parse_lines, start_child
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.deciding.plan import Partition, Plan
-from cqrs_cli.deciding.supervisor import Supervisor
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.state.checkpoint.workplace import workplace
 from cqrs_cli.state.errors import CorruptError
 from cqrs_cli.state.memory import MemoryBudget
@@ -23,7 +23,7 @@ from cqrs_cli.state.shard import install_shard
 LONGEST_SILENCE = 60.0
 
 
-class RestoringSupervisor(Supervisor):
+class RestoringSupervisor(DecidingSupervisor):
     """A supervisor whose new shards begin with a checkpoint. One that led to damage is not used again."""
 
     def __init__(

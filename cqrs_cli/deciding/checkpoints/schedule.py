@@ -3,11 +3,10 @@
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from cqrs_cli.deciding.checkpoints.child import Line, WriteRequest, leave_child, parse_lines, start_child
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
-from cqrs_cli.deciding.supervisor import Supervisor
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
 
 #: Seconds after which one that failed is tried again, at most.
 RETRY = 60.0
@@ -25,14 +24,14 @@ class Checkpointer:
     The store knows when the newest was written, so that a run that is started often does not begin to count again.
     """
 
-    def __init__(self, supervisors: Sequence[Supervisor]) -> None:
+    def __init__(self, supervisors: Sequence[DecidingSupervisor]) -> None:
         self._every = supervisors[0].plan.checkpoint_every if supervisors else 0.0
         with_any = [one for one in supervisors if one.plan.checkpoints and one.plan.store == "lmdb"]
         self._due = dict.fromkeys(with_any, 0.0)  # monotonic
         self._child: subprocess.Popen[bytes] | None = None
         self._began = 0.0  # of the child, monotonic
-        self._failing: set[Supervisor] = set()
-        self._written: list[Supervisor] = []  # of whose shards the child writes
+        self._failing: set[DecidingSupervisor] = set()
+        self._written: list[DecidingSupervisor] = []  # of whose shards the child writes
 
     def look(self) -> None:
         """Take the result of what has ended, or begin with what is due."""
@@ -53,7 +52,7 @@ class Checkpointer:
         last = [
             one
             for one in self._due
-            if one.ending.error is None and one.owner is not None and one.owner.recovered
+            if one.error is None and one.owner is not None and one.owner.session.recovered
         ]
         until = time.monotonic() + min(seconds, LONGEST)
         for one in last:
@@ -68,9 +67,8 @@ class Checkpointer:
         self.close()
         for one in last:
             one.measures.enter("ended")
-            one.ending = replace(one.ending, notes=tuple(one.notes))
 
-    def _begin(self, these: list[Supervisor], every: float) -> None:
+    def _begin(self, these: list[DecidingSupervisor], every: float) -> None:
         sources = [checkpoint_source(one.plan, one.partition, one.aggregate) for one in these]
         self._began, self._written = time.monotonic(), these
         self._child = start_child(WriteRequest(sources, every))
@@ -111,7 +109,7 @@ class Checkpointer:
                 age = time.time() - told.written / 1000
                 self._due[one] = now + (self._every - age if 0 <= age < self._every else self._every)
 
-    def _tell(self, one: Supervisor, error: str) -> None:
+    def _tell(self, one: DecidingSupervisor, error: str) -> None:
         """In the log each time, to the run once until it succeeds again."""
         one.report(error, "no checkpoint is written")
         if one not in self._failing:

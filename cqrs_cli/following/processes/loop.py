@@ -1,8 +1,6 @@
 """Step 3: read events, react, and commit the commands with the position in one transaction."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 
 from msgspec.structs import replace
 
@@ -16,14 +14,16 @@ from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.explain import blamed_event
 from cqrs_cli.following.processes.load import PROCESSES, LoadedProcess
-from cqrs_cli.following.processes.owner import ProcessOwner
-from cqrs_cli.kafka.event_tail import Tell
-from cqrs_cli.kafka.readers import watermarks
+from cqrs_cli.following.processes.session import ReactSession
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
+from cqrs_cli.kafka.event_tail import PartitionTail, Tell
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError
 from cqrs_cli.ownership.claim import progressed
+from cqrs_cli.ownership.loop import Loop
 from cqrs_cli.ownership.signals import BatchTooLarge
-from cqrs_cli.ownership.trials.gate import GATE
-from cqrs_cli.telemetry.blocked import BlockedFile
+
+#: Events whose commands a topic does not take, by offset, and why.
+Refusals = dict[int, str]
 
 
 class StoppedError(Exception):
@@ -34,96 +34,52 @@ class StoppedError(Exception):
         self.offset, self.error = offset, error
 
 
-class ReactLoop:
-    """One owner at work. `refused`: an event whose commands a topic does not take, and why."""
+class ReactLoop(Loop):
+    """One owner at work. `refused`: events whose commands a topic does not take, and why."""
+
+    session: ReactSession
 
     def __init__(
         self,
-        owner: ProcessOwner,
+        session: ReactSession,
         loaded: LoadedProcess,
         composer: Composer,
-        batch_limit: int,
-        refused: tuple[int, str] | None,
+        start: int,
+        refused: Refusals,
         note: Tell,
-        blocked: BlockedFile,
     ) -> None:
-        self.owner, self.loaded, self.composer = owner, loaded, composer
-        self.batch_limit, self.refused, self.note = batch_limit, refused, note
-        self.blocked = blocked
-        self.aggregate = loaded.sources[owner.subscription.source.aggregate]
+        targets = session.plan.targets
+        super().__init__(session, start, None if targets is None else targets[session.subscription])
+        self.loaded, self.composer, self.refused, self.note = loaded, composer, refused, note
+        self.aggregate = loaded.sources[session.subscription.source.aggregate]
         self.events = self.commands = 0
-        self.left: list[Record] = []  # read, but not in the batch that was cut
-        self.at = self.reached = 0
+        self.reached = start  # where polling has come to
         self.reacting: Record | None = None  # the event that `react` has now
-        self.blamed = blamed_event(owner.mine.trial)
+        self.blamed = blamed_event(session.mine.trial)
 
-    def run(self, start: int, stopping: Callable[[], bool]) -> None:
-        """React until the target is reached or `stopping()` says so. Raises what stops the process at an event."""
-        owner, timing = self.owner, self.owner.plan.timing
-        targets = owner.plan.targets
-        target = None if targets is None else targets[owner.subscription]
-        self.at = self.reached = start
-        tail = owner.tail(start, self._wait)
-        checked = refreshed = time.monotonic()
-        while not stopping() and (target is None or self.at < target):
-            records = self.left
-            if not records:
-                records, self.reached = tail.poll(self._limit)
-            if records:
-                batch = records[: self._limit]
-                with self._admitted(batch):
-                    self._react_and_commit(batch, records)
-                checked = time.monotonic()
-                continue
-            self.at = max(self.at, self.reached)  # past markers of transactions
-            if (now := time.monotonic()) - checked >= timing.idle_check:
-                owner.check_claim()
-                checked = now
-                self._acquit()
-                if self.at != self._committed() or now - refreshed > timing.offset_refresh:
-                    owner.commit([], self.at)
-                    refreshed = now
-        if self.at != self._committed():
-            owner.commit([], self.at)
+    def begin(self) -> None:
+        session, source = self.session, self.session.subscription.source
+        # Without it this client, which has talked to the group only, finds the partition's leader a second later.
+        session.consumer.list_topics(source.topic, timeout=REQUEST_TIMEOUT)
+        self.tail = PartitionTail(session.plan.connection, source, self.at, self.note, session.consumer)
 
-    @property
-    def _limit(self) -> int:
-        trial = self.owner.mine.trial
-        return self.batch_limit if trial is None else min(self.batch_limit, trial.limit)
+    def poll(self) -> list[Record]:
+        limit = self.session.limit
+        if not self.left:
+            self.left, self.reached = self.tail.poll(limit)
+        return self.left[:limit]
 
-    @contextmanager
-    def _admitted(self, records: list[Record]) -> Iterator[None]:
-        """Let a batch through the gate of this Python process; a suspect goes alone, and is announced first."""
-        owner, trial = self.owner, self.owner.mine.trial
-        if trial is None or trial.limit > 1:
-            with GATE.shared():
-                yield
-            return
-        with GATE.alone():
-            owner.mine = replace(owner.mine, trial=trial.announce(records[0].offset))
-            owner.commit([], self.at)
-            yield
+    def rest(self) -> None:
+        """Move past what is no record: markers of transactions, aborted ones."""
+        if not self.left:
+            self.at = max(self.at, self.reached)
 
-    def _acquit(self) -> None:
-        """End a trial at the end of the log: the suspects are reacted to, or gone."""
-        owner, source = self.owner, self.owner.subscription.source
-        if owner.mine.trial is None:
-            return
-        if watermarks(owner.watcher, source.topic, source.partition)[1] <= self.at:
-            owner.mine = replace(owner.mine, trial=None)
-            owner.commit([], self.at)
+    def work(self, records: list[Record]) -> None:
+        """A batch: as many of the records as one transaction should have. The rest is `left`.
 
-    def _wait(self, why: str) -> None:
-        """Note what the process waits for while it reads; status says so until it has reacted to something."""
-        self.note(why)
-        self.blocked.tell(why)
-
-    def _committed(self) -> int | None:
-        return self.owner.position.offset if self.owner.position else None
-
-    def _react_and_commit(self, records: list[Record], polled: list[Record]) -> None:
-        """A batch: as many of the records as one transaction should have. The rest is `left`."""
-        owner, timing = self.owner, self.owner.plan.timing
+        Raises what stops the process at an event.
+        """
+        timing = self.session.timing
         failpoints.reached("decide.before")
         commands: list[ComposedCommand] = []
         until, size, done, reacted = time.monotonic() + timing.deciding, 0, 0, 0
@@ -146,39 +102,38 @@ class ReactLoop:
             if size > timing.batch_bytes or time.monotonic() > until:
                 break
         failpoints.reached("decide.after")
-        self.left = polled[done:]
+        self.left = self.left[done:]
         end = self.left[0].offset if self.left else self.reached
         self._commit(commands, end, records[0].offset, done, stopped)
         self.at = end
         self.events += reacted
         self.commands += len(commands)
-        self.blocked.tell("")
-        owner.useful = owner.useful or done > 0
-        self.batch_limit = min(self.batch_limit * 2, timing.batch_limit)
+        self.session.useful = self.session.useful or done > 0
+        self.session.batch_limit = min(self.session.batch_limit * 2, timing.batch_limit)
         if stopped is not None:
             raise stopped.error
 
     def _commit(
         self, commands: list[ComposedCommand], end: int, first: int, size: int, stopped: StoppedError | None
     ) -> None:
-        owner, before = self.owner, self.owner.position
+        session, before = self.session, self.session.position
         assert before is not None
-        claim = progressed(owner.mine, owner.mine.counts, size, end)
+        claim = progressed(session.mine, session.mine.counts, size, end)
         if stopped is not None:
             claim = replace(claim, trial=None)  # corrected code is not to be blamed
         position = replace(
             before, offset=end, claim=claim, stopped=None if stopped is None else stopped.offset
         )
         try:
-            owner.commit(commands, end, position)
-            owner.mine = claim
+            session.commit(commands, position)
+            session.mine = claim
         except BatchRefusedError as error:
             late = isinstance(error, BatchLateError)
             raise BatchTooLarge(first, size, str(error), late, False) from error
 
     def _react(self, record: Record) -> list[ComposedCommand] | None:
         """The commands that a record leads to; None for an event that the process does not hear."""
-        source, loaded = self.owner.subscription.source, self.loaded
+        source, loaded = self.session.subscription.source, self.loaded
         try:
             recorded = record_event(
                 self.aggregate, record.value, source.topic, source.partition, record.offset
@@ -191,8 +146,8 @@ class ReactLoop:
         about = f"({recorded.aggregate_id!r}, version {recorded.version})"
         if self.blamed is not None and self.blamed.offset == record.offset:
             raise self._stop(record, f"cannot go past {kind}", about, self.blamed.why)
-        if self.refused is not None and self.refused[0] == record.offset:
-            raise self._stop(record, f"cannot send for {kind}", about, self.refused[1])
+        if record.offset in self.refused:
+            raise self._stop(record, f"cannot send for {kind}", about, self.refused[record.offset])
         try:
             return self.composer.compose(recorded, reaction(loaded.process, recorded))
         except InvalidReaction as error:
@@ -217,9 +172,9 @@ class ReactLoop:
         )
 
     def _place(self, record: Record) -> str:
-        source = self.owner.subscription.source
+        source = self.session.subscription.source
         return f"{source.topic}:{source.partition}@{record.offset}"
 
     def _way_out(self, record: Record) -> str:
-        source, name = self.owner.subscription.source, self.loaded.name
+        source, name = self.session.subscription.source, self.loaded.name
         return f"cqrs process {name} --skip {name}:{source.aggregate}:{source.partition}@{record.offset}"

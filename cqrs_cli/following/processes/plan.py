@@ -12,7 +12,6 @@ from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.system.limits import BASE_BYTES, Needs, owner_needs
 from cqrs_cli.telemetry.datagrams import Address
 
 #: The notes of all processes are about this.
@@ -72,15 +71,7 @@ class ProcessPlan:
     timing: Timing = field(default_factory=Timing)
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
     aggregates_root: Path | None = None  # on a worker: where the aggregates lie
-    notes: Address | None = None  # the driver's, which says what its owners note while they work
-
-    def needs(self, subscriptions: int) -> Needs:
-        """The needs of a task with this number of partitions."""
-        return Needs(owner_needs(subscriptions, self.brokers).descriptors, BASE_BYTES)
-
-    def share(self, task: int, tasks: int) -> list[Subscription]:
-        """The partitions that one of `tasks` tasks owns."""
-        return self.subscriptions[task::tasks]
+    reports: Address | None = None  # where the driver takes what its owners note while they work
 
     def processes(self) -> list[str]:
         """The names of the run's processes."""
@@ -118,6 +109,11 @@ class ProcessResult:
     error: CqrsError | None = None
     notes: tuple[str, ...] = ()
     cpu: float = 0.0  # seconds of its whole task, in the result of the task's first owner
+
+    @property
+    def owned(self) -> Subscription:
+        """What it owned."""
+        return self.subscription
 
     @property
     def about(self) -> str:

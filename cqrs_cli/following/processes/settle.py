@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.settle import settlement
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key, read_position
@@ -23,6 +22,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import consumer, is_denied
 from cqrs_cli.kafka.offsets import PENDING_PATIENCE, Committed, committed, is_pending
+from cqrs_cli.ownership.settle import settlement
 
 #: A command's id: the event's id and its time (ms), after the process and the topic.
 _ORIGIN = re.compile(r"(?P<event>.+)@(?P<time>\d+)/\d+", re.ASCII | re.DOTALL)

@@ -1,41 +1,42 @@
-"""The thread of a subscription: one owner after another, until an error says how it ends. Step 4 of the protocol."""
+"""The thread of a subscription: one owner after another."""
 
-import os
-import random
-import sys
 import threading
 import time
-import traceback
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 
-from cqrs_cli.errors import ContradictionError, CqrsError, TakenOverError, UnavailableError
+from cqrs_cli import registry
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.following.processes.compose import Composer
 from cqrs_cli.following.processes.explain import explain_missing, explain_refusal, topic_made_again
-from cqrs_cli.following.processes.load import LoadedProcess
-from cqrs_cli.following.processes.loop import ReactLoop
-from cqrs_cli.following.processes.owner import ProcessOwner
+from cqrs_cli.following.processes.load import LoadedProcess, load_process
+from cqrs_cli.following.processes.loop import Refusals
+from cqrs_cli.following.processes.owner import ReactingOwner
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.positions import committed_of
+from cqrs_cli.following.processes.retire import replace_position
 from cqrs_cli.following.processes.settle import settled_reaction
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.clients import consumer, is_denied, kafka_error, unreachable
-from cqrs_cli.kafka.readers import MissingError
-from cqrs_cli.ownership.claim import Claim, Judgement, judge, parse_claim
-from cqrs_cli.ownership.signals import BatchTooLarge, ClaimLost, Superseded
-from cqrs_cli.ownership.timing import Lasting
-from cqrs_cli.payloads.place import PayloadUnavailableError
-from cqrs_cli.telemetry.blocked import BlockedFile
-from cqrs_cli.telemetry.datagrams import tell_driver
-
-#: Errors after which the supervisor decides whether to begin again.
-_JUDGED = (BatchTooLarge, ContradictionError, KafkaException, UnavailableError, MissingError, ClaimLost)
+from cqrs_cli.kafka.clients import consumer, kafka_error, unreachable
+from cqrs_cli.kafka.readers import MissingError, StalledError
+from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.session import Session
+from cqrs_cli.ownership.signals import BatchTooLarge
+from cqrs_cli.ownership.supervisor import Supervisor
+from cqrs_cli.telemetry.datagrams import note_body
 
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
-class ProcessSupervisor:
-    """One subscription, through as many owners as errors make necessary."""
+class ReactingSupervisor(Supervisor):
+    """Owners that react. What else they meet: topics of commands that are missing, and events topics made again."""
+
+    noun, doing = "event", "is being reacted to"
 
     def __init__(
         self,
@@ -46,143 +47,95 @@ class ProcessSupervisor:
         attempt: int,
         stopping: threading.Event,
     ) -> None:
-        self.plan, self.timing, self.subscription = plan, plan.timing, subscription
-        self.loaded, self.composer, self.stopping = loaded, composer, stopping
-        self.mine: Claim = plan.claim(subscription, attempt)
-        self.batch_limit = self.timing.batch_limit
-        self.refused: tuple[int, str] | None = None
-        self.notes: list[str] = []
-        self.blocked = BlockedFile(plan.place(subscription))
-        self.owner: ProcessOwner | None = None
-        self.loop: ReactLoop | None = None  # of the present owner, once it reacts
-        self.pause = self.timing.first_pause
+        self.plan, self.subscription = plan, subscription
+        self.loaded, self.composer = loaded, composer
+        mine = plan.claim(subscription, attempt)
+        folder = plan.place(subscription)
+        super().__init__(str(subscription), folder, mine, plan.timing, stopping, plan.reports)
+        self._told = 0  # notes that the driver was told
+        self.refused: Refusals = {}
         self.events = self.commands = 0
-        self.ending: ProcessResult | None = None
-        self.pending = False  # whether the group's offset may be pending behind the fence
-        self._forget()
+        self.began, self.ended = time.time(), 0.0
 
     @property
-    def failed(self) -> bool:
-        """True once it has ended with an error: the whole run ends then."""
-        return self.ending is not None and self.ending.error is not None
-
-    def end_if_stuck(self) -> None:
-        """End the whole process if a call to the broker outlives its timeout: it will never return."""
-        owner = self.owner
-        if owner is not None and owner.writer.waiting > self.timing.stuck:
-            self.report("a call to the broker does not return", "ending the task")
-            os._exit(os.EX_SOFTWARE)
-
-    def report(self, what: object, then: str = "beginning again") -> None:
-        """Write a line to the task's log."""
-        kind = f"{type(what).__name__}: " if isinstance(what, BaseException) else ""
-        print(f"{self.subscription}: {kind}{what}; {then}", file=sys.stderr, flush=True)
-
-    def run(self) -> None:
-        """The thread: everything it can end with becomes an ending."""
-        error: CqrsError | None = None
-        began = time.time()
-        try:
-            self._serve()
-        except CqrsError as known:
-            error = known
-        except BaseException as bug:  # else the partition would be left without an owner
-            traceback.print_exc()
-            error = CqrsError(
-                f"{self.subscription}: {type(bug).__name__}: {bug}", "see the log for the traceback"
-            )
-        self.blocked.tell("")
-        self.ending = ProcessResult(
-            self.subscription, self.events, self.commands, began, time.time(), error, tuple(self.notes)
+    def ending(self) -> ProcessResult:
+        return ProcessResult(
+            self.subscription,
+            self.events,
+            self.commands,
+            self.began,
+            self.ended,
+            self.error,
+            tuple(self.notes),
         )
 
-    def _serve(self) -> None:
+    def news(self) -> list[bytes]:
+        fresh, self._told = self.notes[self._told :], len(self.notes)
+        return [note_body(text) for text in fresh]
+
+    def begin(self) -> ReactingOwner:
+        self._count()
+        return ReactingOwner(
+            self.plan,
+            self.subscription,
+            self.loaded,
+            self.composer,
+            self.mine,
+            self.batch_limit,
+            self.refused,
+            self.note,
+        )
+
+    def _count(self) -> None:
+        """Add what the last owner has done."""
+        owner = self.owner
+        if isinstance(owner, ReactingOwner) and owner.loop is not None:
+            self.events += owner.loop.events
+            self.commands += owner.loop.commands
+
+    def end(self) -> None:
+        self._count()
+        self.ended = time.time()
+
+    def committed_metadata(self) -> str:
+        group = self.plan.topics(self.subscription).group
+        client = consumer(self.plan.connection, group=group, isolation="read_uncommitted")
         try:
-            while not self.stopping.is_set() and not self._is_done():
-                self.stopping.wait(self.pause * random.uniform(0.5, 1.5))
-                self.pause = min(self.pause * 2, self.timing.longest_pause)
-                self._judge_again()
-        except Superseded as end:
-            if end.judgement is Judgement.TAKEN_OVER and end.committed_claim is not None:
-                raise TakenOverError(
-                    f"run {end.committed_claim.run} took over process {self.subscription.process}",
-                    "let it work; start this one again only to take it back",
-                ) from end
+            return committed_of(client, self.subscription).metadata
+        finally:
+            client.close()
 
-    def _is_done(self) -> bool:
-        """Let one owner work: true if it ended by itself, false if another one is to begin."""
-        loop = self.loop = None
+    def present(self) -> Record | None:
+        owner = self.owner
+        loop = owner.loop if isinstance(owner, ReactingOwner) else None
+        return None if loop is None else loop.reacting
+
+    def leave(self, change: Callable[[int, Claim], Claim | None]) -> None:
+        replace_position(self.plan, self.subscription, change)
+
+    def settle(self, pending: bool) -> bool:
         try:
-            settled_reaction(self.plan, self.subscription, self.pending, self._note)
-        except (UnavailableError, KafkaException) as away:
-            self._wait(away)
-            return False
-        with ProcessOwner(self.plan, self.subscription, self.mine) as owner:
-            self.owner = owner
-            try:
-                owner.fence()
-                start = owner.claim()
-                loop = self.loop = ReactLoop(
-                    owner,
-                    self.loaded,
-                    self.composer,
-                    self.batch_limit,
-                    self.refused,
-                    self._note,
-                    self.blocked,
-                )
-                loop.run(start, self.stopping.is_set)
-                return True
-            except _JUDGED as caught:
-                error = caught
-            finally:
-                self.mine = owner.mine
-                if loop is not None:
-                    self.batch_limit = loop.batch_limit
-                    self.events += loop.events
-                    self.commands += loop.commands
-            self.pending = loop is None and isinstance(error, KafkaException)
-            self._handle(error, in_loop=loop is not None)
-            del error  # through its traceback it holds this frame, and in it the owner with its clients
-            if owner.useful:
-                self.pause = self.timing.first_pause
-                self._forget()
-        return False
+            return settled_reaction(self.plan, self.subscription, pending, self.note)
+        except (UnavailableError, KafkaException):
+            return False  # the next owner looks before it fences
 
-    def _handle(self, error: Exception, in_loop: bool) -> None:
-        """Return if another owner is to begin; raise the error that ends the run."""
-        if not isinstance(error, ContradictionError):
-            self.contradicted = Lasting(self.timing.forgotten)  # brokers that fail may tell anything
-        match error:
-            case ContradictionError():
-                self._judge_again()  # somebody who took over while I was reading
-                if in_loop or self.contradicted.lasts(self.timing.contradicted):
-                    raise error
-            case BatchTooLarge():
-                self._halve(error)
-            case MissingError():
-                if self.missing.lasts(self.timing.missing):
-                    raise error
-            case PayloadUnavailableError():
-                self._note(f"{self.subscription}: {error}; still trying")
-            case KafkaException() if is_denied(error):
-                raise explain_refusal(self.plan, self.subscription, self.loaded.named) from error
-            case KafkaException() if kafka_error(error).code() in _UNKNOWN:
-                if self.missing.lasts(self.timing.missing):
-                    raise explain_missing(self.plan, self.subscription) from error
-        if in_loop:
-            self._check_topic()
-        self._wait(error)
+    def wait_out(self, error: StalledError) -> None:
+        """Wait: nothing else is to be seen of the positions, and a stranger's transaction has an end."""
+        self.block(str(error))
 
-    def _halve(self, error: BatchTooLarge) -> None:
-        """Try half the batch; of a single event remember why its commands are not taken: it stops the process."""
-        if error.size <= 1 and not error.late:
-            self.refused = error.offset, f"a topic of commands refuses them: {str(error).partition(' (')[0]}"
-        self.batch_limit = max(1, error.size // 2)
-        self.pause = self.timing.first_pause
+    def blame(self, error: BatchTooLarge) -> None:
+        """The next owner stops the process at the event."""
+        self.refused[error.offset] = f"a topic of commands refuses them: {str(error).partition(' (')[0]}"
 
-    def _check_topic(self) -> None:
-        """Raise `ContradictionError` if the events topic was deleted and made again while it was read."""
+    def handle_other(self, error: BaseException, session: Session[Any]) -> None:
+        if isinstance(error, KafkaException):
+            if kafka_error(error).code() in _UNKNOWN and self.missing.lasts(self.timing.missing):
+                raise explain_missing(self.plan, self.subscription) from error
+            error = unreachable(self.plan.connection, error)
+        if isinstance(error, UnavailableError):
+            self.block(str(error))
+
+    def check_logs(self) -> None:
         topic = self.subscription.source.topic
         try:
             with Admin(self.plan.connection) as admin:
@@ -192,35 +145,49 @@ class ProcessSupervisor:
         if found is not None and found.topic_id != self.plan.events[topic].topic_id:
             raise topic_made_again(self.subscription)
 
-    def _judge_again(self) -> None:
-        """4: read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
-        group = self.plan.topics(self.subscription).group
-        client = consumer(self.plan.connection, group=group, isolation="read_uncommitted")
-        try:
-            claim = parse_claim(committed_of(client, self.subscription).metadata)
-        except KafkaException:
-            return  # the next owner will see
-        finally:
-            client.close()
-        judgement = judge(self.mine, claim)
-        if judgement.ends:
-            raise Superseded(judgement, claim)
+    def explain_missing(self, error: MissingError) -> CqrsError:
+        return explain_missing(self.plan, self.subscription)
 
-    def _forget(self) -> None:
-        """Begin to count from the start how long errors last."""
-        self.missing, self.contradicted = (Lasting(self.timing.forgotten) for _ in range(2))
+    def explain_denial(self) -> CqrsError:
+        return explain_refusal(self.plan, self.subscription, self.loaded.named)
 
-    def _wait(self, error: Exception) -> None:
-        """Report an error after which another owner is to begin, and say for what the process waits until then."""
-        self.report(error)
-        if isinstance(error, KafkaException):
-            error = unreachable(self.plan.connection, error)
-        if isinstance(error, (MissingError, UnavailableError)):
-            self.blocked.tell(str(error))
+    def explain_takeover(self, later: Claim) -> CqrsError:
+        return TakenOverError(
+            f"run {later.run} took over process {self.subscription.process}",
+            "let it work; start this one again only to take it back",
+        )
 
-    def _note(self, text: str) -> None:
-        """Say it, once."""
-        if text not in self.notes:
-            self.report(text, "")
-            self.notes.append(text)
-            tell_driver(self.plan.notes, text)
+
+def reacting(
+    plan: ProcessPlan, subscriptions: Iterable[Subscription], attempt: int, stopping: threading.Event
+) -> list[ReactingSupervisor]:
+    """A supervisor for each of these partitions, with the code of its process. Nothing has begun."""
+    base = plan.aggregates_root or plan.root
+    names = {one.process for one in subscriptions}
+    loaded = {name: load_process(name, plan.root, plan.package, base) for name in names}
+    load = one_at_a_time(lambda name: registry.load(name, plan.package, base))
+    return [
+        ReactingSupervisor(
+            plan,
+            subscription,
+            loaded[subscription.process],
+            Composer(subscription.process, plan.commands, plan.partitioner, load, plan.connection.payloads),
+            attempt,
+            stopping,
+        )
+        for subscription in subscriptions
+    ]
+
+
+def one_at_a_time(load: Callable[[str], Aggregate]) -> Callable[[str], Aggregate]:
+    """The same, remembered, and never in two threads at once: `importlib.invalidate_caches` raises `KeyError` then.
+
+    Threads react to their first events at the same time, and the first command for an aggregate loads it.
+    """
+    lock, cached = threading.Lock(), lru_cache(maxsize=None)(load)
+
+    def loaded(name: str) -> Aggregate:
+        with lock:
+            return cached(name)
+
+    return loaded

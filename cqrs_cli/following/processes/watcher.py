@@ -1,16 +1,15 @@
 """Watches a run's processes. Progress comes with the claims beside the groups' offsets, which repeat the positions."""
 
 import time
-from contextlib import suppress
 
 from confluent_kafka import Consumer, KafkaException
 
-from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.explain import explain_trial, topic_made_again
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, Subscription
 from cqrs_cli.following.processes.positions import committed_of
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.clients import consumer, unreachable
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.ownership.claim import Claim, parse_claim
 from cqrs_cli.ownership.trials.trial import Trial
@@ -27,13 +26,12 @@ class ProcessWatcher:
         self._clients: dict[str, Consumer] = {}
         self._submission = 0
         self._trials: dict[Subscription, Trial] = {}
-        self._checked = self._begun = time.monotonic()
-        self._last = ProcessProgress(time.monotonic(), {}, {})
+        self._checked = time.monotonic()
+        self.claimed = False  # whether the present submission has claimed anything
 
     def begin(self, submission: int) -> None:
         """Watch this submission from now on: the claims of those before do not count."""
-        self._submission = submission
-        self._begun = time.monotonic()
+        self._submission, self.claimed = submission, False
 
     def suspicions(self) -> list[str]:
         """The events on which workers may be dying, as of the last look."""
@@ -41,13 +39,8 @@ class ProcessWatcher:
             f"{subscription}: {explain_trial(trial)}" for subscription, trial in sorted(self._trials.items())
         ]
 
-    def has_moved(self, before: ProcessProgress) -> bool:
-        """True if the present submission got further: also one that only claimed, for then each death counts."""
-        now = self.look()
-        return bool(now.claimed) or now.position > before.position
-
     def look(self) -> ProcessProgress:
-        """The progress now; that of the last look if the broker does not answer."""
+        """The progress now; raises `UnavailableError` if the broker does not answer."""
         positions, ends, claimed = dict[Subscription, int](), dict[Subscription, int](), set[Subscription]()
         trials = dict[Subscription, Trial]()
         try:
@@ -62,15 +55,13 @@ class ProcessWatcher:
                     claimed.add(subscription)
                 if claim is not None and claim.run == self._plan.run and claim.trial is not None:
                     trials[subscription] = claim.trial
-        except (KafkaException, MissingError, CqrsError):
-            self._begun = time.monotonic()  # nobody can claim meanwhile
+        except (KafkaException, MissingError) as error:
             self.close()  # a client that once met a broker cut off from the others may go on being wrong
-            return self._last
+            why = error.message if isinstance(error, MissingError) else error
+            raise unreachable(self._plan.connection, why) from error
         self._trials = trials
-        self._last = ProcessProgress(
-            time.monotonic(), positions, self._plan.targets or ends, frozenset(claimed)
-        )
-        return self._last
+        self.claimed = bool(claimed)
+        return ProcessProgress(time.monotonic(), positions, self._plan.targets or ends, frozenset(claimed))
 
     def _is_present(self, claim: Claim) -> bool:
         return claim.run == self._plan.run and claim.submission >= self._submission
@@ -83,26 +74,16 @@ class ProcessWatcher:
             )
         return self._clients[subscription.process]
 
-    def check(self) -> None:
-        """Raise `ContradictionError` if a topic was made again: a reader may hear of that after minutes, or never.
-
-        Raises `UnavailableError` for partitions that nobody has claimed in time.
-        """
-        now, patience = time.monotonic(), self._plan.timing.claim_deadline
-        missing = [one for one in self._plan.subscriptions if one not in self._last.claimed]
-        if missing and self._plan.targets is None and now - self._begun > patience:
-            raise UnavailableError(
-                f"nobody owns {missing[0]} after {patience:.0f} s",
-                "are there enough task slots, and do the workers reach the broker? cqrs doctor, and Spark's log",
-            )
-        if now - self._checked > _TOPICS_EVERY:
-            self._checked = now
-            with suppress(UnavailableError):
-                self._check_topics()
-
-    def _check_topics(self) -> None:
-        with Admin(self._plan.connection) as admin:
-            found = admin.describe(list(self._plan.events))
+    def check_topics(self) -> None:
+        """Raise `ContradictionError` if a topic was made again: a reader may hear of that after minutes, or never."""
+        if time.monotonic() - self._checked < _TOPICS_EVERY:
+            return
+        self._checked = time.monotonic()
+        try:
+            with Admin(self._plan.connection) as admin:
+                found = admin.describe(list(self._plan.events))
+        except UnavailableError:
+            return
         for subscription in self._plan.subscriptions:
             there = found.get(subscription.source.topic)
             if there is not None and there.topic_id != self._plan.events[subscription.source.topic].topic_id:

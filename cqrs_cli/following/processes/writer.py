@@ -16,7 +16,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.transactional import FLUSH_PATIENCE, TransactionalWriter
-from cqrs_cli.kafka.write_errors import BatchLateError, refused_batch, unwrapped
+from cqrs_cli.kafka.write_errors import BatchLateError
 from cqrs_cli.ownership.timing import Timing
 
 #: Bytes of a record without its value, roughly: key, headers, and the fields around them.
@@ -45,28 +45,19 @@ class CommandWriter(TransactionalWriter):
             timing.transaction_timeout,
         )
 
-    @unwrapped()
     def commit(self, commands: Sequence[ComposedCommand], position: ProcessPosition, group: Consumer) -> None:
-        """Write all commands and the position, or nothing.
-
-        Raises `BatchRefusedError` if the commands are at fault, `KafkaException` for anything else.
-        """
+        """Write all commands and the position, or nothing; raises what `transaction` raises."""
         source = self._source
         place = TopicPartition(source.topic, source.partition, position.offset, position.claim.metadata())
-        try:
-            self._begin()
+        with self.transaction(group) as transaction:
+            transaction.begin()
+            transaction.at = place
             try:
                 self._produce(commands, position)
             except KafkaException as error:
                 if kafka_error(error).code() == KafkaError._STATE:
                     self._send_offset(group, place)  # a record failed meanwhile: only the next call says how
                 raise
-            failpoints.reached("produce.after")
-            self._finish(group, place)
-        except KafkaException as error:
-            if (refused := refused_batch(error.args[0])) is not None:
-                raise refused from error
-            raise
 
     def _produce(self, commands: Sequence[ComposedCommand], position: ProcessPosition) -> None:
         self._send(commands, time.monotonic() + self._produce_timeout)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.explain import explain_stall
+from cqrs_cli.deciding.explain import explain_log_stall
 from cqrs_cli.errors import ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer, consumer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -105,7 +105,7 @@ def _prove(
             proof = _PartitionProof(plan, log, stack, teller, before)
             result = proof.prove()
         except StalledError as error:
-            raise explain_stall(log, error) from error
+            raise explain_log_stall(log, error) from error
         if after is not None and proof.carried is not None:
             with usable(after):
                 proof.scratch.store.close()

@@ -26,13 +26,13 @@ from cqrs_cli.following.processes.position import ProcessPosition
 from cqrs_cli.following.processes.positions import recorded_positions
 from cqrs_cli.following.processes.prepare import prepare_processes
 from cqrs_cli.following.processes.retire import retire_processes
-from cqrs_cli.following.processes.task import react_share
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.positions import ensure_positions
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Kind, TopicPlan, Topics
+from cqrs_cli.runs.task import own, without_aggregates
 from cqrs_cli.settings.settings import load_settings
 from tests.following.projections.feeding import record
 from tests.following.projections.topics import write_events
@@ -211,7 +211,8 @@ def _serve(plan: ProcessPlan, fault: str, pipe: Pipe) -> None:
 
 def react_here(plan: ProcessPlan, attempt: int = 0) -> list[ProcessResult]:
     """Own every partition of the plan in this process, as one Spark task does."""
-    return list(react_share(plan, plan.subscriptions, attempt))
+    endings = own(without_aggregates(plan), 0, 1, attempt, plan)
+    return [one for one in endings if isinstance(one, ProcessResult)]
 
 
 def placed(number: int, partition: int = 0, event: Event | None = None) -> Record:

@@ -12,14 +12,16 @@ import pytest
 
 from cqrs_cli.deciding.measures import Folding
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
-from cqrs_cli.deciding.report import OwnerReport, ReportSender
+from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.jobs.run.driver import FUTILE, run_owners
+from cqrs_cli.jobs.engine.long_job import FUTILE
+from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
+from cqrs_cli.telemetry.datagrams import DatagramSender
 from tests.support.commands import Sent, increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned_here
@@ -51,11 +53,14 @@ class Context:
     def parallelize(self, *_: object) -> "Context":
         return self
 
+    def accumulator(self, value: dict[int, OwnerResult], _: object) -> SimpleNamespace:
+        return SimpleNamespace(value=value)
+
     def mapPartitionsWithIndex(self, function: Any) -> SimpleNamespace:
-        plan = function.args[0]
+        plan, *_, results = function.args
         self.plans.append(plan)
         task = self.submissions[min(len(self.plans), len(self.submissions)) - 1]
-        return SimpleNamespace(collect=lambda: list(task(plan)))
+        return SimpleNamespace(count=lambda: results.value.update(enumerate(task(plan))))
 
     def getConf(self) -> dict[str, str]:
         return {"spark.driver.host": "127.0.0.1"}
@@ -195,10 +200,12 @@ def test_rebuild_extends_claim_deadline(counters: TopicHarness) -> None:
 
     def folds(plan: Plan) -> list[OwnerResult]:
         assert plan.reports is not None
-        sender, number = ReportSender(plan.reports), 0
+        sender, number = DatagramSender(plan.reports), 0
         while len(looks) < 20:
             number += 1
-            sender.send(OwnerReport("counter", 0, 0, 0, number, "warm", Folding(10, 5, 20)))
+            sender.send_body(
+                encode_report(OwnerReport("counter", 0, 0, 0, number, "warm", Folding(10, 5, 20)))
+            )
             time.sleep(0.01)
         sender.close()
         return owned_here(plan)
@@ -212,8 +219,10 @@ def test_notes_come_while_owners_work(counters: TopicHarness) -> None:
 
     def works_on(plan: Plan) -> list[OwnerResult]:
         assert plan.reports is not None
-        sender = ReportSender(plan.reports)
-        sender.send(OwnerReport("counter", 0, 0, 0, 1, "decide", notes=["the code changed"]))
+        sender = DatagramSender(plan.reports)
+        sender.send_body(
+            encode_report(OwnerReport("counter", 0, 0, 0, 1, "decide", notes=["the code changed"]))
+        )
         sender.close()
         eventually(lambda: notes)
         first, *_ = owned_here(replace(plan, reports=None))

@@ -14,7 +14,7 @@ from cqrs_cli.cli.processes import chosen_processes, prepared_processes
 from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UsageError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
-from cqrs_cli.jobs.run.driver import run_owners
+from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.runs.other_runs import left_to_react

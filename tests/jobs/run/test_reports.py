@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.deciding.plan import Partition
-from cqrs_cli.deciding.report import OwnerReport, ReportSender
+from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.following.processes.plan import ProcessResult, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.runs.reports import Reports
-from cqrs_cli.telemetry.datagrams import tell_driver
+from cqrs_cli.telemetry.datagrams import DatagramSender, tell_driver
 from tests.support.waiting import eventually
 
 HERE = Partition("counter", 0)
@@ -26,9 +26,9 @@ def reports() -> Iterator[Reports]:
 
 def send(reports: Reports, *sent: OwnerReport) -> None:
     """Send them, and wait for one that is sent last."""
-    sender = ReportSender(reports.address)
+    sender = DatagramSender(reports.address)
     for report in (*sent, OwnerReport("last", len(sent), 0, 0, os.getpid(), "ended")):
-        sender.send(report)
+        sender.send_body(encode_report(report))
     sender.close()
     eventually(lambda: Partition("last", len(sent)) in reports.latest())
 

@@ -2,6 +2,8 @@
 
 import threading
 from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -9,30 +11,26 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from cqrs_cli.deciding import retire as retiring
-from cqrs_cli.deciding.plan import Plan
-from cqrs_cli.jobs.run import driver
+from cqrs_cli.jobs.run import Owning
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.ownership.retire import retire_all
 from cqrs_cli.ownership.timing import Timing
+from tests.jobs.run.test_driver import Context
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 
 
-def test_retiring_outlasts_a_hanging_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    never, retired = threading.Event(), []
+def test_retiring_outlasts_a_hanging_call() -> None:
+    never, retired = threading.Event(), list[int]()
 
-    def retire_one(_: Plan, partition: tuple[str, int]) -> None:
-        if partition[1] == 0:
+    def retire_one(number: int) -> None:
+        if number == 0:
             never.wait(60)
-        retired.append(partition[1])
+        retired.append(number)
 
-    monkeypatch.setattr(retiring, "_retire_one", retire_one)
-    timing = Timing(retire_deadline=0.5)
-    plan = SimpleNamespace(
-        timing=timing, partitions=lambda: [("counter", partition) for partition in range(20)]
-    )
-    retiring.retire(cast(Plan, plan))
+    retire_all((partial(retire_one, number) for number in range(20)), 0.5)
     assert sorted(retired) == list(range(1, 20))
     never.set()
 
@@ -67,15 +65,14 @@ class Stopping:
 
     def __init__(self, ends: bool) -> None:
         self.asked, self.ends, self.cancelled = 0, ends, 0
-        self.reports = SimpleNamespace(fresh_notes=lambda: ["no checkpoint"])
+        self.reports = SimpleNamespace(address=None, fresh_notes=lambda: ["no checkpoint"])
 
-    def statusTracker(self) -> "Stopping":
-        return self
+    def is_alive(self) -> bool:
+        return not (self.ends and self.asked == 3)
 
-    def getActiveJobsIds(self) -> list[int]:
-        return [] if self.ends and self.asked == 3 else [1]
+    def join(self, _: float) -> None: ...
 
-    def cancelJobGroup(self, _: str) -> None:
+    def cancel(self) -> None:
         self.cancelled += 1
 
     def checkpointing(self) -> bool:
@@ -83,13 +80,15 @@ class Stopping:
         return True
 
 
+@pytest.mark.kafka
 @pytest.mark.pins("checkpoint")
 @pytest.mark.parametrize("ends", [True, False])
-def test_stop_leaves_time_for_checkpoints(monkeypatch: pytest.MonkeyPatch, ends: bool) -> None:
+def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) -> None:
     """Without bound only if they end: else the job is cancelled."""
-    monkeypatch.setattr(driver, "retire", lambda _: None)
     notes: list[str] = []
     job: Any = Stopping(ends)
-    plan = SimpleNamespace(timing=Timing(quiet_end=0.0, retire_deadline=60.0 if ends else 0.1))
-    driver._stop(job, cast(Plan, plan), None, job, notes.append)
+    timing = Timing(quiet_end=0.0, retire_deadline=60.0 if ends else 0.1)
+    plan = replace(counters.plan(), timing=timing)
+    work = Owning(cast(Any, Context()), plan, None, 1, job, lambda _: None, notes.append)
+    work.stop(job)
     assert (job.cancelled, notes) == (0 if ends else 1, ["no checkpoint"])

@@ -15,6 +15,7 @@ from tests.support.harness import TopicHarness
 from tests.support.owners import Process, quietly
 from tests.support.raw import Producer, Raw, raw
 from tests.support.waiting import eventually
+from tests.support.writing import commit
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
 
@@ -42,7 +43,7 @@ def test_fences_survive_an_epoch_rollover(
     assert (last.epoch, first.epoch) == (32_766, 0)
     group = consumer(counters.connection, group=counters.topics.group)
     with pytest.raises(KafkaException):
-        old.commit([Decisions(0, [(b"late", b"k", 7)])], group, lambda: (99, "late"))
+        commit(old, [Decisions(0, [(b"late", b"k", 7)])], group, 99, "late")
     group.close()
     owner.signal(signal.SIGCONT)
     counters.send(*increments(5, first=5))

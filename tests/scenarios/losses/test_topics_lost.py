@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding.loop import Loop
+from cqrs_cli.deciding.loop import DecideLoop
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.readers import MissingError
@@ -141,14 +141,14 @@ def test_forgotten_offset_is_committed_again(counters: TopicHarness) -> None:
 
 
 def test_topic_denied_briefly_stops_nothing(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    poll, denied = Loop.poll, iter([True, True])
+    poll, denied = DecideLoop.poll, iter([True, True])
 
-    def deny_twice(loop: Loop) -> list[Record]:
+    def deny_twice(loop: DecideLoop) -> list[Record]:
         if next(denied, False):
             raise MissingError("counter.commands partition 0 does not exist")
         return poll(loop)
 
-    monkeypatch.setattr(Loop, "poll", deny_twice)
+    monkeypatch.setattr(DecideLoop, "poll", deny_twice)
     counters.send(*increments(5))
     quietly(counters.plan())
     assert offsets(counters) == [0, 1, 2, 3, 4]

@@ -56,7 +56,7 @@ def before_its_fence(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], None])
             rival()
             super().fence()
 
-    monkeypatch.setattr("cqrs_cli.deciding.retire.FencedWriter", Late)
+    monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", Late)
 
 
 def before_its_terminal_claim(monkeypatch: pytest.MonkeyPatch, rival: Callable[[], None]) -> None:
@@ -65,7 +65,7 @@ def before_its_terminal_claim(monkeypatch: pytest.MonkeyPatch, rival: Callable[[
             rival()
             super().commit_position(group, offset, metadata)
 
-    monkeypatch.setattr("cqrs_cli.deciding.retire.FencedWriter", Late)
+    monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", Late)
 
 
 @pytest.mark.pins("one-owner")
@@ -83,7 +83,7 @@ def test_a_stopping_run_spares_its_successor(
         decided(counters, 5)
 
         def take_over() -> None:
-            monkeypatch.setattr("cqrs_cli.deciding.retire.FencedWriter", FencedWriter)
+            monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", FencedWriter)
             started.append(stack.enter_context(running(newer)))
             eventually(lambda: counters.owner() == newer.run)
 

@@ -14,7 +14,7 @@ from typing import cast
 import pytest
 
 from cqrs_cli.deciding.plan import Partition
-from cqrs_cli.deciding.supervisor import Supervisor
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.topics.topics import Kind
 from cqrs_cli.ownership.timing import Timing
@@ -87,11 +87,11 @@ def test_a_paused_owner_without_rival_continues(behind: TopicHarness) -> None:
 
 def test_pause_is_not_a_stuck_call(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, ends = [1000.0], list[int]()
-    monkeypatch.setattr("cqrs_cli.deciding.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("cqrs_cli.ownership.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("os._exit", ends.append)
     plan = behind.plan()
     stuck = plan.timing.stuck
-    owner = Supervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
+    owner = DecidingSupervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
     owner.store = cast(Store, SimpleNamespace(waiting=stuck + 1))
 
     def looks_for(seconds: float) -> None:

@@ -2,18 +2,18 @@
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.deciding import hanging
-from cqrs_cli.deciding.hanging import DecideWatch
-from cqrs_cli.deciding.supervisor import Supervisor
-from cqrs_cli.ownership import watchdog as watch
+from cqrs_cli.ownership import watchdog
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.ownership.watchdog import CodeWatch
+from cqrs_cli.ownership.watched import Watched
 
 MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
 TIMING = Timing()
@@ -22,30 +22,30 @@ TIMING = Timing()
 class Task:
     """A task whose clock a test moves; `left` are the claims that it leaves, `ends` its exit codes."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Any) -> None:
+    noun, doing, timing, mine = "command", "is being decided", TIMING, MINE
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
         self.clock, self.committed, self.position = 1000.0, MINE, 0
+        self.folder = folder / "0"
         self.left: list[Claim | None] = []
         self.ends: list[int] = []
         self.said: list[str] = []
-        monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: self.clock))
-        monkeypatch.setattr(hanging, "leave_claim", self._leave)
+        self.deciding: Record | None = None
+        monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: self.clock))
         monkeypatch.setattr(os, "_exit", self.ends.append)
-        self.batch = SimpleNamespace(deciding=None)
-        supervisor = SimpleNamespace(
-            timing=TIMING,
-            plan=SimpleNamespace(shard=lambda _: folder / "0"),
-            partition=0,
-            mine=MINE,
-            owner=SimpleNamespace(session=SimpleNamespace(batch=self.batch)),
-            report=lambda what, then: self.said.append(str(what)),
-        )
-        self.watch = DecideWatch(cast(Supervisor, supervisor))
+        self.watch = CodeWatch(cast(Watched, self))
 
-    def _leave(self, _: object, __: object, change: Callable[[int, Claim], Claim | None]) -> None:
+    def present(self) -> Record | None:
+        return self.deciding
+
+    def report(self, what: str, then: str) -> None:
+        self.said.append(what)
+
+    def leave(self, change: Callable[[int, Claim], Claim | None]) -> None:
         self.left.append(change(self.position, self.committed))
 
     def decides(self, offset: int, seconds: float) -> None:
-        self.batch.deciding = Record(offset, 0, b"a")
+        self.deciding = Record(offset, 0, b"a")
         until = self.clock + seconds
         while self.clock < until and not self.ends:
             self.clock += 0.5
@@ -53,7 +53,7 @@ class Task:
 
 
 @pytest.fixture
-def task(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Task:
+def task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Task:
     return Task(monkeypatch, tmp_path)
 
 
@@ -77,7 +77,7 @@ def test_paused_task_judges_no_command(task: Task) -> None:
     task.decides(7, TIMING.decide_timeout - 1)
     task.clock += 10 * TIMING.decide_timeout
     task.watch.look()
-    task.batch.deciding = None
+    task.deciding = None
     task.watch.look()
     assert task.ends == []
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.following.processes.task import one_at_a_time
+from cqrs_cli.following.processes.supervisor import one_at_a_time
 from tests.support import ROOT
 
 

@@ -1,0 +1,65 @@
+"""The Kafka clients of one owner that reacts, and the claim that rides with each of its commits."""
+
+from confluent_kafka import Consumer
+from msgspec.structs import replace
+
+from cqrs_cli.following.processes.compose import ComposedCommand, store_payloads
+from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
+from cqrs_cli.following.processes.position import ProcessPosition, position_key
+from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, committed_of, recorded_positions
+from cqrs_cli.following.processes.writer import CommandWriter
+from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.readers import watermarks
+from cqrs_cli.ownership.claim import Claim, judge
+from cqrs_cli.ownership.session import Session
+
+
+class ReactSession(Session[CommandWriter]):
+    """The position is a record of the positions topic; the group's offset of the events repeats it."""
+
+    def __init__(self, plan: ProcessPlan, subscription: Subscription, mine: Claim, batch_limit: int) -> None:
+        self.plan, self.subscription = plan, subscription
+        self.topics = plan.topics(subscription)
+        self.position: ProcessPosition | None = None  # as last committed
+        source, timing = subscription.source, plan.timing
+        writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
+        super().__init__(plan.connection, self.topics.group, writer, mine, timing, batch_limit)
+
+    def committed_by(self, client: Consumer) -> Committed:
+        return committed_of(client, self.subscription)
+
+    def end(self) -> int:
+        source = self.subscription.source
+        return watermarks(self.watcher, source.topic, source.partition)[1]
+
+    def logs(self) -> list[tuple[str, int]]:
+        source = self.subscription.source
+        return [(source.topic, source.partition), (self.topics.positions, POSITIONS_PARTITION)]
+
+    def believes(self, committed_claim: Claim | None) -> bool:
+        """Until it has claimed, a claim of before stands there: position and claim are one record."""
+        if not self.claimed:
+            return not judge(self.mine, committed_claim).ends
+        return super().believes(committed_claim)
+
+    def commit_position(self, offset: int) -> None:
+        assert self.position is not None
+        self.commit([], replace(self.position, offset=offset, claim=self.mine, stopped=None))
+
+    def commit(self, commands: list[ComposedCommand], position: ProcessPosition) -> None:
+        """Commit commands and a position; raises `KafkaException`, `BatchRefusedError`.
+
+        The commands' payloads are stored before; raises `PayloadUnavailableError`, and nothing is committed.
+        """
+        store_payloads(self.plan.connection.payloads, commands)
+        self.writer.commit(commands, position, self.consumer)
+        self.position, self.offset, self.claimed = position, position.offset, True
+
+    def found(self) -> tuple[int, Claim] | None:
+        positions = recorded_positions(self.plan.connection, self.topics)
+        self.position = positions.get(position_key(self.subscription.source))
+        return None if self.position is None else (self.position.offset, self.position.claim)
+
+    def leave(self, offset: int, claim: Claim) -> None:
+        assert self.position is not None
+        self.commit([], replace(self.position, claim=claim))

@@ -1,0 +1,193 @@
+"""The driver of `cqrs run` and `cqrs process`: all partitions of aggregates, and all that processes hear, in one job.
+
+Progress comes with the claims.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
+from cqrs_cli.deciding.retire import retire
+from cqrs_cli.errors import TakenOverError, UnavailableError
+from cqrs_cli.following.processes.load import PROCESSES
+from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, ProcessResult, Subscription
+from cqrs_cli.following.processes.retire import retire_processes
+from cqrs_cli.jobs.engine import jvm
+from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
+from cqrs_cli.jobs.engine.partition_job import raise_gravest
+from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.runs.progress import Progress
+from cqrs_cli.runs.reports import Reports
+from cqrs_cli.runs.snapshot import Snapshot
+from cqrs_cli.runs.takeover import explain_takeovers
+from cqrs_cli.runs.task import without_aggregates
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.accumulators import Accumulator
+
+Ending = OwnerResult | ProcessResult
+
+
+def run_owners(
+    context: "SparkContext",
+    plan: Plan,
+    tasks: int,
+    watch: Callable[[Snapshot], None],
+    note: Callable[[str], None],
+    processes: ProcessPlan | None = None,
+) -> Snapshot:
+    """Own every partition of the plans until `--once` is done, or for ever; return what was decided.
+
+    Raises the error that ended the run. After any ending the partitions that are still this run's have been fenced.
+    """
+    with Reports(driver_host(context)) as reports, Progress(plan, reports, processes) as progress:
+        work = Owning(context, plan, processes, tasks, progress, watch, note)
+        return run_long_job(context, work, note)
+
+
+def run_processes(
+    context: "SparkContext",
+    processes: ProcessPlan,
+    tasks: int,
+    watch: Callable[[ProcessProgress], None],
+    note: Callable[[str], None],
+) -> ProcessProgress:
+    """A run without aggregates; returns how far its processes came. Raises what `run_owners` raises."""
+
+    def show(snapshot: Snapshot) -> None:
+        if snapshot.processes is not None:
+            watch(snapshot.processes)
+
+    done = run_owners(context, without_aggregates(processes), tasks, show, note, processes).processes
+    return done or ProcessProgress(time.monotonic(), {}, {})
+
+
+class Owning(LongWork[Ending, Snapshot]):
+    """The work of a run: its owners end when they are fenced from outside."""
+
+    group, kind = "cqrs-run", OwnerResult
+
+    def __init__(
+        self,
+        context: "SparkContext",
+        plan: Plan,
+        processes: ProcessPlan | None,
+        tasks: int,
+        progress: Progress,
+        watch: Callable[[Snapshot], None],
+        note: Callable[[str], None],
+    ) -> None:
+        super().__init__("cqrs run", tasks, plan.timing, plan.targets is None)
+        address = progress.reports.address
+        self._plan = replace(plan, reports=address)
+        self._processes = processes and replace(processes, reports=address)
+        self._context, self._progress, self._watch, self._note = context, progress, watch, note
+
+    def task(self, submission: int, results: "Accumulator[dict[int, Ending]]") -> Task:
+        self._progress.begin(submission)
+        self._plan = replace(self._plan, submission=submission)
+        self._processes = self._processes and replace(self._processes, submission=submission)
+        return partial(_task, self._plan, self._processes, self.tasks, results)
+
+    def look(self) -> Snapshot:
+        return self._progress.look()
+
+    def show(self, progress: Snapshot) -> None:
+        self._watch(progress)
+
+    def fresh_notes(self) -> Iterable[str]:
+        yield from self._progress.reports.fresh_notes()
+        yield from self._hidden(self.timing.hidden)
+
+    def _hidden(self, patience: float) -> Iterator[str]:
+        """Which open transactions of clients keep commands from being decided, and how to end them."""
+        for found in self._progress.hidden(patience):
+            yield f"{found.hiding()}; {found.way_out(self._plan.connection.bootstrap_server)}"
+
+    def check(self) -> None:
+        if self._progress.watcher is not None:
+            self._progress.watcher.check_topics()
+
+    def unowned(self, progress: Snapshot) -> Sequence[str]:
+        return progress.unowned_places()
+
+    def needs_time(self) -> bool:
+        return bool(self._progress.rebuilding())  # before it claims an owner may fold for minutes
+
+    def has_moved(self) -> bool:
+        return self._progress.claimed()
+
+    def suspicions(self) -> Iterable[str]:
+        with suppress(UnavailableError):
+            self._progress.look()
+        return self._progress.suspicions()
+
+    def end(self, job: LongJob[Ending]) -> None:
+        """Fence every partition that is still this run's: its owners return by themselves, and close their shards."""
+        retire(self._plan)
+        if self._processes is not None:
+            retire_processes(self._processes)
+
+    def stop(self, job: LongJob[Ending] | None) -> None:
+        """Fence first; then cancel what is left. Those that write their last checkpoints have time for it."""
+        if job is None:
+            return
+        self.end(job)
+        if jvm.is_gone(self._context):
+            return
+        quiet = time.monotonic() + self.timing.quiet_end
+        latest = quiet + self.timing.retire_deadline
+        while job.is_alive() and time.monotonic() < (latest if self._progress.checkpointing() else quiet):
+            job.join(0.05)
+        if job.is_alive():
+            job.cancel()
+            self.end(job)  # those that had not claimed yet at the first pass
+        for text in self._progress.reports.fresh_notes():
+            self._note(text)
+
+    def ended(self, results: Sequence[Ending]) -> Snapshot:
+        for ending in results:
+            for text in ending.notes:
+                if self._progress.reports.is_news(ending.about, text):
+                    self._note(text)
+        try:
+            raise_gravest(results)
+        except TakenOverError as error:
+            raise explain_takeovers(self._plan, self._processes, error) from None
+        done = self._progress.final(results)
+        for text in self._hidden(0):
+            self._note(text)
+        return done
+
+
+def _task(
+    plan: Plan,
+    processes: ProcessPlan | None,
+    tasks: int,
+    results: "Accumulator[dict[int, Ending]]",
+    number: int,
+    _: Iterable[int],
+) -> Iterator[int]:
+    """The function that Spark runs on a worker."""
+    from pyspark import TaskContext
+
+    from cqrs_cli.runs.task import own
+
+    task = TaskContext.get()
+    attempt = task.attemptNumber() if task else 0
+    aggregates = code_root(plan.package, plan.root)
+    places: list[Partition | Subscription] = [
+        *plan.partitions(),
+        *(processes.subscriptions if processes else []),
+    ]
+    if processes is not None:
+        root = code_root(PROCESSES, processes.root)
+        processes = replace(processes, root=root, aggregates_root=aggregates)
+    for ending in own(replace(plan, root=aggregates), number, tasks, attempt, processes):
+        results.add({places.index(ending.owned): ending})
+    yield number

@@ -1,0 +1,226 @@
+"""The thread of a partition: one owner after another, until an error says how it ends."""
+
+import random
+import threading
+import traceback
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from confluent_kafka import KafkaException
+
+from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
+from cqrs_cli.kafka.clients import is_denied
+from cqrs_cli.kafka.readers import MissingError, StalledError
+from cqrs_cli.ownership.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.ownership.session import Session
+from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge, OffsetPending, Superseded
+from cqrs_cli.ownership.timing import Lasting, Timing
+from cqrs_cli.ownership.watched import Watched
+from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.telemetry.datagrams import Address
+
+
+class Owner(Protocol):
+    """One owner of a partition. It is never repaired: any error ends it, and its clients go with its session."""
+
+    @property
+    def session(self) -> Session[Any]: ...
+
+    def work(self, stopping: Callable[[], bool]) -> None:
+        """All steps, one after the other; returns when the target is reached or `stopping()` says so."""
+
+
+class Supervisor(Watched):
+    """One partition, through as many owners as errors make necessary.
+
+    The abstract methods are what deciding and reacting differ in.
+    """
+
+    #: Errors after which it decides whether to begin again.
+    judged: ClassVar[tuple[type[BaseException], ...]] = JUDGED
+
+    def __init__(
+        self,
+        place: str,
+        folder: Path,
+        mine: Claim,
+        timing: Timing,
+        stopping: threading.Event,
+        driver: Address | None,
+    ) -> None:
+        """The arguments are those of `Watched`."""
+        super().__init__(place, folder, mine, timing, stopping, driver)
+        self.batch_limit = timing.batch_limit
+        self.owner: Owner | None = None
+        self.pause = timing.first_pause
+        self._forget()
+
+    def run(self) -> None:
+        """The thread: everything it can end with becomes its ending."""
+        try:
+            self.serve()
+        except CqrsError as known:
+            self.error = known
+        # An error that ended the thread without an ending would leave the partition without an owner.
+        except BaseException as bug:
+            traceback.print_exc()
+            self.error = CqrsError(
+                f"{self.place}: {type(bug).__name__}: {bug}", "see the log for the traceback"
+            )
+        self._blocked = ("", None)
+        self.end()
+
+    def serve(self) -> None:
+        """Let owners work until one ends by itself. Raises the error that ends the run."""
+        try:
+            while not self.stopping.is_set() and not self._is_done():
+                self.pausing()
+                self.stopping.wait(self.pause * random.uniform(0.5, 1.5))
+                self.pause = min(self.pause * 2, self.timing.longest_pause)
+                self._judge_again()
+        except Superseded as ending:
+            if ending.judgement is Judgement.TAKEN_OVER and ending.committed_claim is not None:
+                raise self.explain_takeover(ending.committed_claim) from ending
+
+    def _is_done(self) -> bool:
+        """Let one owner work: true if it ended by itself, false if another one is to begin."""
+        with self.begin() as owner:
+            self.owner = owner
+            self.session = session = owner.session
+            try:
+                owner.work(self.stopping.is_set)
+                return True
+            except self.judged as caught:
+                error = caught
+            finally:
+                self.mine, self.batch_limit = session.present_claim(), session.batch_limit
+            self._handle(error, session)
+            del error  # through its traceback it holds this frame, and in it the owner with its clients
+            if session.useful:
+                self.pause = self.timing.first_pause
+                self._forget()
+        return False
+
+    def _handle(self, error: BaseException, session: Session[Any]) -> None:
+        """Return if another owner is to begin; raise the error that ends the run."""
+        if not isinstance(error, ContradictionError):
+            self.contradicted = Lasting(self.timing.forgotten)  # brokers that fail may tell anything
+        match error:
+            case MemoryError() | OSError() | SystemExit():
+                self.batch_limit = max(1, self.batch_limit // 2)
+                if self.exhausted.lasts(self.timing.contradicted):
+                    raise error
+            case BatchTooLarge():
+                if error.size == 1 and not error.late:
+                    self.blame(error)
+                self.batch_limit = max(1, error.size // 2)
+                if error.size > 1:
+                    self.pause = self.timing.first_pause
+            case ContradictionError():
+                if self._is_believable(session) and (
+                    session.recovered or self.will_last(error) or self._lasts(session)
+                ):
+                    raise error
+            case MissingError():
+                self.block(str(error))
+                if self.missing.lasts(self.timing.missing):
+                    raise self.explain_missing(error) from error
+            case PayloadUnavailableError():
+                self.block(str(error))
+                self.note(f"{self.place}: {error}; still trying")
+            case OffsetPending():
+                self.settle(pending=True)
+            case StalledError():
+                if not self.settle(pending=False):
+                    self.wait_out(error)
+            case KafkaException() if is_denied(error):
+                raise self.explain_denial() from error
+            case _:
+                self.handle_other(error, session)
+        if session.recovered:
+            self.check_logs()
+        self.report(error)
+
+    def _forget(self) -> None:
+        """Begin to count from the start how long errors last."""
+        forgotten = self.timing.forgotten
+        self.missing, self.contradicted, self.exhausted = (Lasting(forgotten) for _ in range(3))
+
+    def _judge_again(self) -> None:
+        """Read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
+        try:
+            claim = parse_claim(self.committed_metadata())
+        except (UnavailableError, KafkaException):
+            return  # the next owner will see
+        if (judgement := judge(self.mine, claim)).ends:
+            raise Superseded(judgement, claim)
+
+    def _is_believable(self, session: Session[Any]) -> bool:
+        """True if a contradiction is real, and not a successor at work."""
+        try:
+            return session.believes(session.claim_now())
+        except KafkaException:
+            return False
+
+    def _lasts(self, session: Session[Any]) -> bool:
+        """True if a contradiction has lasted long enough, without any other error between."""
+        settled = session.is_settled()
+        return self.contradicted.lasts(self.timing.contradicted if settled else self.timing.unsettled)
+
+    @abstractmethod
+    def begin(self) -> AbstractContextManager[Owner]:
+        """Another owner."""
+
+    def pausing(self) -> None:
+        """Note that an owner has ended, and another one is to begin."""
+        return
+
+    def end(self) -> None:
+        """Note that it has ended, with or without an error."""
+        return
+
+    @abstractmethod
+    def committed_metadata(self) -> str:
+        """The text that rides with the group's offset, without waiting for a pending commit.
+
+        Raises `UnavailableError`, `KafkaException`.
+        """
+
+    @abstractmethod
+    def settle(self, pending: bool) -> bool:
+        """True if Kafka had left a transaction of the partition's writer open: it is settled now."""
+
+    def wait_out(self, error: StalledError) -> None:
+        """Raise the error that ends the run if a stranger's open transaction is not to be waited for."""
+        raise error
+
+    @abstractmethod
+    def blame(self, error: BatchTooLarge) -> None:
+        """Note that a single record cannot be committed. Raises the error that ends the run if nothing helps."""
+
+    def will_last(self, error: ContradictionError) -> bool:
+        """True for a contradiction that no time will undo."""
+        return False
+
+    def handle_other(self, error: BaseException, session: Session[Any]) -> None:
+        """Return if another owner is to begin after an error that is not in the table of all owners."""
+        return
+
+    def check_logs(self) -> None:
+        """Raise `ContradictionError` if a log was deleted and made again while it was read, and no step will say so."""
+        return
+
+    def explain_missing(self, error: MissingError) -> CqrsError:
+        """The error that ends the run after a partition was missing for long."""
+        return error
+
+    @abstractmethod
+    def explain_denial(self) -> CqrsError:
+        """The error that names the missing ACLs."""
+
+    @abstractmethod
+    def explain_takeover(self, later: Claim) -> CqrsError:
+        """The error that ends a run of which a later one has claimed this partition."""

@@ -1,0 +1,103 @@
+"""What the task that started a partition's thread sees of it."""
+
+import os
+import sys
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import CqrsError
+from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.session import Session
+from cqrs_cli.ownership.timing import Timing
+from cqrs_cli.telemetry.datagrams import Address
+
+
+class Watched(ABC):
+    """A partition's thread: where it stands, what it waits for, and how it ended."""
+
+    #: The record that the user's code gets, and what the code does with it, in messages.
+    noun: ClassVar[str]
+    doing: ClassVar[str]
+
+    def __init__(
+        self,
+        place: str,
+        folder: Path,
+        mine: Claim,
+        timing: Timing,
+        stopping: threading.Event,
+        driver: Address | None,
+    ) -> None:
+        """`place` names the partition in messages; files for `status` on this machine lie beside `folder`; `driver`
+        takes its news.
+        """
+        self.place, self.folder, self.timing, self.stopping = place, folder, timing, stopping
+        self.mine, self.driver = mine, driver
+        self.notes: list[str] = []
+        self.error: CqrsError | None = None  # what it ended with
+        self.session: Session[Any] | None = None  # of the present owner
+        self._blocked: tuple[str, Session[Any] | None] = (
+            "",
+            None,
+        )  # what kept that session's owner from its work
+        self._looked = self._woke = time.monotonic()
+
+    @property
+    def failed(self) -> bool:
+        """True if its ending ends the run."""
+        return self.error is not None
+
+    def end_if_stuck(self) -> None:
+        """End the whole process if a call to the broker outlives its timeout, or another process holds the shard in
+        the middle of a change: neither will ever end, and the driver submits a lost task again, which then sets the
+        shard aside. Every crash is harmless, this one too. To be called several times a second.
+        """
+        now, looked, self._looked = time.monotonic(), self._looked, time.monotonic()
+        if now - looked > self.timing.paused:
+            self._woke = now
+        if now - self._woke >= self.timing.stuck and (what := self.stuck()):
+            self.report(what, "ending the task")
+            os._exit(os.EX_SOFTWARE)
+
+    def stuck(self) -> str:
+        """What its owner waits for that will never end; empty if nothing is known."""
+        waits = self.session is not None and self.session.writer.waiting > self.timing.stuck
+        return "a call to the broker does not return" if waits else ""
+
+    def report(self, what: object, then: str = "beginning again") -> None:
+        """Write a line to the task's log."""
+        kind = f"{type(what).__name__}: " if isinstance(what, BaseException) else ""
+        print(f"{self.place}: {kind}{what}; {then}", file=sys.stderr, flush=True)
+
+    def block(self, why: str) -> None:
+        """Note what its owner waits for, until a later one has committed a batch."""
+        self._blocked = why, self.session
+
+    @property
+    def blocked(self) -> str:
+        """What keeps its owner from its work; empty if nothing does."""
+        why, under = self._blocked
+        return "" if self.session is not under and self.session is not None and self.session.useful else why
+
+    def note(self, text: str) -> None:
+        """Note a text for people, once."""
+        if text not in self.notes:
+            self.report(text, "")
+            self.notes.append(text)
+
+    @abstractmethod
+    def news(self) -> list[bytes]:
+        """The bodies of datagrams for the driver that are due now."""
+
+    @abstractmethod
+    def present(self) -> Record | None:
+        """The record that the user's code has now."""
+
+    @abstractmethod
+    def leave(self, change: Callable[[int, Claim], Claim | None]) -> None:
+        """Fence the partition and leave another claim there (`retire.leave_claim`)."""

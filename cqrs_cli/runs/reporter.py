@@ -1,0 +1,27 @@
+"""What a supervisor says while it works: to the driver, and to `status` on this machine."""
+
+from cqrs_cli.ownership.watched import Watched
+from cqrs_cli.telemetry.blocked import BlockedFile
+from cqrs_cli.telemetry.datagrams import DatagramSender
+
+
+class Reporter:
+    """Sends what a supervisor tells its driver, and keeps the file that says what its owner waits for."""
+
+    def __init__(self, supervisor: Watched) -> None:
+        self._supervisor, self._blocked = supervisor, BlockedFile(supervisor.folder)
+        self._sender = None if supervisor.driver is None else DatagramSender(supervisor.driver)
+
+    def report(self) -> None:
+        """To be called several times a second."""
+        self._blocked.tell(self._supervisor.blocked)
+        if self._sender is not None:
+            for body in self._supervisor.news():
+                self._sender.send_body(body)
+
+    def close(self) -> None:
+        """Report for the last time."""
+        self.report()
+        if self._sender is not None:
+            self._sender.close()
+        self._blocked.tell("")

@@ -1,0 +1,19 @@
+"""Batches of decisions, written as an owner writes them."""
+
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer
+
+from cqrs_cli.core.context import Decisions
+from cqrs_cli.kafka.writer import FencedWriter, Written
+
+
+def commit(
+    writer: FencedWriter, pieces: Iterable[Decisions], group: Consumer, offset: int, metadata: str
+) -> Written:
+    """Write all pieces and the position in one transaction."""
+    with writer.batch(group) as batch:
+        for piece in pieces:
+            batch.write(piece)
+        batch.commit_at(offset, metadata)
+    return batch.written
