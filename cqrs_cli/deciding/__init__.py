@@ -16,7 +16,7 @@ What follows an error is the table of `ownership`. Owners that decide meet some 
 
 | what went wrong | what the owner does |
 |---|---|
-| `BatchTooLarge` of one record, whose dead letter is too large | begins again; the dead letter goes without the record's bytes |
+| `BatchTooLarge` of one record, whose dead letter is too large | begins again; the dead letter has no bytes of it |
 | … of one record, whose time a topic refuses | ends the run, and names the topic's setting |
 | … of one record, in every other case | ends the run, and names `--fail` |
 | `Undecided`: one of `PROCESS_ERRORS` in the aggregate's code | begins again with the commands before it |
