@@ -16,11 +16,11 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.runs.endpoint import ALIVE_WITHIN, FRESH_WITHIN, Endpoint
 from cqrs_cli.runs.metrics import Metrics
 from cqrs_cli.runs.snapshot import Snapshot
-from tests.jobs.run.test_driver import Context, drive, works
-from tests.jobs.run.test_metrics import look, reacting, report
 from tests.support import ROOT
 from tests.support.commands import increments
+from tests.support.driver import Context, drive, works
 from tests.support.harness import TopicHarness
+from tests.support.progress import look, reacting, report
 
 if TYPE_CHECKING:
     from cqrs_cli.following.projections.metrics import ProjectionMetrics

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.event import HEADERS, EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Headers, Record
 from tests.fuzz.damage import damaged
 
@@ -160,3 +160,24 @@ def note(data: dict[str, Any], ascii: bool = True, **attributes: Any) -> Record:
     }
     value = json.dumps({**envelope, **attributes}, ensure_ascii=ascii).encode()
     return Record(0, 5000, b"a", value, STRUCTURED)
+
+
+def event(version: int, text: str = "x", **members: Any) -> EventEnvelope:
+    return read_event(
+        json.dumps(
+            {
+                "specversion": "1.0",
+                "id": f"0/{version * 10}/0",
+                "source": "/cqrs/notes",
+                "type": "notes.Noted",
+                "subject": "a",
+                "time": f"2026-11-21T01:02:03.{version:03d}Z",
+                "causationid": "c",
+                "aggregateversion": version,
+                "eventindex": 0,
+                "eventcount": 1,
+                "data": {"text": text},
+                **members,
+            }
+        ).encode()
+    )

@@ -1,6 +1,5 @@
 """Folding events: once each, in order, and never past a contradiction."""
 
-import json
 import re
 from typing import Any
 
@@ -13,6 +12,7 @@ import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import Folded, FoldError, fold_event, fold_next
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
+from tests.core.notes import event
 
 
 class Note(cqrs.Command):
@@ -38,27 +38,6 @@ def decide(command: Note, notes: Notes) -> list[Noted]:
 
 
 AGGREGATE = Aggregate.of("notes", cqrs.Decider(decide, evolve, Notes()))
-
-
-def event(version: int, text: str = "x", **members: Any) -> EventEnvelope:
-    return read_event(
-        json.dumps(
-            {
-                "specversion": "1.0",
-                "id": f"0/{version * 10}/0",
-                "source": "/cqrs/notes",
-                "type": "notes.Noted",
-                "subject": "a",
-                "time": f"2026-11-21T01:02:03.{version:03d}Z",
-                "causationid": "c",
-                "aggregateversion": version,
-                "eventindex": 0,
-                "eventcount": 1,
-                "data": {"text": text},
-                **members,
-            }
-        ).encode()
-    )
 
 
 def fold(*events: EventEnvelope, before: Folded | None = None) -> Folded | None:

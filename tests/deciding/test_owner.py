@@ -2,7 +2,6 @@
 
 import gc
 import threading
-from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from typing import Any
@@ -30,11 +29,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def decided(harness: TopicHarness, count: int) -> Callable[[], bool]:
-    """A condition: so many commands of the first partition have their outcome."""
-    return lambda: len(harness.outcomes()) >= count
-
-
 def test_once_decides_everything_once(bank: TopicHarness) -> None:
     bank.send(*mixture(400))
     quietly(bank.plan())
@@ -57,9 +51,9 @@ def test_second_run_decides_only_new_commands(bank: TopicHarness) -> None:
 def test_a_continuous_run_decides_what_comes(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)):
         counters.send(*increments(3))
-        eventually(decided(counters, 3))
+        counters.await_outcomes(3)
         counters.send(*increments(3, first=3))
-        eventually(decided(counters, 6))
+        counters.await_outcomes(6)
     counters.check()
 
 

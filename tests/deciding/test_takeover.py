@@ -10,7 +10,6 @@ from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.claim import TERMINAL
-from tests.deciding.test_owner import decided
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
 from tests.support.owners import Running, owned, quietly, running
@@ -23,12 +22,12 @@ pytestmark = pytest.mark.kafka
 def test_later_run_ends_first_with_six(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as first:
         counters.send(*increments(5))
-        eventually(decided(counters, 5))
+        counters.await_outcomes(5)
         with running(counters.plan(once=False, machine="other")):
             error = first.error()
             assert isinstance(error, TakenOverError) and error.exit_code == 6
             counters.send(*increments(5, first=5))
-            eventually(decided(counters, 10))
+            counters.await_outcomes(10)
     counters.check("other")
 
 
@@ -37,10 +36,10 @@ def test_older_run_yields_to_newer(counters: TopicHarness) -> None:
     older = counters.plan(once=False, machine="older")
     with running(counters.plan(once=False)) as later:
         counters.send(*increments(5))
-        eventually(decided(counters, 5))
+        counters.await_outcomes(5)
         assert isinstance(owned(older), TakenOverError)
         counters.send(*increments(5, first=5))
-        eventually(decided(counters, 10))
+        counters.await_outcomes(10)
         assert not later.ended()
     counters.check()
 
@@ -50,11 +49,11 @@ def test_straggler_ends_quietly(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     with running(plan) as straggler:
         counters.send(*increments(5))
-        eventually(decided(counters, 5))
+        counters.await_outcomes(5)
         with running(replace(plan, state_dir=counters.folder / "other"), attempt=1):
             assert straggler.error() is None
             counters.send(*increments(5, first=5))
-            eventually(decided(counters, 10))
+            counters.await_outcomes(10)
     counters.check("other")
 
 
@@ -62,7 +61,7 @@ def test_retired_owner_leaves_clean_shard(counters: TopicHarness) -> None:
     plan = counters.plan(once=False)
     owner = Running(plan, 0)
     counters.send(*increments(5))
-    eventually(decided(counters, 5))
+    counters.await_outcomes(5)
     retire(plan)
     assert owner.error() is None
     assert counters.mark() == "clean"
@@ -78,7 +77,7 @@ def test_retiring_spares_the_successor(counters: TopicHarness) -> None:
         eventually(lambda: counters.owner() == second.run)
         retire(first)
         counters.send(*increments(3))
-        eventually(decided(counters, 3))
+        counters.await_outcomes(3)
         assert not later.ended()
 
 
@@ -129,12 +128,12 @@ def test_fence_aborts_the_open_transaction(counters: TopicHarness) -> None:
 def test_fence_without_claim_ends_nobody(counters: TopicHarness) -> None:
     with running(counters.plan(once=False)) as owner:
         counters.send(*increments(5))
-        eventually(decided(counters, 5))
+        counters.await_outcomes(5)
         for first in (5, 10):
             producer(
                 counters.connection, transactional_id=counters.topics.transactional_id(0)
             ).init_transactions(10)
             counters.send(*increments(5, first=first))
-            eventually(decided(counters, first + 5))
+            counters.await_outcomes(first + 5)
         assert not owner.ended()
     counters.check()

@@ -16,8 +16,7 @@ from cqrs_cli.doctor.checkpoints import PartitionCheckpoint, check_checkpoint_st
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.storage.folder import StorageFolder, open_folder
 from tests.deciding.checkpoints.stage import store, write_all
-from tests.state.checkpoint.test_manifest import AT, MANIFEST
-from tests.state.shards import IDENTITY
+from tests.state.shards import AT, IDENTITY, MANIFEST
 from tests.support import ROOT
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness

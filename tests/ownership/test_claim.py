@@ -23,8 +23,8 @@ from cqrs_cli.ownership.claim import (
     terminal,
 )
 from cqrs_cli.ownership.trials.trial import Trial
+from tests.ownership.claims import MINE
 
-MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
 LOSS = Accepted(5, (0, 7), 9)
 
 small = st.integers(0, 2)

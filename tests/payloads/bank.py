@@ -1,5 +1,8 @@
 """A bank on a real broker, with a payload store."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from cqrs_cli.client.compose import compose
@@ -9,10 +12,11 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.send import send_one
 from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.kafka import readers
 from tests.payloads.stores import FolderStore
 from tests.support.harness import TopicHarness
-from tests.support.owners import quietly
+from tests.support.owners import at_work, quietly
 
 #: An owner's name that no record of the bank would hold.
 LARGE = "Ada " * 500
@@ -64,3 +68,12 @@ def state(bank: Bank, subject: str) -> AggregateHistory:
     places = find_ranges(harness.connection, harness.topics.events, key, "murmur2")
     records = read_records(harness.connection, key, places)
     return fold_history(harness.aggregate, subject, records, lambda folded: True)
+
+
+@contextmanager
+def supervised(bank: Bank, machine: str) -> Iterator[DecidingSupervisor]:
+    """An owner at work, with its notes at hand."""
+    plan, stopping = bank.harness.plan(machine=machine), threading.Event()
+    supervisor = DecidingSupervisor(plan, plan.partitions()[0], bank.harness.aggregate, 0, stopping)
+    with at_work(supervisor.run, stopping):
+        yield supervisor

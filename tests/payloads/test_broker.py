@@ -1,20 +1,14 @@
 """Payloads against a real broker: sent, decided, and lost."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 from cqrs_cli.core.messages.payload_reference import find_reference
-from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.runs.reporter import Reporter
 from cqrs_cli.status.decided import PartitionStatus, partition_statuses
 from cqrs_cli.telemetry.blocked import blocked_by
-from tests.payloads.bank import LARGE, Bank, opened, state
+from tests.payloads.bank import LARGE, Bank, opened, state, supervised
 from tests.payloads.stores import EACH_STORE
-from tests.support.owners import at_work
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
@@ -55,15 +49,6 @@ def test_command_is_not_sent_without_its_payload(bank: Bank) -> None:
     with pytest.raises(PayloadUnavailableError, match="could not be stored"):
         bank.send("ada", "Open", f"owner={LARGE}")
     assert bank.harness.records("commands") == []
-
-
-@contextmanager
-def supervised(bank: Bank, machine: str) -> Iterator[DecidingSupervisor]:
-    """An owner at work, with its notes at hand."""
-    plan, stopping = bank.harness.plan(machine=machine), threading.Event()
-    supervisor = DecidingSupervisor(plan, plan.partitions()[0], bank.harness.aggregate, 0, stopping)
-    with at_work(supervisor.run, stopping):
-        yield supervisor
 
 
 @pytest.mark.pins("payloads")

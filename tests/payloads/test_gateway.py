@@ -12,8 +12,7 @@ from cqrs_cli import registry
 from cqrs_cli.core.messages.payload_reference import find_reference
 from cqrs_cli.following.gateway.server import open_followers
 from cqrs_cli.kafka.connection.connection import Connection
-from tests.following.gateway.conftest import Reached, reached
-from tests.following.gateway.test_streams import stream
+from tests.following.gateway.conftest import Reached, reached, stream
 from tests.following.processes.stage import placed
 from tests.following.projections.topics import make_orders, write_events
 from tests.payloads.bank import LARGE, Bank

@@ -8,8 +8,7 @@ import pytest
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.payloads.transfer import payload_transfer
-from tests.payloads.bank import LARGE, Bank
-from tests.payloads.test_broker import supervised
+from tests.payloads.bank import LARGE, Bank, supervised
 from tests.support.objects.running import ObjectServer
 from tests.support.owners import running
 from tests.support.waiting import eventually

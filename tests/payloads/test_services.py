@@ -15,10 +15,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.telemetry.blocked import blocked_by
 from cqrs_cli.telemetry.notes import TaskNotes
 from tests.following.processes.stage import Stage, orders, records
-from tests.following.processes.test_status import statuses
-from tests.following.processes.test_verify import verified
 from tests.payloads.orders import large_order
 from tests.payloads.stores import FolderStore
+from tests.support.checkout import statuses, verified
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly, reported
 from tests.support.waiting import eventually

@@ -21,7 +21,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.proof.findings import Report, Violation
 from cqrs_cli.proof.partition import Proof, Scratch
-from cqrs_cli.proof.scope import Scope
+from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Store
@@ -234,3 +234,12 @@ def _store_on_disk(folder: Path, stack: ExitStack) -> Store:
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
+
+
+def begun_again(old: History, loss: Loss, second: str = "") -> History:
+    """Two commands in a topic that was created again, after what was decided of the old one."""
+    history = History([Wish(1, wait=60_000, id="x"), wish(1, id=second)])
+    outcomes = [moved(one, loss.outcomes + at) for at, one in enumerate(history.outcomes)]
+    events = [moved(one, loss.events + at) for at, one in enumerate(history.events)]
+    history.outcomes, history.events = old.outcomes + outcomes, old.events + events
+    return history

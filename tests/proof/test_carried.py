@@ -12,9 +12,8 @@ from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.scope import Loss
 from cqrs_cli.scans.verify.kept import load_carried
 from cqrs_cli.state.trace_index import TraceIndex
-from tests.proof.history import History, appended, wish
+from tests.proof.history import History, appended, begun_again, wish
 from tests.proof.pieces import LOGS, Look, Pieces, looks, whole
-from tests.proof.test_losses import begun_again
 
 
 @pytest.fixture

@@ -18,8 +18,7 @@ from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.trace_index import TraceIndex
-from tests.core.deferral.test_model import SCENARIOS
-from tests.core.deferral.world import END, TOPIC, World, steps
+from tests.core.deferral.world import END, SCENARIOS, TOPIC, World, steps
 from tests.proof.pieces import IN_MEMORY, LOGS, Look, Topics, prove_piece
 from tests.proof.reading import event_of, outcome_of
 

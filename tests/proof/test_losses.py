@@ -3,7 +3,7 @@
 import pytest
 
 from cqrs_cli.proof.scope import Loss
-from tests.proof.history import WINDOW, History, Wish, appended, moved, wish
+from tests.proof.history import WINDOW, History, Wish, appended, begun_again, moved, wish
 from tests.proof.reading import described, only, outcome_of
 from tests.support.rewriting import edited
 
@@ -68,15 +68,6 @@ def test_commands_begin_again_after_loss(history: History) -> None:
     assert history.violations(loss=loss) == []
     del history.outcomes[-1]
     assert "commands 1 has no outcome" in described(history, loss=loss)
-
-
-def begun_again(old: History, loss: Loss, second: str = "") -> History:
-    """Two commands in a topic that was created again, after what was decided of the old one."""
-    history = History([Wish(1, wait=60_000, id="x"), wish(1, id=second)])
-    outcomes = [moved(one, loss.outcomes + at) for at, one in enumerate(history.outcomes)]
-    events = [moved(one, loss.events + at) for at, one in enumerate(history.events)]
-    history.outcomes, history.events = old.outcomes + outcomes, old.events + events
-    return history
 
 
 def test_one_old_command_is_enough() -> None:

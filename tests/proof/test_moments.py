@@ -9,9 +9,9 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.checks import check_outcome
 from cqrs_cli.proof.scope import Scope
-from tests.proof.deferred.test_rules import outcome
 from tests.proof.history import History, Wish, wish
 from tests.proof.reading import described, without
+from tests.proof.traces import outcome
 from tests.support.commands import command
 
 #: The time of the record, ms: 1970-01-01T00:16:40Z.

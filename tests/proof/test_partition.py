@@ -8,7 +8,7 @@ from cqrs_cli.proof.partition import Proof, Scratch
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import LIMIT
 from cqrs_cli.state.memory import MemoryStore
-from tests.proof.deferred.test_rules import Outcomes
+from tests.proof.traces import Outcomes
 
 
 class Last(Outcomes):

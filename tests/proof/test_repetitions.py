@@ -10,8 +10,8 @@ from cqrs_cli.proof.findings import DecidedRange, Findings, Losses
 from cqrs_cli.proof.scope import Scope
 from cqrs_cli.proof.traces import OutcomeTrace
 from cqrs_cli.state.memory import MemoryStore
-from tests.proof.deferred.test_rules import Outcomes, outcome
 from tests.proof.history import WINDOW
+from tests.proof.traces import Outcomes, outcome
 
 #: The decision on id `x`, and what repeats it at once.
 FIRST = outcome(events=1)

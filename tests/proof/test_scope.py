@@ -3,7 +3,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.proof.scope import check_shape
-from tests.core.test_fold import event
+from tests.core.notes import event
 
 
 @pytest.mark.parametrize(

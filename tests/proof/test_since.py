@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.findings import LogName
 from cqrs_cli.state.trace_index import TraceIndex
+from tests.proof.faults import FAULTS
 from tests.proof.history import WINDOW, History, Wish, drawn, seeds, swapped
 from tests.proof.pieces import IN_MEMORY, LOGS, Pieces, looks, whole
 from tests.proof.reading import outcome_of
-from tests.proof.test_single_faults import FAULTS
 from tests.support.rewriting import edited
 
 cuts = st.lists(st.integers(0, 40), min_size=1, max_size=3)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import msgspec
 
+from cqrs_cli.state.checkpoint.manifest import Evidence, Manifest
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.shard import Opened
 from cqrs_cli.state.shutdown_marker import ShutdownMarker
+from cqrs_cli.state.store import Positions
 from tests.state.values import saved, write
 
 IDENTITY = Identity(
@@ -49,3 +51,18 @@ def fill_and_kill(python: Python) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     """)
     assert killed.wait(30) == -9
+
+
+AT = Positions(commands=40, events=50, outcomes=60, clock=9, deferred=7)
+
+
+MANIFEST = Manifest(
+    written=1_700_000_000_000,
+    identity=IDENTITY,
+    positions=AT,
+    evidence={"events": Evidence(49, "e"), "outcomes": None},
+    loss="",
+    aggregates=3,
+    size=8192,
+    sha256="ab" * 32,
+)

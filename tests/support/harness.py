@@ -138,6 +138,10 @@ class TopicHarness:
         """The outcomes of a partition, read."""
         return [read_outcome(record.value) for record in self.records("outcomes", partition)]
 
+    def await_outcomes(self, count: int, partition: int = 0) -> None:
+        """Wait until so many commands of a partition have their outcome."""
+        eventually(lambda: len(self.outcomes(partition)) >= count)
+
     def end(self, kind: Kind, partition: int = 0) -> int:
         """The last stable offset."""
         return readers.bounds(self.connection, self.topics.name(kind), [partition])[partition][1]

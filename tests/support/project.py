@@ -6,14 +6,15 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 from cqrs_cli.client.uuid7 import uuid7
-from cqrs_cli.kafka import clients
+from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.state.shard import open_readonly
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
@@ -138,3 +139,30 @@ def command(name: str, subject: str, data: dict[str, Any] | None = None, **attri
         "data": data or {},
         **attributes,
     }
+
+
+LOCAL = ("--master", "local[2]")
+
+
+NAMES = ("bank_account", "counter")
+
+
+def increments(count: int) -> list[dict[str, object]]:
+    return [{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(count)]
+
+
+def ids(project: Project, name: str) -> list[str]:
+    """The ids of the outcomes there are, which name the command's partition and offset."""
+    topic = Topics(name, project.prefix).outcomes
+    found = []
+    for partition, (start, end) in readers.bounds(project.connection, topic, range(4)).items():
+        for records in readers.read(project.connection, topic, partition, start, end):
+            found += [str((r.value or b"").split(b'"id":"')[1].split(b'"')[0]) for r in records]
+    return found
+
+
+def decided(project: Project, count: int, names: Iterable[str] = NAMES) -> None:
+    """Wait until so many commands of each have their outcome: exactly one."""
+    for name in names:
+        eventually(lambda name=name: len(ids(project, name)) >= count, within=90)  # type: ignore[misc]
+        assert len(set(ids(project, name))) == len(ids(project, name)) == count

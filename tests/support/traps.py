@@ -9,8 +9,8 @@ from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.runs.snapshot import Snapshot
-from tests.jobs.run.test_driver import Context
 from tests.support.commands import Sent, command
+from tests.support.driver import Context
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.owners import Process
 

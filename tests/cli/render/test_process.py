@@ -9,7 +9,7 @@ from cqrs_cli.cli.render.progress import Display
 from cqrs_cli.following.processes.plan import ProcessProgress, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.cli.conftest import Cqrs
-from tests.cli.render.test_progress import snapshot
+from tests.support.progress import snapshot
 
 
 def test_listening_is_no_warning(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:

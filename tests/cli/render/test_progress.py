@@ -17,14 +17,10 @@ from cqrs_cli.deciding.measures import Folding
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.cli.conftest import Cqrs
 from tests.support import ROOT
-
-
-def snapshot(at: float, decided: int, lag: int = 0) -> Snapshot:
-    return Snapshot(at, {Partition("counter", 0): Counts(accepted=decided)}, lag)
+from tests.support.progress import snapshot
 
 
 def shown(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot) -> list[str]:

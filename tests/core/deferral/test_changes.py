@@ -10,7 +10,7 @@ from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.command import binary_attributes, read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Headers, Record
-from tests.core.deferral.test_deciding import AT, decided, parked, record, result, verdicts
+from tests.core.deferral.batches import AT, decided, parked, record, result, verdicts
 from tests.core.deferral.world import TOPIC
 
 SAID = Deferral(TOPIC, 0, "a", "x", 5, 0, AT, AT + 7, 1, "LATER", b"{}", 7, TOPIC)

@@ -8,51 +8,20 @@ import pytest
 from msgspec.structs import replace
 
 import cqrs_cli as cqrs
-from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.decide import Batch, decide_batch
 from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.deferral.document import plain_document
-from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral
+from cqrs_cli.core.deferral.entry import key_of_place, read_deferral
 from cqrs_cli.core.deferral.later import LONGEST_WAIT, due_again
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.record import Record
+from tests.core.deferral.batches import AT, context, decided, parked, record, result, verdicts
 from tests.core.deferral.world import TOPIC, WAY
 from tests.proof.history import moved
-from tests.support.commands import command
-
-AT = 1_000_000
-
-
-def record(offset: int = 0, type: str = "way.Go", data: Any = None, **attributes: Any) -> Record:
-    sent = command(type, "a", attributes.pop("id", "x"), data, **attributes)
-    return Record(offset, AT, sent.key, sent.value, [*HEADERS])
-
-
-def decided(
-    *records: Record, table: DeferralTable | None = None, limits: DeferralLimits | None = None
-) -> Decisions:
-    return decide_batch(WAY, records, context(table or DeferralTable(), limits))
-
-
-def context(table: DeferralTable, limits: DeferralLimits | None = None) -> BatchContext:
-    deferrals = Deferrals(lambda: table, TOPIC, 0, limits or DeferralLimits(), not table.is_empty())
-    return BatchContext(0, lambda _: None, lambda *_: None, lambda: 0, clock=AT, deferrals=deferrals)
-
-
-def verdicts(done: Decisions) -> list[dict[str, Any]]:
-    return [json.loads(value)["data"] for value, _, _ in done.outcomes]
-
-
-def result(done: Decisions) -> list[str]:
-    return [data.get("reason", data["status"]) for data in verdicts(done)]
-
-
-def parked(done: Decisions) -> Deferral:
-    (entry,) = (entry for entry in done.deferred.values() if entry is not None)
-    return entry
 
 
 @pytest.mark.parametrize(

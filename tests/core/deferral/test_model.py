@@ -11,21 +11,10 @@ from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.outcome import DeferredTarget
 from cqrs_cli.deciding import deferred_fold as fold
-from tests.core.deferral.world import TOPIC, World, steps
+from tests.core.deferral.world import SCENARIOS, TOPIC, World, steps
 
 #: Commands that may be there in the longest scenario: more means that one is said again for ever.
 MOST = 9
-
-SCENARIOS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
-    "two machines": (("x",), {"switch": 3, "compact": 1, "crash": 1}),
-    "lost": (("x",), {"lose": 1, "crash": 2, "compact": 1}),
-    "repeated": (("x", "x"), {"crash": 1, "lose": 1}),
-    "copied": (("x", "copy"), {"crash": 1, "lose": 1}),
-    "later copied": (("late", "copy", "y"), {"lose": 1}),
-    "cancelled": (("x", "cancel", "x"), {"crash": 1, "lose": 1}),
-    "later": (("late", "y"), {"crash": 1, "lose": 1}),
-    "skipped": (("x",), {"skip": 1, "lose": 1}),
-}
 
 
 def wrong(world: World) -> str:

@@ -231,3 +231,15 @@ def recovered(world: World) -> World:
     fold.park_again(cache, TOPIC, world.position)
     shard = Shard(_sorted(cache.table), tuple(sorted(ids.items())), len(world.outcomes), len(world.topic))
     return world._replace(shard=shard, is_up=True)
+
+
+SCENARIOS: dict[str, tuple[tuple[str, ...], dict[str, int]]] = {
+    "two machines": (("x",), {"switch": 3, "compact": 1, "crash": 1}),
+    "lost": (("x",), {"lose": 1, "crash": 2, "compact": 1}),
+    "repeated": (("x", "x"), {"crash": 1, "lose": 1}),
+    "copied": (("x", "copy"), {"crash": 1, "lose": 1}),
+    "later copied": (("late", "copy", "y"), {"lose": 1}),
+    "cancelled": (("x", "cancel", "x"), {"crash": 1, "lose": 1}),
+    "later": (("late", "y"), {"crash": 1, "lose": 1}),
+    "skipped": (("x",), {"skip": 1, "lose": 1}),
+}

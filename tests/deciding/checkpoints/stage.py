@@ -59,3 +59,6 @@ def fresh(harness: TopicHarness, machine: str = "new", **options: Any) -> list[s
     notes = started(harness, machine, **options)
     harness.check(machine)
     return notes
+
+
+BEGAN = "began with the checkpoint"

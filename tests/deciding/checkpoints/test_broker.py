@@ -16,6 +16,7 @@ from cqrs_cli.deciding.checkpoints.write import write_checkpoint
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.state.checkpoint.manifest import Evidence
 from tests.deciding.checkpoints.stage import (
+    BEGAN,
     checkpoints,
     data_files,
     fresh,
@@ -31,8 +32,6 @@ from tests.support.owners import Process, quietly, running
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-BEGAN = "began with the checkpoint"
 
 
 @pytest.mark.pins("checkpoint")

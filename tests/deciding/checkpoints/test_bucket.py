@@ -11,8 +11,7 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.deciding.checkpoints.source import checkpoint_source
 from cqrs_cli.state.checkpoint.folder import Checkpoints
-from tests.deciding.checkpoints.stage import fresh, plan
-from tests.deciding.checkpoints.test_broker import BEGAN
+from tests.deciding.checkpoints.stage import BEGAN, fresh, plan
 from tests.support import AGGREGATES
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness

@@ -6,6 +6,7 @@ import threading
 import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPResponse
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -122,3 +123,16 @@ def gateway(
 ) -> Iterator[Reached]:
     with reached(connection, accounts, tmp_path_factory.mktemp("state")) as found:
         yield found
+
+
+@contextmanager
+def stream(gateway: Reached, path: str, **headers: str) -> Iterator[HTTPResponse]:
+    connection = gateway.connect()
+    try:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request("GET", path, headers={"Accept": "text/event-stream", **named})
+        with connection.getresponse() as found:
+            assert (found.status, found.readline()) == (200, b": \n")
+            yield found
+    finally:
+        connection.close()

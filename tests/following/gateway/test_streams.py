@@ -3,8 +3,6 @@
 import json
 import re
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
 from typing import NamedTuple
@@ -17,7 +15,7 @@ from cqrs_cli.following.gateway.feed import Feed, FeedEvent
 from cqrs_cli.following.gateway.streams import server_sent
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
-from tests.following.gateway.conftest import Reached, reached
+from tests.following.gateway.conftest import Reached, reached, stream
 
 
 class Sent(NamedTuple):
@@ -25,19 +23,6 @@ class Sent(NamedTuple):
     at: str
     version: int
     subject: str
-
-
-@contextmanager
-def stream(gateway: Reached, path: str, **headers: str) -> Iterator[HTTPResponse]:
-    connection = gateway.connect()
-    try:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request("GET", path, headers={"Accept": "text/event-stream", **named})
-        with connection.getresponse() as found:
-            assert (found.status, found.readline()) == (200, b": \n")
-            yield found
-    finally:
-        connection.close()
 
 
 def take(found: HTTPResponse, count: int) -> list[Sent]:

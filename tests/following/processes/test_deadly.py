@@ -15,8 +15,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.trials.attempts import ATTEMPTS
 from cqrs_cli.ownership.trials.trial import Trial
 from tests.following.processes.stage import DyingProcess, Stage, orders, placed
-from tests.following.processes.test_load import write
-from tests.following.processes.test_stops import PROCESS
+from tests.support.checkout import PROCESS
+from tests.support.code import write_process
 
 #: Deaths before an event is alone, at most, and those of the event alone.
 MOST = 3 + ATTEMPTS
@@ -24,7 +24,7 @@ MOST = 3 + ATTEMPTS
 
 def trapped(connection: Connection, prefix: str, folder: Path, then: str) -> Stage:
     """Ten orders; the process does this at the sixth."""
-    stage = Stage(connection, prefix, write(folder, PROCESS.format(then=then)), "mine")
+    stage = Stage(connection, prefix, write_process(folder, PROCESS.format(then=then)), "mine")
     stage.react()
     stage.write(map(placed, range(10)))
     return stage

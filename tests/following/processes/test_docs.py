@@ -15,9 +15,9 @@ from cqrs_cli.following.processes.compose import MAX_SENT_BYTES
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_needs
-from tests.following.processes.test_load import write
 from tests.scenarios.secured.acls import granted
 from tests.support import ROOT
+from tests.support.code import write_process
 
 TEXT = (ROOT / "docs/processes.md").read_text(encoding="utf-8")
 PROCESS, TEST = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -26,7 +26,7 @@ GRANTS = re.findall(r"^kafka-acls\.sh (.*)$", TEXT, re.MULTILINE)
 
 
 def test_process_shown_is_right(tmp_path: Path) -> None:
-    write(tmp_path, PROCESS, "checkout")
+    write_process(tmp_path, PROCESS, "checkout")
     assert sorted(load_process("checkout", tmp_path, "aggregates").sources) == ["order", "payment"]
     subprocess.run([sys.executable, "-c", TEST], cwd=tmp_path, check=True)
 

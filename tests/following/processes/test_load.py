@@ -5,6 +5,7 @@ import pytest
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.following.processes.load import load_process, process_names
 from tests.support import ROOT
+from tests.support.code import write_process
 
 WHOLE = """
 from collections.abc import Iterator
@@ -19,16 +20,6 @@ process = cqrs.Process(react)
 """
 
 
-def write(folder: Path, text: str, name: str = "mine") -> Path:
-    """A project with one process."""
-    (folder / "cqrs.toml").touch()
-    (folder / "processes").mkdir(exist_ok=True)
-    (folder / f"processes/{name}.py").write_text(text)
-    if not (folder / "aggregates").exists():
-        (folder / "aggregates").symlink_to(ROOT / "aggregates")
-    return folder
-
-
 def test_example_is_found() -> None:
     assert "checkout" in process_names(ROOT)
     found = load_process("checkout", ROOT, "aggregates")
@@ -39,7 +30,7 @@ def test_example_is_found() -> None:
 
 
 def test_whole_process_loads(tmp_path: Path) -> None:
-    assert load_process("mine", write(tmp_path, WHOLE), "aggregates").named == ("order",)
+    assert load_process("mine", write_process(tmp_path, WHOLE), "aggregates").named == ("order",)
 
 
 @pytest.mark.parametrize(
@@ -64,14 +55,14 @@ def test_whole_process_loads(tmp_path: Path) -> None:
 )
 def test_mistakes_are_named(tmp_path: Path, old: str, new: str, said: str) -> None:
     assert old in WHOLE
-    root = write(tmp_path, WHOLE.replace(old, new))
+    root = write_process(tmp_path, WHOLE.replace(old, new))
     with pytest.raises(ConfigurationError, match=said):
         load_process("mine", root, "aggregates")
 
 
 def test_misspelt_aggregates_name_the_close(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as failed:
-        load_process("mine", write(tmp_path, WHOLE.replace('"order"', '"ordre"')), "aggregates")
+        load_process("mine", write_process(tmp_path, WHOLE.replace('"order"', '"ordre"')), "aggregates")
     assert failed.value.hint.startswith("did you mean order? known: ")
 
 

@@ -10,23 +10,16 @@ from cqrs_cli.cli.render.process import process_status_document, process_status_
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.retire import retire_processes
-from cqrs_cli.following.processes.status import SubscriptionStatus, process_statuses
 from cqrs_cli.kafka import readers
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.telemetry.blocked import blocked_by
 from tests.following.processes.stage import RunningProcess, Stage, orders, react_here
 from tests.support import ROOT
+from tests.support.checkout import statuses
 from tests.support.stretch import begin
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-
-def statuses(stage: Stage) -> dict[str, SubscriptionStatus]:
-    """By aggregate."""
-    loaded = load_process(stage.name, ROOT, "aggregates")
-    found = process_statuses(stage.connection, loaded, stage.prefix, stage.settings.state_dir)
-    return {one.subscription.source.aggregate: one for one in found}
 
 
 def shown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> str:

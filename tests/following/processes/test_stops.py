@@ -9,28 +9,15 @@ from aggregates.order import Shipped
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.following.processes.stage import Stage, orders, placed
-from tests.following.processes.test_load import write
+from tests.support.checkout import PROCESS
+from tests.support.code import write_process
 
 pytestmark = pytest.mark.kafka
-
-PROCESS = """
-from collections.abc import Iterator
-import cqrs_cli as cqrs
-from aggregates.order import Placed, AddLine
-from aggregates.payment import Request
-
-def react(event: Placed, at: cqrs.Recorded) -> Iterator[cqrs.Send]:
-    if at.aggregate_id == "o-0-5":
-        {then}
-    yield cqrs.Send("payment", at.aggregate_id, Request(event.customer))
-
-process = cqrs.Process(react)
-"""
 
 
 def stopping(connection: Connection, prefix: str, folder: Path, then: str) -> Stage:
     """Ten orders; the process does this at the sixth."""
-    stage = Stage(connection, prefix, write(folder, PROCESS.format(then=then)), "mine")
+    stage = Stage(connection, prefix, write_process(folder, PROCESS.format(then=then)), "mine")
     stage.write([placed(0), placed(1), placed(2, event=Shipped()), *map(placed, range(3, 10))])
     return stage
 
@@ -89,7 +76,7 @@ def check_stop(connection: Connection, prefix: str, tmp_path: Path, then: str, s
 def test_corrected_processes_go_on(connection: Connection, prefix: str, tmp_path: Path) -> None:
     stage = stopping(connection, prefix, tmp_path, "1 / 0")
     stage.error(beginning=True)
-    write(tmp_path, PROCESS.format(then="pass"), "mine")
+    write_process(tmp_path, PROCESS.format(then="pass"), "mine")
     stage.name = "mine"
     del sys.modules["processes.mine"]
     stage.react()

@@ -6,28 +6,20 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.cli.main import main
-from cqrs_cli.following.processes.load import load_process
-from cqrs_cli.following.processes.verify import verify_process
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.proof.reactions import Reactions
 from tests.following.processes.stage import Stage, placed
-from tests.following.processes.test_load import write
-from tests.following.processes.test_stops import PROCESS
+from tests.support.checkout import PROCESS, verified
+from tests.support.code import write_process
 
 pytestmark = pytest.mark.kafka
-
-
-def verified(stage: Stage) -> Reactions:
-    loaded = load_process(stage.name, stage.root, "aggregates")
-    return verify_process(stage.connection, stage.settings, loaded, lambda _: None)
 
 
 @pytest.mark.pins("reacted-once")
 def test_skips_and_beginnings_are_clean(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """Events before the start have no commands, nor has one that an operator left out."""
     process = PROCESS.format(then="1 / 0").replace('== "o-0-5"', 'in ("o-0-5", "o-0-7")')
-    stage = Stage(connection, prefix, write(tmp_path, process), "mine")
+    stage = Stage(connection, prefix, write_process(tmp_path, process), "mine")
     stage.place(100, 3)
     stage.react()
     stage.write(map(placed, range(10)))

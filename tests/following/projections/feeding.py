@@ -3,10 +3,9 @@
 import random
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, select, text
@@ -200,11 +199,4 @@ def url_of(place: DatabasePlace) -> str:
     return re.sub(r"\+\w+", "", shown(place), count=1)
 
 
-def write(folder: Path, text_of: str, name: str = "mine") -> Path:
-    """A project with one projection."""
-    (folder / "cqrs.toml").touch()
-    (folder / "projections").mkdir(exist_ok=True)
-    (folder / f"projections/{name}.py").write_text(text_of)
-    if not (folder / "aggregates").exists():
-        (folder / "aggregates").symlink_to(ROOT / "aggregates")
-    return folder
+Events = Sequence[Any]

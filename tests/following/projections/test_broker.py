@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
-from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
 from cqrs_cli.following.projections.prepare import ends, prepare_projection
@@ -23,14 +22,11 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
 from tests.following.projections.feeding import (
     errors,
-    model,
     positions,
-    random_log,
     recent_orders,
-    source,
     told,
 )
-from tests.following.projections.topics import make_orders, write_events
+from tests.following.projections.topics import expected, write_logs
 from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.topic_loss import delete
@@ -50,20 +46,6 @@ def prepared(
 
 def project(plan: ProjectionPlan) -> list[str]:
     return errors(project_partitions(plan, plan.sources, recent_orders(), print))
-
-
-def write_logs(
-    connection: Connection, settings: Settings, prefix: str, count: int, seed: int = 1
-) -> dict[int, list[Record]]:
-    topics = make_orders(connection, prefix)
-    logs = {partition: random_log(partition, count, seed=seed) for partition in range(4)}
-    for partition, log in logs.items():
-        write_events(connection, topics.events, partition, log)
-    return logs
-
-
-def expected(logs: dict[int, list[Record]]) -> object:
-    return model({source(partition): log for partition, log in logs.items()})
 
 
 @pytest.mark.pins("projected-once")

@@ -16,8 +16,7 @@ from cqrs_cli.following.projections.plan import DatabasePlace
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
 from tests.following.projections.feeding import positions, random_log, rows, told, url_of
-from tests.following.projections.test_broker import expected, write_logs
-from tests.following.projections.topics import make_orders, write_events
+from tests.following.projections.topics import expected, make_orders, write_events, write_logs
 from tests.support import ROOT
 from tests.support.project import Project
 from tests.support.waiting import eventually

@@ -16,6 +16,7 @@ from cqrs_cli.following.projections.prepare import prepare_tables
 from cqrs_cli.following.projections.tables import make_control, make_tables
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.feeding import (
+    Events,
     ListTail,
     errors,
     model,
@@ -30,7 +31,6 @@ from tests.following.projections.feeding import (
     told,
     with_project,
 )
-from tests.following.projections.test_projector import Events
 from tests.support import ROOT
 
 

@@ -17,8 +17,9 @@ from cqrs_cli.following.projections.load import load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
-from tests.following.projections.feeding import errors, projected, record, rows, take, write
+from tests.following.projections.feeding import errors, projected, record, rows, take
 from tests.support import ROOT
+from tests.support.code import write_projection
 
 TEXT = (ROOT / "docs/projections.md").read_text(encoding="utf-8")
 PROJECTION, TEST, READ = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILINE | re.DOTALL)
@@ -26,7 +27,7 @@ PROJECTION, TEST, READ = re.findall(r"^```python\n(.*?)^```$", TEXT, re.MULTILIN
 
 
 def test_projection_shown_is_right(tmp_path: Path) -> None:
-    write(tmp_path, PROJECTION, "balances")
+    write_projection(tmp_path, PROJECTION, "balances")
     loaded = load_projection("balances", tmp_path, "aggregates")
     events = [Opened("ann"), Deposited(100), Withdrawn(30)]
     log = [bank(record(version, "a", version, event)) for version, event in enumerate(events, 1)]

@@ -6,8 +6,9 @@ import pytest
 from aggregates.order import Placed, Shipped
 from cqrs_cli.errors import ConfigurationError, CqrsError, UsageError
 from cqrs_cli.following.projections.load import load_projection
-from tests.following.projections.feeding import recent_orders, write
+from tests.following.projections.feeding import recent_orders
 from tests.support import ROOT
+from tests.support.code import write_projection
 
 GOOD = """
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ projection = cqrs.Projection(project, metadata)
 
 
 def loaded(folder: Path, text: str) -> Any:
-    return load_projection("mine", write(folder, text), "aggregates")
+    return load_projection("mine", write_projection(folder, text), "aggregates")
 
 
 def test_annotations_say_the_events(tmp_path: Path) -> None:

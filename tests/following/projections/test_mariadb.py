@@ -41,6 +41,7 @@ from cqrs_cli.following.projections.plan import DatabasePlace
 from cqrs_cli.following.projections.positions import move_position
 from cqrs_cli.following.projections.tables import make_control, make_tables, read_made
 from tests.following.projections.feeding import (
+    Events,
     errors,
     model,
     opened,
@@ -55,7 +56,6 @@ from tests.following.projections.feeding import (
     told,
     with_project,
 )
-from tests.following.projections.test_projector import Events
 from tests.support.mariadb import MariaDb
 
 

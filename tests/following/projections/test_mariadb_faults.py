@@ -11,6 +11,7 @@ from cqrs_cli.following.projections.mariadb import connecting
 from cqrs_cli.following.projections.plan import DatabasePlace
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.feeding import (
+    Events,
     ListTail,
     errors,
     model,
@@ -25,7 +26,6 @@ from tests.following.projections.feeding import (
     told,
     with_project,
 )
-from tests.following.projections.test_projector import Events
 from tests.support.mariadb import MariaDb
 
 pymysql = pytest.importorskip("pymysql", reason="needs the extra `projections`")

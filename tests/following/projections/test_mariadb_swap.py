@@ -33,7 +33,7 @@ from tests.following.projections.feeding import (
     source,
     told,
 )
-from tests.following.projections.test_swap import begin_beside, buyers, filled, second_revision
+from tests.following.projections.swapping import begin_beside, buyers, filled, second_revision
 from tests.support import ROOT
 from tests.support.mariadb import MariaDb
 from tests.support.waiting import eventually

@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +9,7 @@ from cqrs_cli.errors import ContradictionError, TakenOverError
 from cqrs_cli.following.projections import projector
 from cqrs_cli.following.projections.plan import DatabasePlace
 from tests.following.projections.feeding import (
+    Events,
     ListTail,
     errors,
     model,
@@ -24,8 +24,6 @@ from tests.following.projections.feeding import (
     told,
     with_project,
 )
-
-Events = Sequence[Any]
 
 
 @pytest.mark.pins("projected-once")

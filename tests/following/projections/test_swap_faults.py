@@ -27,7 +27,7 @@ from tests.following.projections.feeding import (
     take,
     told,
 )
-from tests.following.projections.test_swap import begin_beside, buyers, filled, second_revision
+from tests.following.projections.swapping import begin_beside, buyers, filled, second_revision
 from tests.support import ROOT
 
 
@@ -111,7 +111,9 @@ def test_older_code_takes_no_newer_tables(place: DatabasePlace) -> None:
 SWAPPING = """
 import os, signal, sys
 from cqrs_cli.following.projections.plan import DatabasePlace
-from tests.following.projections.test_swap import *
+from cqrs_cli.following.projections.swap import raise_first, swap_tables
+from tests.following.projections.feeding import *
+from tests.following.projections.swapping import *
 place = DatabasePlace(sys.argv[1])
 logs = {source(p): random_log(p, 60) for p in range(2)}
 loaded = second_revision()

@@ -6,6 +6,7 @@ from sqlalchemy import Connection, text
 from cqrs_cli.errors import ConfigurationError, ContradictionError
 from cqrs_cli.following.projections.plan import DatabasePlace
 from tests.following.projections.feeding import (
+    Events,
     errors,
     model,
     opened,
@@ -19,7 +20,6 @@ from tests.following.projections.feeding import (
     told,
     with_project,
 )
-from tests.following.projections.test_projector import Events
 
 
 @pytest.mark.pins("projected-once")

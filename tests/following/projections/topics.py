@@ -9,6 +9,8 @@ from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.settings.settings import Settings
+from tests.following.projections.feeding import model, random_log, source
 
 
 def make_orders(connection: Connection, prefix: str, partitions: int = 4) -> Topics:
@@ -43,3 +45,17 @@ def write_events(
                 )
             assert producer.flush(30) == 0  # the broker has them: what was never sent, it cannot abort
             (producer.commit_transaction if commit else producer.abort_transaction)(30)
+
+
+def write_logs(
+    connection: Connection, settings: Settings, prefix: str, count: int, seed: int = 1
+) -> dict[int, list[Record]]:
+    topics = make_orders(connection, prefix)
+    logs = {partition: random_log(partition, count, seed=seed) for partition in range(4)}
+    for partition, log in logs.items():
+        write_events(connection, topics.events, partition, log)
+    return logs
+
+
+def expected(logs: dict[int, list[Record]]) -> object:
+    return model({source(partition): log for partition, log in logs.items()})

@@ -19,7 +19,7 @@ from cqrs_cli.scans.replay.progress import ReplayTeller
 from cqrs_cli.telemetry import task_reports as engine
 from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.heard import Heard, told
-from tests.jobs.replay.test_spill import Most
+from tests.jobs.replay.limits import Most
 from tests.support import ROOT
 from tests.support.eventlog import append, counted, create
 from tests.support.waiting import eventually

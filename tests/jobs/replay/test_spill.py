@@ -17,6 +17,7 @@ from cqrs_cli.scans.replay import limit
 from cqrs_cli.scans.replay.fold import NOTHING, AggregateRow, ReplayFold, ReplayFoldError, Total
 from cqrs_cli.scans.replay.limit import MemoryLimit
 from cqrs_cli.scans.replay.parts import WHOLE, in_part, part_of
+from tests.jobs.replay.limits import Most
 from tests.support import ROOT
 from tests.support.eventlog import NOON, counted
 
@@ -25,17 +26,6 @@ LATER = "2026-11-21T13:00:00.000Z"
 
 #: Index of the aggregate of each event, and whether it came later.
 histories = st.lists(st.tuples(st.integers(0, 30), st.booleans()), max_size=200)
-
-
-class Most(MemoryLimit):
-    """A limit of `most` aggregates."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__(1)
-        self._at = most
-
-    def is_reached(self, aggregates: int) -> bool:
-        return aggregates > self._at
 
 
 def events(history: list[tuple[int, bool]]) -> list[bytes]:

@@ -7,45 +7,20 @@ import signal
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable
 from pathlib import Path
 
 import pexpect
 import pytest
 
 from cqrs_cli.failpoints import POINTS
-from cqrs_cli.kafka import offsets, readers
+from cqrs_cli.kafka import offsets
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, parse_claim
 from tests.support.processes import family, living, parent, python_workers
-from tests.support.project import Project, command
+from tests.support.project import LOCAL, NAMES, Project, command, decided, increments
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
-
-LOCAL = ("--master", "local[2]")
-NAMES = ("bank_account", "counter")
-
-
-def increments(count: int) -> list[dict[str, object]]:
-    return [{"type": "counter.Increment", "subject": f"n-{n}", "data": {}} for n in range(count)]
-
-
-def ids(project: Project, name: str) -> list[str]:
-    """The ids of the outcomes there are, which name the command's partition and offset."""
-    topic = Topics(name, project.prefix).outcomes
-    found = []
-    for partition, (start, end) in readers.bounds(project.connection, topic, range(4)).items():
-        for records in readers.read(project.connection, topic, partition, start, end):
-            found += [str((r.value or b"").split(b'"id":"')[1].split(b'"')[0]) for r in records]
-    return found
-
-
-def decided(project: Project, count: int, names: Iterable[str] = NAMES) -> None:
-    """Wait until so many commands of each have their outcome: exactly one."""
-    for name in names:
-        eventually(lambda name=name: len(ids(project, name)) >= count, within=90)  # type: ignore[misc]
-        assert len(set(ids(project, name))) == len(ids(project, name)) == count
 
 
 def attempts(project: Project, name: str) -> set[int]:

@@ -1,12 +1,9 @@
 """The driver: it submits again, notices who is missing, and ends with the gravest ending."""
 
-import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any, cast
 
 import pytest
 
@@ -15,81 +12,19 @@ from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.deciding.report import OwnerReport, encode_report
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine.long_job import FUTILE
-from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.admin import transactions
 from cqrs_cli.ownership.claim import TERMINAL
-from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 from cqrs_cli.telemetry.datagrams import DatagramSender
 from tests.support.commands import Sent, increments
+from tests.support.driver import Context, drive, works
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned_here
 from tests.support.stretch import begin
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.kafka
-
-Task = Callable[[Plan], Iterable[OwnerResult]]
-
-
-class Context:
-    """A Spark context whose submissions do what a test says, one after the other, the last one again and again."""
-
-    def __init__(self, *submissions: Task) -> None:
-        self.submissions = list(submissions)
-        self.plans: list[Plan] = []
-        self.cancelled = threading.Event()
-        self._gateway = SimpleNamespace(proc=self)
-
-    def wait(self, within: float) -> None:
-        raise subprocess.TimeoutExpired("java", within)  # the JVM lives
-
-    def setJobGroup(self, *_: object, **__: object) -> None: ...
-
-    def cancelJobGroup(self, _: str) -> None:
-        self.cancelled.set()
-
-    def parallelize(self, *_: object) -> "Context":
-        return self
-
-    def accumulator(self, value: dict[int, OwnerResult], _: object) -> SimpleNamespace:
-        return SimpleNamespace(value=value)
-
-    def mapPartitionsWithIndex(self, function: Any) -> SimpleNamespace:
-        plan, *_, results = function.args
-        self.plans.append(plan)
-        task = self.submissions[min(len(self.plans), len(self.submissions)) - 1]
-        return SimpleNamespace(count=lambda: results.value.update(enumerate(task(plan))))
-
-    def getConf(self) -> dict[str, str]:
-        return {"spark.driver.host": "127.0.0.1"}
-
-    def statusTracker(self) -> "Context":
-        return self
-
-    def getActiveJobsIds(self) -> list[int]:
-        return []
-
-    def getJobIdsForGroup(self, _: str) -> list[int]:
-        return []
-
-
-def drive(
-    context: Context,
-    plan: Plan,
-    notes: list[str] | None = None,
-    watch: Callable[[Snapshot], None] = lambda _: None,
-    **times: float,
-) -> Snapshot:
-    """Run a plan with short pauses, and with the `times` of a test."""
-    note = (notes if notes is not None else []).append
-    hasty: dict[str, Any] = {"first_backoff": 0.01, "progress_interval": 0.05, **times}
-    return run_owners(cast(Any, context), replace(plan, timing=Timing(**hasty)), 1, watch, note)
-
-
-def works(plan: Plan) -> Iterable[OwnerResult]:
-    return owned_here(plan)
 
 
 def is_lost(_: Plan) -> Iterable[OwnerResult]:

@@ -8,8 +8,8 @@ from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import TERMINAL, Counts
-from tests.jobs.run.test_driver import Context, drive
 from tests.support.commands import increments
+from tests.support.driver import Context, drive
 from tests.support.harness import TopicHarness
 from tests.support.owners import owned_here
 

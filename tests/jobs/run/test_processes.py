@@ -21,8 +21,8 @@ from cqrs_cli.runs.other_runs import left_to_react
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own
 from tests.following.processes.stage import RunningProcess, Stage, orders
-from tests.jobs.run.test_driver import Context
 from tests.support.commands import command
+from tests.support.driver import Context
 from tests.support.harness import IMPATIENT, TopicHarness
 from tests.support.waiting import eventually
 

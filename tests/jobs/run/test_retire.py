@@ -16,8 +16,8 @@ from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.ownership.retire import retire_all
 from cqrs_cli.ownership.timing import Timing
-from tests.jobs.run.test_driver import Context
 from tests.support.commands import increments
+from tests.support.driver import Context
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 

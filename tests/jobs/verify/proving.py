@@ -1,11 +1,15 @@
 """Proving and altering the topics of a harness."""
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.jobs.verify.driver import Verified, plan_verify, verify_here
+from tests.support import ROOT
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import edited
 
@@ -27,3 +31,26 @@ def change(at: int, data: dict[str, Any] | None = None, **members: Any) -> Calla
 def kinds(harness: TopicHarness) -> set[str]:
     """The topics in which something is wrong."""
     return {violation.kind for violation in verified(harness).violations}
+
+
+def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subprocess.CompletedProcess[str]:
+    """The installed `cqrs verify`, in a project of its own."""
+    folder = harness.folder / "project"
+    if not folder.is_dir():
+        folder.mkdir()
+        (folder / "cqrs.toml").touch()
+        if with_code:
+            (folder / "aggregates").symlink_to(ROOT / "aggregates")
+    environment = {
+        "CQRS_BOOTSTRAP_SERVER": harness.connection.bootstrap_server,
+        "CQRS_TOPIC_PREFIX": harness.topics.prefix,
+        "CQRS_STATE_DIR": str(harness.folder / "state"),
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "cqrs_cli", "verify", *arguments, "-q", "--master", "local[2]"],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )

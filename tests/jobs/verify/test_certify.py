@@ -8,7 +8,7 @@ import pytest
 from cqrs_cli.jobs.verify.certify import Certified, certify_partition, compare_all, plan_certify
 from cqrs_cli.proof import certificate
 from cqrs_cli.proof.certificate import Certificate
-from tests.jobs.verify.test_command import call
+from tests.jobs.verify.proving import call
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import append, edited, rewrite
 from tests.support.topic_loss import shorten

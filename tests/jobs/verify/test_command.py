@@ -1,9 +1,6 @@
 """`cqrs verify` as a command: its document, its lines and its exit codes."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +13,7 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.proof.findings import Report
 from cqrs_cli.scans.verify.since import HEAD_FILE
 from cqrs_cli.scans.verify.state import ShardComparison
-from tests.support import ROOT
+from tests.jobs.verify.proving import call
 from tests.support.harness import TopicHarness
 from tests.support.rewriting import append
 
@@ -77,29 +74,6 @@ def test_new_findings_are_printed_apart() -> None:
     printed = verify_document("counter", done)
     assert (printed["new"]["commands"], printed["new"]["violation_count"]) == (2, 1)
     assert (printed["violation_count"], printed["proved_again"]) == (3, {"0": "so"})
-
-
-def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subprocess.CompletedProcess[str]:
-    """The installed `cqrs verify`, in a project of its own."""
-    folder = harness.folder / "project"
-    if not folder.is_dir():
-        folder.mkdir()
-        (folder / "cqrs.toml").touch()
-        if with_code:
-            (folder / "aggregates").symlink_to(ROOT / "aggregates")
-    environment = {
-        "CQRS_BOOTSTRAP_SERVER": harness.connection.bootstrap_server,
-        "CQRS_TOPIC_PREFIX": harness.topics.prefix,
-        "CQRS_STATE_DIR": str(harness.folder / "state"),
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "cqrs_cli", "verify", *arguments, "-q", "--master", "local[2]"],
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
 
 
 @pytest.mark.kafka

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.ownership.claim import Counts, Judgement, condemned, judge, progressed, suspect, terminal
 from cqrs_cli.ownership.trials.trial import Trial
-from tests.ownership.test_claim import MINE
+from tests.ownership.claims import MINE
 
 
 def test_lost_predecessor_leaves_suspects() -> None:

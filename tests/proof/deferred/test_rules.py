@@ -1,6 +1,6 @@
 """Each rule for deferred commands, on its own: which outcome or entry is at fault, and which is not."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -14,42 +14,11 @@ from cqrs_cli.proof.findings import DecidedRange, Findings
 from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.scope import Loss, Scope
 from cqrs_cli.proof.traces import OutcomeTrace
+from tests.proof.traces import Outcomes, outcome
 from tests.support.commands import command
 
 TOPIC = "T"
 PARKED = Deferral(TOPIC, 0, "a", "x", 5, 0, 0, 9, 1, "LATER", b"{}")
-
-
-class Outcomes(dict[int, OutcomeTrace]):
-    """An index in memory, to be read only."""
-
-    def get(self, command: int, default: Any = None) -> bytes | None:  # type: ignore[override]
-        return msgspec.msgpack.encode(self[command]) if command in self else None
-
-    def items(self) -> Iterator[tuple[int, bytes]]:  # type: ignore[override]
-        return ((command, msgspec.msgpack.encode(trace)) for command, trace in sorted(super().items()))
-
-
-def outcome(status: str = "accepted", reason: str = "", **members: Any) -> OutcomeTrace:
-    """The outcome of command `x`, or of another one about it; at offset 10."""
-    trace = OutcomeTrace(
-        10,
-        0,
-        b"a",
-        "way.Go",
-        "a",
-        "x",
-        None,
-        status,
-        reason,
-        1,
-        0,
-        None,
-        5,
-        None,
-        None,
-    )
-    return msgspec.structs.replace(trace, **members)
 
 
 DEFERRED = outcome("deferred", "LATER")

@@ -15,9 +15,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Kind
 from tests.following.processes.stage import Stage, orders
-from tests.following.processes.test_verify import verified
 from tests.support import ROOT
 from tests.support.brokers import broker as broker_of_its_own
+from tests.support.checkout import verified
 from tests.support.commands import increments
 from tests.support.hanging import Part, ReactionPart, decide_hanging, react_hanging
 from tests.support.harness import TopicHarness

@@ -15,14 +15,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.fixture
-def decided(counters: TopicHarness) -> TopicHarness:
-    """Five commands, decided."""
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    return counters
-
-
 def abort_five(harness: TopicHarness) -> int:
     """Five records and their marker after the commands; the log's end."""
     abort(harness.connection, harness.topics.commands, [b"?"] * 5)

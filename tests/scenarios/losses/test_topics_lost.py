@@ -21,14 +21,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-@pytest.fixture
-def decided(counters: TopicHarness) -> TopicHarness:
-    """Five counted commands, decided."""
-    counters.send(*increments(5))
-    quietly(counters.plan())
-    return counters
-
-
 def offsets(harness: TopicHarness) -> list[int]:
     return [outcome.data.offset for outcome in harness.outcomes()]
 

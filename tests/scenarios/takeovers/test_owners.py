@@ -19,10 +19,6 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.kafka
 
 
-def decided(harness: TopicHarness, count: int, partition: int = 0) -> None:
-    eventually(lambda: len(harness.outcomes(partition)) >= count)
-
-
 @pytest.mark.pins("one-owner")
 @pytest.mark.parametrize("elsewhere", ["state", "other"], ids=["one state folder", "two state folders"])
 def test_the_newer_run_takes_every_partition(bank: TopicHarness, elsewhere: str) -> None:
@@ -30,7 +26,7 @@ def test_the_newer_run_takes_every_partition(bank: TopicHarness, elsewhere: str)
     bank.send(*commands[:2500])
     older_plan, newer_plan = bank.plan(once=False), bank.plan(once=False, machine=elsewhere)
     older = Process(older_plan, most=50)
-    decided(bank, 100)
+    bank.await_outcomes(100)
     newer = Process(newer_plan, most=50)
     assert isinstance(older.error(), TakenOverError)
     eventually(lambda: {bank.owner(0), bank.owner(1)} == {newer_plan.run})
@@ -80,7 +76,7 @@ def test_a_stopping_run_spares_its_successor(
     with ExitStack() as stack:
         first = stack.enter_context(running(older))
         counters.send(*increments(5))
-        decided(counters, 5)
+        counters.await_outcomes(5)
 
         def take_over() -> None:
             monkeypatch.setattr("cqrs_cli.deciding.session.FencedWriter", FencedWriter)
@@ -94,7 +90,7 @@ def test_a_stopping_run_spares_its_successor(
         error = first.error()
         assert error is None or isinstance(error, TakenOverError)
         counters.send(*increments(5, first=5))
-        decided(counters, 10)
+        counters.await_outcomes(10)
         _, claim = counters.standing()
         assert claim and (claim.run, claim.attempt) == (newer.run, 0) and claim.attempt != TERMINAL
     counters.check("other")

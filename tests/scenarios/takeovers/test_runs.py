@@ -10,8 +10,7 @@ import pytest
 from cqrs_cli.kafka import offsets
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.ownership.claim import parse_claim
-from tests.jobs.run.test_command import LOCAL, decided, increments
-from tests.support.project import Project
+from tests.support.project import LOCAL, Project, decided, increments
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]

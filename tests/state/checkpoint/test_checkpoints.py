@@ -18,8 +18,7 @@ from cqrs_cli.state.checkpoint.workplace import workplace
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.shard import install_shard, open_shard
 from cqrs_cli.storage.folder import open_folder
-from tests.state.checkpoint.test_manifest import MANIFEST
-from tests.state.shards import IDENTITY, Opening, Python
+from tests.state.shards import IDENTITY, MANIFEST, Opening, Python
 from tests.state.values import decision, look_up, recall, saved, write
 
 

@@ -6,21 +6,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.state.checkpoint.manifest import Evidence, Manifest, evidence, read_manifest, unfit
-from cqrs_cli.state.store import Positions
-from tests.state.shards import IDENTITY
+from cqrs_cli.state.checkpoint.manifest import evidence, read_manifest, unfit
+from tests.state.shards import IDENTITY, MANIFEST
 
-AT = Positions(commands=40, events=50, outcomes=60, clock=9, deferred=7)
-MANIFEST = Manifest(
-    written=1_700_000_000_000,
-    identity=IDENTITY,
-    positions=AT,
-    evidence={"events": Evidence(49, "e"), "outcomes": None},
-    loss="",
-    aggregates=3,
-    size=8192,
-    sha256="ab" * 32,
-)
 ENDS = {"commands": 40, "events": 50, "outcomes": 60, "deferred": 7}
 
 

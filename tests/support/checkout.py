@@ -1,0 +1,34 @@
+"""A process of the tests, and the process checkout as its commands see it."""
+
+from cqrs_cli.following.processes.load import load_process
+from cqrs_cli.following.processes.status import SubscriptionStatus, process_statuses
+from cqrs_cli.following.processes.verify import verify_process
+from cqrs_cli.proof.reactions import Reactions
+from tests.following.processes.stage import Stage
+from tests.support import ROOT
+
+PROCESS = """
+from collections.abc import Iterator
+import cqrs_cli as cqrs
+from aggregates.order import Placed, AddLine
+from aggregates.payment import Request
+
+def react(event: Placed, at: cqrs.Recorded) -> Iterator[cqrs.Send]:
+    if at.aggregate_id == "o-0-5":
+        {then}
+    yield cqrs.Send("payment", at.aggregate_id, Request(event.customer))
+
+process = cqrs.Process(react)
+"""
+
+
+def statuses(stage: Stage) -> dict[str, SubscriptionStatus]:
+    """By aggregate."""
+    loaded = load_process(stage.name, ROOT, "aggregates")
+    found = process_statuses(stage.connection, loaded, stage.prefix, stage.settings.state_dir)
+    return {one.subscription.source.aggregate: one for one in found}
+
+
+def verified(stage: Stage) -> Reactions:
+    loaded = load_process(stage.name, stage.root, "aggregates")
+    return verify_process(stage.connection, stage.settings, loaded, lambda _: None)

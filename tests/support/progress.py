@@ -1,0 +1,51 @@
+"""What a run is seen to have done, as its screens and its metrics take it."""
+
+from cqrs_cli.deciding.measures import Folding
+from cqrs_cli.deciding.plan import Partition
+from cqrs_cli.deciding.report import OwnerReport
+from cqrs_cli.following.processes.plan import ProcessProgress, Subscription
+from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.ownership.claim import Counts
+from cqrs_cli.runs.snapshot import Snapshot
+from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS, Histogram
+
+
+def snapshot(at: float, decided: int, lag: int = 0) -> Snapshot:
+    return Snapshot(at, {Partition("counter", 0): Counts(accepted=decided)}, lag)
+
+
+HERE = Partition("counter", 1)
+
+
+def report(step: str = "decide", folding: Folding | None = None) -> OwnerReport:
+    latency, batches = Histogram(LATENCY_BOUNDS), Histogram(BATCH_BOUNDS)
+    for seconds in (0.001, 0.02, 7200.0):
+        latency.add(seconds)
+    batches.add(3)
+    return OwnerReport(
+        *HERE,
+        0,
+        0,
+        1,
+        step,
+        folding,
+        {"EXPIRED": 2},
+        (latency.counts, latency.total),
+        (batches.counts, batches.total),
+        aborted=4,
+        restarts=5,
+        shard_bytes=4096,
+    )
+
+
+def look(one: OwnerReport, unowned: tuple[Partition, ...] = ()) -> Snapshot:
+    counts = {HERE: Counts(accepted=3, rejected=2, events=6)}
+    return Snapshot(0.0, counts, 7, lags={HERE: 7}, reports={HERE: one}, unowned=unowned, submission=2)
+
+
+def reacting(claimed: bool = True) -> ProcessProgress:
+    """A process that has 5 events before it."""
+    subscription = Subscription("checkout", EventPartition("order", "order.events", 0))
+    return ProcessProgress(
+        0.0, {subscription: 95}, {subscription: 100}, frozenset({subscription} if claimed else ())
+    )

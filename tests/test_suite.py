@@ -1,0 +1,40 @@
+"""The rules of the tests themselves: where helpers lie, and how long names and files are."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.support import ROOT
+
+TESTS = {path: path.read_text() for path in sorted((ROOT / "tests").rglob("*.py"))}
+
+
+def is_test_module(module: str) -> bool:
+    return module.startswith("tests.") and module.rpartition(".")[2].startswith("test_")
+
+
+def imported_tests(text: str) -> Iterator[str]:
+    """The test modules that a module imports."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            named = [str(node.module), *(f"{node.module}.{alias.name}" for alias in node.names)]
+            yield from filter(is_test_module, named)
+
+
+def test_helpers_are_not_in_test_modules() -> None:
+    assert {str(path): found for path, text in TESTS.items() if (found := [*imported_tests(text)])} == {}
+
+
+def test_files_of_tests_stay_small() -> None:
+    lines = {str(path): len(text.splitlines()) for path, text in TESTS.items()}
+    assert {path: count for path, count in lines.items() if count > 250} == {}
+
+
+def test_tests_have_short_names() -> None:
+    """At most seven words: the docstring may say more."""
+    names = {
+        node.name
+        for text in TESTS.values()
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+    assert {name for name in names if name.count("_") > 7} == set()
