@@ -1,24 +1,16 @@
 """The fields of a command as they are written on a command line: `amount=100`, `customer[name]=Ada`, `tag=a tag=b`."""
 
 import re
-import types
-import typing
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+from msgspec.inspect import AnyType, NoneType
 
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.fields import (
-    annotations_of,
-    fields_of,
-    is_dict,
-    is_object,
-    object_fields,
-    spell_type,
-    values_of,
-)
+from cqrs_cli.core.aggregate.described import Described, tree_of
+from cqrs_cli.core.aggregate.fields import fields_of, spell_type, values_of
 from cqrs_cli.errors import UsageError
 
 #: `amount=100`, `amount:=100`, `lines[0][sku]=tea`.
@@ -37,7 +29,7 @@ def command_data(
         if match is None:
             raise UsageError(f"not a field: {given[:60]!r}", "write field=text or field:=json")
         try:
-            _put(wire_type, values, command, match)
+            _put(wire_type, values, tree_of(command), match)
         except _Twice:
             raise UsageError(f"field {match['name'] + match['path']!r} is given twice", takes) from None
         except LookupError as error:
@@ -57,8 +49,8 @@ class _Twice(Exception):
     """A value stands where another one is to be put."""
 
 
-def _put(owner: str, values: Any, kind: Any, match: "re.Match[str]") -> None:
-    """Put the value where the field's name and keys lead, from an object of the class `kind`."""
+def _put(owner: str, values: Any, kind: Described, match: "re.Match[str]") -> None:
+    """Put the value where the field's name and keys lead, from an object of this type."""
     keys, text, is_json = [match["name"], *_KEY.findall(match["path"])], match["text"], bool(match["json"])
     steps = []
     for key in keys:
@@ -72,51 +64,45 @@ def _put(owner: str, values: Any, kind: Any, match: "re.Match[str]") -> None:
     _set(values, key, _from_json(text, kind) if is_json else _from_text(text, kind))
 
 
-def _step(owner: str, kind: Any, key: str) -> tuple[str, str, Any]:
+def _step(owner: str, kind: Described, key: str) -> tuple[str, str, Described]:
     """The place within: its name for people, its key in JSON, its type.
 
     Raises `LookupError` if there is none, with what there is.
     """
-    kind = _plain(kind)
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if is_object(kind):
-        for field in object_fields(kind):
+    kind = _holder(kind)
+    if kind.form == "object":
+        for field, of_field in kind.fields:
             if key in (field.name, field.encode_name):
-                return field.encode_name, field.encode_name, annotations_of(kind)[field.name]
-        raise LookupError(f"{owner} has no field {key!r}", describe_fields(kind))
-    if is_dict(origin):
-        return f"{owner}[{key}]", key, arguments[1]
+                return field.encode_name, field.encode_name, of_field
+        raise LookupError(f"{owner} has no field {key!r}", describe_fields(kind.wire.cls))
+    if kind.form == "dict":
+        return f"{owner}[{key}]", key, kind.parts[1]
     if (item := _item(kind)) is not None:
         if key and not key.isdecimal():
             raise LookupError(f"{owner} is a list: write {owner}[]=… or {owner}[0]=…, not {owner}[{key}]")
         return f"{owner}[{key}]", key, item
-    if kind is Any:
-        return f"{owner}[{key}]", key, Any
-    raise LookupError(f"{owner} is {spell_type(kind)}: it has no [{key}]")
+    if isinstance(kind.wire, AnyType):
+        return f"{owner}[{key}]", key, kind
+    raise LookupError(f"{owner} is {spell_type(kind.plain)}: it has no [{key}]")
 
 
-def _plain(kind: Any) -> Any:
-    """The type without `Annotated` and `| None`; of several, the first that holds others."""
-    if typing.get_origin(kind) is typing.Annotated:
-        return _plain(typing.get_args(kind)[0])
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        members = [_plain(member) for member in typing.get_args(kind) if member is not types.NoneType]
-        holding = [one for one in members if is_object(one) or typing.get_args(one)]
-        return (holding or members)[0]
-    return kind
+def _members(kind: Described) -> list[Described]:
+    """The members of a union but for null; of another type itself."""
+    if kind.form != "union":
+        return [kind]
+    return [one for part in kind.parts for one in _members(part) if not isinstance(one.wire, NoneType)]
 
 
-def _item(kind: Any) -> Any:
+def _holder(kind: Described) -> Described:
+    """Of the members of a union the first that holds others."""
+    members = _members(kind)
+    return next((one for one in members if one.form not in ("value", "closed")), members[0])
+
+
+def _item(kind: Described) -> Described | None:
     """The type of a list's items; None for what is not a list."""
-    if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        members = [member for member in typing.get_args(kind) if member is not types.NoneType]
-        return _item(members[0]) if len(members) == 1 else None
-    kind = _plain(kind)
-    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-    if kind in (list, set, frozenset, tuple):
-        return Any
-    is_list = isinstance(origin, type) and hasattr(origin, "__iter__") and not is_dict(origin)
-    return arguments[0] if is_list and (origin is not tuple or arguments[-1:] == (Ellipsis,)) else None
+    first, *more = _members(kind)
+    return first.parts[0] if first.form in ("list", "set") and not more else None
 
 
 def _enter(values: Any, key: str, empty: Any) -> Any:
@@ -148,29 +134,29 @@ def _set(values: Any, key: str, value: Any) -> None:
         values[key] = value
 
 
-def _from_text(text: str, kind: Any) -> Any:
+def _from_text(text: str, kind: Described) -> Any:
     """`100` for an int, `true` for a bool, the text itself for a str."""
-    if kind is Any:
+    if isinstance(kind.wire, AnyType):
         return text
     try:
-        return msgspec.convert(text, kind, strict=False)
+        return msgspec.convert(text, kind.annotation, strict=False)
     except msgspec.ValidationError:
-        if values := values_of(kind):
+        if values := values_of(kind.annotation):
             raise ValueError(f"not one of {', '.join(values)}") from None
-        if is_object(plain := _plain(kind)):
-            first = next((field.encode_name for field in object_fields(plain)), "field")
+        if (holder := _holder(kind)).form == "object":
+            first = next((field.encode_name for field, _ in holder.fields), "field")
             raise ValueError(f"it has fields of its own: write …[{first}]=…") from None
         raise
 
 
-def _from_json(text: str, kind: Any) -> Raw:
+def _from_json(text: str, kind: Described) -> Raw:
     """JSON as it stands; raises `ValueError` for anything else, and for a value of another type."""
     raw = text.encode()
     msgspec.json.decode(raw)
     try:
-        msgspec.json.decode(raw, type=kind)
+        msgspec.json.decode(raw, type=kind.annotation)
     except msgspec.ValidationError as error:
-        if (values := values_of(kind)) and "enum value" in str(error):
+        if (values := values_of(kind.annotation)) and "enum value" in str(error):
             raise ValueError(f"not one of {', '.join(values)}") from None
         raise
     return Raw(raw)

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec import inspect as msgspec_types
 
+from cqrs_cli.core.aggregate.described import Described, tree_of
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
 
@@ -25,9 +26,6 @@ Convert = Callable[[Any], Any] | None
 #: Digits of a `Decimal` before and after the point; one that has more is refused, never rounded.
 DECIMAL = (38, 18)
 
-_LISTS = (msgspec_types.ListType, msgspec_types.VarTupleType, msgspec_types.CollectionType)
-_SETS = (msgspec_types.SetType, msgspec_types.FrozenSetType)
-_OBJECTS = (msgspec_types.StructType, msgspec_types.DataclassType, msgspec_types.TypedDictType)
 _TEXTS = (msgspec_types.UUIDType, msgspec_types.TimeDeltaType, msgspec_types.TimeType)
 
 
@@ -54,11 +52,10 @@ def field_columns(cls: type[msgspec.Struct], taken: frozenset[str] = frozenset()
 
     A name that is `taken` (Spark ignores case) gets `data_` before it.
     """
-    described: Any = msgspec_types.type_info(cls)
     found = []
-    for one in described.fields:
+    for one, of_field in tree_of(cls).fields:
         name = f"data_{one.encode_name}" if one.encode_name.lower() in taken else one.encode_name
-        kind, convert = _column(one.type, (cls,))
+        kind, convert = _column(of_field, (cls,))
         found.append(FieldColumn(name, one.name, kind, convert, _is_optional(one)))
     return found
 
@@ -67,10 +64,21 @@ def _is_optional(one: Any) -> bool:
     return not one.required and one.default is msgspec.NODEFAULT and one.default_factory is msgspec.NODEFAULT
 
 
-def _column(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _column(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """A type's column, within the classes `above`."""
     from pyspark.sql import types
 
+    match kind.form:
+        case "closed":
+            return _closed(kind)
+        case "union":
+            return _union(kind, above)
+        case "list" | "set":
+            return _list(kind, above)
+        case "dict":
+            return _dict(kind, above)
+        case "object" if kind.fields and kind.wire.cls not in above:
+            return _object(kind, above)
     simple: dict[type, DataType] = {
         msgspec_types.StrType: types.StringType(),
         msgspec_types.IntType: types.LongType(),
@@ -81,25 +89,11 @@ def _column(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
         msgspec_types.ByteArrayType: types.BinaryType(),
         msgspec_types.DecimalType: types.DecimalType(*DECIMAL),
     }
-    if isinstance(kind, msgspec_types.Metadata):
-        return _column(kind.type, above)
-    if (found := simple.get(type(kind))) is not None:
+    if (found := simple.get(type(kind.wire))) is not None:
         return found, None
-    if isinstance(kind, msgspec_types.DateTimeType):
+    if isinstance(kind.wire, msgspec_types.DateTimeType):
         return types.TimestampType(), _aware
-    if isinstance(kind, _TEXTS):
-        return types.StringType(), msgspec.to_builtins
-    if isinstance(kind, (msgspec_types.LiteralType, msgspec_types.EnumType)):
-        return _closed(kind)
-    if isinstance(kind, msgspec_types.UnionType):
-        return _union(kind, above)
-    if isinstance(kind, (*_LISTS, *_SETS)):
-        return _list(kind, above)
-    if isinstance(kind, msgspec_types.DictType):
-        return _dict(kind, above)
-    if isinstance(kind, _OBJECTS) and kind.cls not in above and kind.fields:
-        return _object(kind, above)
-    return types.StringType(), _json
+    return types.StringType(), msgspec.to_builtins if isinstance(kind.wire, _TEXTS) else _json
 
 
 def _json(value: Any) -> str:
@@ -113,12 +107,12 @@ def _aware(value: datetime) -> datetime:
     return value
 
 
-def _closed(kind: Any) -> "tuple[DataType, Convert]":
+def _closed(kind: Described) -> "tuple[DataType, Convert]":
     """Values of a closed set: text or numbers; JSON where they are both."""
     from pyspark.sql import types
 
-    is_enum = isinstance(kind, msgspec_types.EnumType)
-    values = [member.value for member in kind.cls] if is_enum else kind.values
+    is_enum = isinstance(kind.wire, msgspec_types.EnumType)
+    values = [member.value for member in kind.wire.cls] if is_enum else kind.wire.values
     plain = msgspec.to_builtins if is_enum else None
     if all(isinstance(value, str) for value in values):
         return types.StringType(), plain
@@ -127,11 +121,11 @@ def _closed(kind: Any) -> "tuple[DataType, Convert]":
     return types.StringType(), _json
 
 
-def _union(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _union(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """A type that may be null is that type's column; any other union is JSON."""
     from pyspark.sql import types
 
-    members = [one for one in kind.types if not isinstance(one, msgspec_types.NoneType)]
+    members = [one for one in kind.parts if not isinstance(one.wire, msgspec_types.NoneType)]
     found, convert = _column(members[0], above) if len(members) == 1 else (types.StringType(), _json)
     return found, None if convert is None else _unless_none(convert)
 
@@ -140,20 +134,20 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
 
-def _list(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _list(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """A list of columns. A set comes in one order, in whichever process it is read."""
     from pyspark.sql import types
 
-    item, convert = _column(kind.item_type, above)
+    item, convert = _column(kind.parts[0], above)
     items: Callable[[Any], list[Any]] = list if convert is None else lambda value: list(map(convert, value))
     in_order: Callable[[Any], list[Any]] = lambda value: sorted(items(value), key=encode_json)  # noqa: E731
-    return types.ArrayType(item), in_order if isinstance(kind, _SETS) else items
+    return types.ArrayType(item), in_order if kind.form == "set" else items
 
 
-def _dict(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _dict(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     from pyspark.sql import types
 
-    item, convert = _column(kind.value_type, above)
+    item, convert = _column(kind.parts[1], above)
     if convert is None:
         return types.MapType(types.StringType(), item), lambda value: list(value.items())
     return (
@@ -162,12 +156,13 @@ def _dict(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     )
 
 
-def _object(kind: Any, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
+def _object(kind: Described, above: tuple[type, ...]) -> "tuple[DataType, Convert]":
     """A struct of the object's fields."""
     from pyspark.sql import types
 
-    columns = [(one.encode_name, one.name, *_column(one.type, (*above, kind.cls))) for one in kind.fields]
-    is_dict = isinstance(kind, msgspec_types.TypedDictType)
+    inner_above = (*above, kind.wire.cls)
+    columns = [(one.encode_name, one.name, *_column(of, inner_above)) for one, of in kind.fields]
+    is_dict = isinstance(kind.wire, msgspec_types.TypedDictType)
 
     def convert(value: Any) -> dict[str, Any]:
         found = {}

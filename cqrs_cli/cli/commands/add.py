@@ -3,8 +3,7 @@
 from datetime import datetime, timedelta
 from decimal import Decimal
 from importlib.util import find_spec
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_origin
 
 import typer
 
@@ -16,6 +15,7 @@ from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
+    from cqrs_cli.core.aggregate.described import Described
     from cqrs_cli.scaffold import SampleEvent
 
 #: The step before all others where the database's library is missing.
@@ -101,15 +101,12 @@ def add_to_project(
 
 def _heard(aggregate: "Aggregate") -> "SampleEvent":
     """The first of the aggregate's events that a test can make."""
-    import msgspec
-
+    from cqrs_cli.core.aggregate.described import tree_of
     from cqrs_cli.scaffold import SampleEvent
 
     for kind in aggregate.events.values():
         samples = {
-            field.name: _sample(field.type)
-            for field in msgspec.structs.fields(kind)
-            if field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
+            field.name: _sample(of_field) for field, of_field in tree_of(kind).fields if field.required
         }
         if None not in samples.values():
             fields = ", ".join(f"{field}={sample}" for field, sample in samples.items())
@@ -125,13 +122,10 @@ def _heard(aggregate: "Aggregate") -> "SampleEvent":
     )
 
 
-def _sample(kind: object) -> str | None:
+def _sample(kind: "Described") -> str | None:
     """An expression of a value of this type; None if there is no simple one."""
-    origin = get_origin(kind)
-    if origin is Literal:
-        return repr(get_args(kind)[0])
-    if origin in (Union, UnionType):
-        return next((one for one in map(_sample, get_args(kind)) if one), None)
-    if origin is tuple and Ellipsis not in get_args(kind):
-        return None
-    return _SAMPLES.get(origin or kind)
+    if get_origin(kind.plain) is Literal:
+        return repr(get_args(kind.plain)[0])
+    if kind.form == "union":
+        return next((one for one in map(_sample, kind.parts) if one), None)
+    return None if kind.form == "tuple" else _SAMPLES.get(get_origin(kind.plain) or kind.plain)

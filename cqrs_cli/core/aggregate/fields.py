@@ -1,6 +1,5 @@
 """The fields of messages in words: types, defaults and values as their authors and senders know them."""
 
-import dataclasses
 import enum
 import types
 import typing
@@ -10,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import inspect as msgspec_types
 
+from cqrs_cli.core.aggregate.described import Described, is_union, tree_of
 from cqrs_cli.core.messages.json import encode_json
 
 _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "multiple_of": "a multiple of", "pattern": "like"}
@@ -33,68 +33,37 @@ class FieldShape(NamedTuple):
 
 def fields_of(cls: type) -> tuple[FieldShape, ...]:
     """The fields of a message, or of an object nested in one."""
-    return _fields(cls, ())
+    return _fields(tree_of(cls), ())
 
 
-def _fields(cls: type, above: tuple[type, ...]) -> tuple[FieldShape, ...]:
+def _fields(kind: Described, above: tuple[type, ...]) -> tuple[FieldShape, ...]:
     """A type within itself is named, not opened again."""
-    kinds = annotations_of(cls)
-    return tuple(_field(field, kinds[field.name], (*above, cls)) for field in object_fields(cls))
+    above = (*above, kind.wire.cls)
+    return tuple(_field(field, of_field, above) for field, of_field in kind.fields)
 
 
-def _field(field: msgspec_types.Field, annotation: Any, above: tuple[type, ...]) -> FieldShape:
-    holds, nested = next(((h, cls) for h, cls in objects_in(annotation) if cls not in above), ("", None))
+def _field(field: msgspec_types.Field, kind: Described, above: tuple[type, ...]) -> FieldShape:
+    found = ((holds, one) for holds, one in _objects_in(kind, "") if one.wire.cls not in above)
+    holds, nested = next(found, ("", None))
     return FieldShape(
         field.encode_name,
-        spell_type(annotation),
+        spell_type(kind.annotation),
         None if field.required else _default(field),
-        " ".join(meta.description for meta in _metas(annotation) if meta.description),
+        " ".join(meta.description for meta in _metas(kind.annotation) if meta.description),
         holds,
         _fields(nested, above) if nested else (),
     )
 
 
-def is_object(annotation: Any) -> bool:
-    """Tell whether this is a class that is an object of its fields in JSON."""
-    if not isinstance(annotation, type):
-        return False
-    is_struct = issubclass(annotation, msgspec.Struct)
-    return is_struct or dataclasses.is_dataclass(annotation) or typing.is_typeddict(annotation)
-
-
-def object_fields(cls: type) -> tuple[msgspec_types.Field, ...]:
-    """The fields of such a class."""
-    described: Any = msgspec_types.type_info(cls)
-    fields: tuple[msgspec_types.Field, ...] = described.fields
-    return fields
-
-
-def annotations_of(cls: type) -> dict[str, Any]:
-    """The annotation of each of its fields."""
-    return typing.get_type_hints(cls, include_extras=True)
-
-
-def objects_in(annotation: Any, holds: str = "") -> Iterator[tuple[str, type]]:
-    """The classes of objects that a field may hold, each with how it is held: `[]` in a list, `[KEY]` in a dict."""
-    if is_object(annotation):
-        yield holds, annotation
-        return
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    if origin is typing.Annotated:
-        yield from objects_in(arguments[0], holds)
-    elif origin in (typing.Union, types.UnionType):
-        for member in arguments:
-            yield from objects_in(member, holds)
-    elif is_dict(origin):
-        yield from objects_in(arguments[1], f"{holds}[KEY]")
-    elif origin is not Literal:
-        for member in arguments:
-            yield from objects_in(member, f"{holds}[]")
-
-
-def is_dict(origin: Any) -> bool:
-    """Tell whether this is what a `dict[…]` is made of."""
-    return isinstance(origin, type) and hasattr(origin, "keys")
+def _objects_in(kind: Described, holds: str) -> Iterator[tuple[str, Described]]:
+    """The objects that a field may hold, each with how it is held: `[]` in a list, `[KEY]` in a dict."""
+    if kind.form == "object":
+        yield holds, kind
+    elif kind.form == "dict":
+        yield from _objects_in(kind.parts[1], f"{holds}[KEY]")
+    else:
+        for part in kind.parts:
+            yield from _objects_in(part, holds if kind.form == "union" else f"{holds}[]")
 
 
 def _default(field: msgspec_types.Field) -> str:
@@ -116,7 +85,7 @@ def values_of(annotation: Any) -> list[str]:
         return [encode_json(value).decode() for value in arguments]
     if origin is typing.Annotated:
         return values_of(arguments[0])
-    if origin in (typing.Union, types.UnionType):
+    if is_union(annotation):
         return [value for member in arguments if member is not types.NoneType for value in values_of(member)]
     return []
 
@@ -134,7 +103,7 @@ def spell_type(annotation: Any) -> str:
         return " | ".join(values_of(annotation))
     if origin is typing.Annotated:
         return " ".join([spell_type(arguments[0]), *_constraints(annotation)])
-    if origin in (typing.Union, types.UnionType):
+    if is_union(annotation):
         return " | ".join(spell_type(member) for member in arguments)
     if origin is not None and arguments:
         return f"{origin.__name__}[{', '.join(map(spell_type, arguments))}]"

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.described import Described, tree_of
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -66,7 +67,7 @@ def components(
     references, definitions = msgspec.json.schema_components(classes, ref_template=template)
     seen: set[str] = set()
     for cls, reference in zip(classes, references, strict=True):
-        _say_times(msgspec_types.type_info(cls), reference, definitions, seen)
+        _say_times(tree_of(cls), reference, definitions, seen)
     _close(classes, references, definitions)
     return list(references), definitions
 
@@ -104,7 +105,7 @@ def _named(reference: str, definitions: dict[str, Any]) -> str:
     return name if name in definitions else name.rpartition(".")[2]
 
 
-def _say_times(kind: Any, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
+def _say_times(kind: Described, schema: Any, definitions: dict[str, Any], seen: set[str]) -> None:
     """Add `format` to the schema of each time, walking through type and schema side by side."""
     if not isinstance(schema, dict):
         return
@@ -114,12 +115,12 @@ def _say_times(kind: Any, schema: Any, definitions: dict[str, Any], seen: set[st
             return
         seen.add(name)
         schema = definitions[name]
-    if isinstance(kind, msgspec_types.Metadata):
-        _say_times(kind.type, schema, definitions, seen)
-    elif isinstance(kind, msgspec_types.DateTimeType):
+    if isinstance(kind.wire, msgspec_types.DateTimeType):
         schema["format"] = "date-time"
-    elif isinstance(kind, msgspec_types.UnionType):
-        for member in kind.types:
+    elif kind.form == "union":
+        for member, wire in zip(kind.parts, kind.wire.types, strict=True):
+            if isinstance(wire, msgspec_types.Metadata):
+                continue  # one with a description stays as msgspec has it, since contracts have it so
             for alternative in filter(partial(_is_of, member), alternatives(schema)):
                 _say_times(member, alternative, definitions, seen)
     else:
@@ -134,26 +135,29 @@ def alternatives(schema: Mapping[str, Any]) -> list[Any]:
     return [one for member in schema["anyOf"] for one in alternatives(member)]
 
 
-def _is_of(member: Any, alternative: dict[str, Any]) -> bool:
+def _is_of(member: Described, alternative: dict[str, Any]) -> bool:
     """Tell the alternatives of a union apart: one of them at most is text that is a time, and one a list or a dict."""
     form, reference = alternative.get("type"), alternative.get("$ref", "")
-    if isinstance(member, msgspec_types.DateTimeType):
+    if isinstance(member.wire, msgspec_types.DateTimeType):
         return bool(form == "string")
-    if isinstance(member, msgspec_types.DictType):
+    if member.form == "dict":
         return bool(form == "object")
     if reference:
-        name = getattr(getattr(member, "cls", None), "__name__", "")
+        name = getattr(getattr(member.wire, "cls", None), "__name__", "")
         return bool(name == reference.rpartition("/")[2].rpartition(".")[2])
-    return form == "array" and (hasattr(member, "item_type") or hasattr(member, "item_types"))
+    return form == "array" and member.form in ("list", "set", "tuple")
 
 
-def _parts(kind: Any, schema: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+def _parts(kind: Described, schema: dict[str, Any]) -> Iterator[tuple[Described, Any]]:
     """The types that a type is made of, each with its schema."""
-    fields = getattr(kind, "fields", ())
-    for field in fields:
-        yield field.type, schema.get("properties", {}).get(field.encode_name)
-    yield getattr(kind, "item_type", None), schema.get("items")
-    yield getattr(kind, "value_type", None), schema.get("additionalProperties")
-    types = getattr(kind, "item_types", None) or [field.type for field in fields]
-    items = schema.get("prefixItems", ())  # an object written as a list has its tag before its fields
-    yield from zip(types, items[len(items) - len(types) :], strict=False)
+    match kind.form:
+        case "list" | "set":
+            yield kind.parts[0], schema.get("items")
+        case "dict":
+            yield kind.parts[1], schema.get("additionalProperties")
+        case _:
+            for field, of_field in kind.fields:
+                yield of_field, schema.get("properties", {}).get(field.encode_name)
+            types = list(kind.within())
+            items = schema.get("prefixItems", ())  # an object written as a list has its tag before its fields
+            yield from zip(types, items[len(items) - len(types) :], strict=False)

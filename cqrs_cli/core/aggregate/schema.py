@@ -1,12 +1,13 @@
 """The fields of an aggregate's messages: checked for types that JSON cannot carry, and their digest."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, get_type_hints
 
 import msgspec
 from msgspec import inspect as msgspec_types
 
+from cqrs_cli.core.aggregate.described import Described, tree_of
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate
 
 _NO_JSON = (msgspec_types.CustomType, msgspec_types.ExtType, msgspec_types.RawType)
@@ -27,7 +28,7 @@ def require_json(cls: type[msgspec.Struct]) -> None:
         raise InvalidAggregate(f"the annotations of {cls.__name__} cannot be read: {error}", cls) from error
     for field in cls.__struct_fields__:
         try:
-            parts = list(parts_of(msgspec_types.type_info(fields[field])))
+            parts = [part.wire for part in tree_of(fields[field]).everything()]
         except Exception as error:  # msgspec raises what it likes for types it cannot describe
             raise InvalidAggregate(f"{cls.__name__}.{field} has no form in JSON: {error}", cls) from error
         for part in parts:
@@ -47,7 +48,7 @@ def require_whole(cls: type[msgspec.Struct]) -> None:
     Later code would read its own default there. msgspec leaves out a default that was not given where an object has a
     `__dict__`, and all defaults with `omit_defaults`.
     """
-    for part in parts_of(msgspec_types.type_info(cls)):
+    for part in (one.wire for one in tree_of(cls).everything()):
         if isinstance(part, msgspec_types.StructType) and part.cls.__struct_config__.omit_defaults:
             raise InvalidAggregate(
                 f"{part.cls.__name__} has omit_defaults: {cls.__name__} would change its meaning with a default",
@@ -65,20 +66,18 @@ def require_whole(cls: type[msgspec.Struct]) -> None:
 
 def may_be_inexact(classes: Iterable[type]) -> bool:
     """Tell whether a value of these types could hold a number that is not finite, or a time without its offset."""
-    return any(
-        isinstance(part, _INEXACT) for cls in classes for part in parts_of(msgspec_types.type_info(cls))
-    )
+    return any(isinstance(part.wire, _INEXACT) for cls in classes for part in tree_of(cls).everything())
 
 
 def may_nest(classes: Iterable[type]) -> bool:
     """Tell whether a value of these types could nest without end: an untyped field or a type within itself could."""
-    return any(_nests(msgspec_types.type_info(cls), frozenset()) for cls in classes)
+    return any(_nests(tree_of(cls), frozenset()) for cls in classes)
 
 
-def _nests(part: msgspec_types.Type, above: frozenset[int]) -> bool:
-    if isinstance(part, msgspec_types.AnyType) or id(part) in above:
+def _nests(part: Described, above: frozenset[int]) -> bool:
+    if isinstance(part.wire, msgspec_types.AnyType) or id(part.wire) in above:
         return True
-    return any(_nests(within, above | {id(part)}) for within in _within(part))
+    return any(_nests(one, above | {id(part.wire)}) for one in part.within())
 
 
 def schema_digest(classes: Iterable[type], upcasters: Iterable[str] = ()) -> str:
@@ -106,31 +105,6 @@ def changed_fields(message: msgspec.Struct) -> dict[str, Any]:
         if value != default:
             found[field.name] = value
     return found
-
-
-def parts_of(whole: msgspec_types.Type) -> Iterator[msgspec_types.Type]:
-    """Every type within a type, itself included. Types may contain themselves: each is visited once."""
-    seen: set[int] = set()
-    waiting = [whole]
-    while waiting:
-        part = waiting.pop()
-        if id(part) not in seen:
-            seen.add(id(part))
-            yield part
-            waiting.extend(_within(part))
-
-
-def _within(part: msgspec_types.Type) -> Iterator[msgspec_types.Type]:
-    """The types that a type is directly made of."""
-    waiting: list[object] = [getattr(part, name) for name in part.__struct_fields__]
-    while waiting:
-        found = waiting.pop()
-        if isinstance(found, (tuple, list)):
-            waiting.extend(found)
-        elif isinstance(found, msgspec_types.Field):
-            waiting.append(found.type)  # not its default
-        elif isinstance(found, msgspec_types.Type):
-            yield found
 
 
 def without_prose(schema: Any) -> Any:

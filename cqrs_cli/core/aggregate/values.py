@@ -13,18 +13,8 @@ import msgspec
 from msgspec import inspect as msgspec_types
 
 from cqrs_cli.core.aggregate.decider import Command
-from cqrs_cli.core.aggregate.schema import parts_of
+from cqrs_cli.core.aggregate.described import Described, tree_of
 
-_LISTS = (
-    msgspec_types.ListType,
-    msgspec_types.SetType,
-    msgspec_types.FrozenSetType,
-    msgspec_types.VarTupleType,
-    msgspec_types.CollectionType,
-)
-_TUPLES = (msgspec_types.TupleType, msgspec_types.NamedTupleType)
-_OBJECTS = (msgspec_types.StructType, msgspec_types.DataclassType, msgspec_types.TypedDictType)
-_MAPPINGS = (*_OBJECTS, msgspec_types.DictType)
 _CHECKED = (msgspec_types.DecimalType, msgspec_types.DateTimeType)
 
 
@@ -50,10 +40,10 @@ def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
     Events ignore fields that they do not know; so the classes within are not asked to refuse them.
     """
     decode = msgspec.json.Decoder(cls).decode
-    whole = msgspec_types.type_info(cls)
-    parts = list(parts_of(whole))
-    nests = any(part is not whole and isinstance(part, _OBJECTS) for part in parts)
-    checked = any(isinstance(part, _CHECKED) for part in parts)
+    whole = tree_of(cls)
+    _, *parts = whole.everything()
+    nests = any(part.form == "object" for part in parts)
+    checked = any(isinstance(part.wire, _CHECKED) for part in parts)
     if not nests and not checked:
         return decode
 
@@ -73,65 +63,51 @@ def command_decoder(cls: type[Command]) -> Callable[[bytes], Command]:
     return strict
 
 
-def _refuse_unknown(kind: msgspec_types.Type, value: Any, path: str) -> None:
+def _refuse_unknown(kind: Described, value: Any, path: str) -> None:
     """Raise `ValidationError` for a field of an object that its class does not have."""
     kind = _chosen(kind, value)
-    if isinstance(kind, _OBJECTS) and isinstance(value, dict):
-        known = {field.encode_name: field.type for field in kind.fields}
-        tag = getattr(kind, "tag_field", None)
+    if kind.form == "object" and isinstance(value, dict):
+        known = {field.encode_name: of_field for field, of_field in kind.fields}
         for name, item in value.items():
             if name in known:
                 _refuse_unknown(known[name], item, f"{path}.{name}")
-            elif name != tag:
+            elif name != getattr(kind.wire, "tag_field", None):
                 has = ", ".join(known) or "no fields"
                 raise msgspec.ValidationError(
                     f"Object contains unknown field `{name}` - at `{path}`, which has {has}"
                 )
-    elif isinstance(kind, msgspec_types.DictType) and isinstance(value, dict):
+    elif kind.form == "dict" and isinstance(value, dict):
         for item in value.values():
-            _refuse_unknown(kind.value_type, item, f"{path}[...]")
+            _refuse_unknown(kind.parts[1], item, f"{path}[...]")
     elif isinstance(value, list):
-        for item_kind, item in zip(_items(kind, len(value)), value, strict=False):
-            _refuse_unknown(item_kind, item, f"{path}[...]")
+        if kind.form in ("list", "set"):
+            items = kind.parts * len(value)
+        else:  # an object written as a list has its tag before its fields
+            items, value = tuple(kind.within()), value[_tag(kind) is not None :]
+        for of_item, item in zip(items, value, strict=False):
+            _refuse_unknown(of_item, item, f"{path}[...]")
 
 
-def _items(kind: msgspec_types.Type, length: int) -> list[msgspec_types.Type]:
-    if isinstance(kind, _LISTS):
-        return [kind.item_type] * length
-    if isinstance(kind, msgspec_types.TupleType):
-        return list(kind.item_types)
-    tag = [msgspec_types.AnyType()] if _tag(kind) is not None else []
-    return [*tag, *(field.type for field in getattr(kind, "fields", ()))]  # an object written as a list
-
-
-def _chosen(kind: msgspec_types.Type, value: Any) -> msgspec_types.Type:
+def _chosen(kind: Described, value: Any) -> Described:
     """The member of a union that a value is of; a union tells its objects by their tags, which come first in a list."""
-    if isinstance(kind, msgspec_types.Metadata):
-        return _chosen(kind.type, value)
-    if not isinstance(kind, msgspec_types.UnionType):
+    if kind.form != "union":
         return kind
-    members = [_chosen(member, value) for member in kind.types]
+    members = [_chosen(member, value) for member in kind.parts]
     if isinstance(value, dict):
-        objects = [one for one in members if isinstance(one, _MAPPINGS) and not _is_list(one)]
-        tagged = [one for one in objects if _tag(one) is not None and value.get(_tag_field(one)) == _tag(one)]
+        objects = [one for one in members if one.form in ("object", "dict") and not one.is_list]
+        tagged = [
+            one for one in objects if _tag(one) is not None and value.get(one.wire.tag_field) == _tag(one)
+        ]
         return (tagged or objects or members)[0]
     if isinstance(value, list):
-        rows = [one for one in members if _is_list(one)]
+        rows = [one for one in members if one.is_list]
         first = [one for one in rows if _tag(one) is not None and value[:1] == [_tag(one)]]
         return (first or rows or members)[0]
     return members[0]
 
 
-def _is_list(kind: msgspec_types.Type) -> bool:
-    return isinstance(kind, (*_LISTS, *_TUPLES)) or getattr(kind, "array_like", False)
-
-
-def _tag(kind: msgspec_types.Type) -> Any:
-    return getattr(kind, "tag", None)
-
-
-def _tag_field(kind: msgspec_types.Type) -> Any:
-    return getattr(kind, "tag_field", None)
+def _tag(kind: Described) -> Any:
+    return getattr(kind.wire, "tag", None)
 
 
 def _plain(value: object) -> Any:
