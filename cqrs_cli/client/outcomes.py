@@ -2,15 +2,17 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from cqrs_cli.client.producer import CommandProducer, Failed
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: Seconds without an outcome before it is worth asking if there is an owner: most have theirs in 0.05 s.
@@ -39,6 +41,8 @@ class OutcomeWaiter:
         self._connection = connection
         self._sender = sender
         self._reader: Consumer = clients.consumer(connection)
+        failure = partial(readers.read_failure, connection)
+        self._follower = Follower(self._reader, failure, unreachable=lambda: None)
         self._watched: set[tuple[str, int]] = set()
         self._open: dict[int, str] = {}  # number of the command → its id
         self._sent = 0
@@ -94,16 +98,8 @@ class OutcomeWaiter:
 
     def arrived(self, timeout: float = 0.0) -> list[ReceivedOutcome]:
         """The outcomes of our commands that have arrived; waits at most `timeout` seconds for the first record."""
-        for message in self._poll(timeout):
-            error = message.error()
-            if error is None:
-                self._meet(message)
-            elif error.code() != KafkaError._PARTITION_EOF and not (
-                clients.is_unreachable(error) or clients.is_about_group(error)
-            ):
-                raise readers.read_failure(
-                    self._connection, message.topic() or "?", message.partition() or 0, error
-                )
+        for message in self._follower.poll(1000, timeout):
+            self._meet(message)
         met, self._met = self._met, []
         return met
 
@@ -138,10 +134,6 @@ class OutcomeWaiter:
                 self._connection, topic, partition, clients.kafka_error(error)
             ) from error
         self._watched.add((topic, partition))
-
-    def _poll(self, timeout: float) -> list[Message]:
-        first = self._reader.poll(timeout) if timeout else None
-        return [*([first] if first else []), *self._reader.consume(1000, 0)]
 
     def _meet(self, message: Message) -> None:
         value = message.value() or b""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients, readers
@@ -44,12 +44,11 @@ class PartitionTail:
         reader: Consumer | None = None,
     ) -> None:
         """`reader`: a client to read with, of its own unless it is given."""
-        self._connection, self._source, self._note = connection, source, note
-        self._silent = False
-        self._position = start
+        self._connection, self._source, self._position = connection, source, start
         self._waiting: list[Record] = []  # arrived, and not handed out: large data come by and by
         self._reader = reader or clients.bulk_consumer(connection)
         self._reader.assign([TopicPartition(source.topic, source.partition, start)])
+        self._follower = readers.patient_follower(connection, self._reader, note)
 
     def poll(self, most: int) -> tuple[list[Record], int]:
         """Raises `PayloadUnavailableError`; the next call tries again."""
@@ -63,27 +62,11 @@ class PartitionTail:
         return records, self._waiting[0].offset if self._waiting else self._position
 
     def _arrived(self, most: int) -> list[Record]:
-        first = self._reader.poll(0.2)
-        messages = [] if first is None else [first, *self._reader.consume(most - 1, 0)]
-        good = []
-        for message in messages:
-            error = message.error()
-            if error is None:
-                good.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                self._position = max(self._position, message.offset() or 0)
-            elif clients.is_unreachable(error):
-                if not self._silent:
-                    self._note(f"no answer from {self._connection.bootstrap_server}; still trying")
-                self._silent = True
-            elif not clients.is_about_group(error):
-                raise readers.read_failure(
-                    self._connection, self._source.topic, self._source.partition, error
-                )
-        if good:
-            self._silent = False
-            self._position = max(self._position, (good[-1].offset() or 0) + 1)
-        return records_of(good)
+        messages, ends = self._follower.poll(most), self._follower.ends
+        behind = (messages[-1].offset() or 0) + 1 if messages else 0
+        place = self._source.topic, self._source.partition
+        self._position = max(self._position, behind, ends.get(place, 0))
+        return records_of(messages)
 
     def close(self) -> None:
         self._reader.close()

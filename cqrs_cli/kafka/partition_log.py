@@ -4,12 +4,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import offsets, readers
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, is_denied
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.topics.topics import Kind, Topics
@@ -57,6 +58,17 @@ class PartitionLog:
         topic = self.topics.name(kind)
         messages = readers.messages_with(self.connection, client, topic, self.partition, start, end)
         return messages_with_data(self.connection, topic, self.partition, messages)
+
+    def follow(self, client: Consumer, kind: Kind, start: int) -> Follower:
+        """Read on from `start` with a client of the owners' group. Any error ends it: `KafkaException` if an ACL is
+        missing, so that the owner can find out which, and `failure` else.
+        """
+        client.assign([TopicPartition(self.topics.name(kind), self.partition, start)])
+
+        def failure(topic: str, partition: int, error: KafkaError) -> Exception:
+            return KafkaException(error) if is_denied(error) else self.failure(kind, error)
+
+        return Follower(client, failure, own_group=True)
 
     def first_record(self, kind: Kind, start: int, end: int) -> Record | None:
         """The first committed record from `start` and below `end`, as it stands in the log."""

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ConfigurationError, UnavailableError
@@ -16,11 +17,11 @@ from cqrs_cli.kafka.clients import (
     consumer,
     described,
     failed,
-    is_about_group,
     is_denied,
     kafka_error,
 )
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.payloads.check_out import checked_out
@@ -164,16 +165,12 @@ def messages_with(
 ) -> Iterator[list[Any]]:
     """`read_with` for a caller that takes librdkafka's messages as they are."""
     reader.assign([TopicPartition(topic, partition, start)])
+    follower, place = Follower(reader, partial(read_failure, connection)), (topic, partition)
     deadline = time.monotonic() + patience
     position = start
     while position < end:
-        polled = _poll(reader, batch)
-        for message in filter(Message.error, polled):
-            if message.error().code() == KafkaError._PARTITION_EOF:
-                position = max(position, message.offset())
-            elif not is_about_group(message.error()):
-                raise read_failure(connection, topic, partition, message.error())
-        messages = [message for message in polled if message.error() is None]
+        messages = follower.poll(batch, patience=0.1)
+        position = max(position, follower.ends.get(place, 0))
         if messages:
             position = max(position, messages[-1].offset() + 1)
             messages = [one for one in messages if one.offset() < end] if position > end else messages
@@ -187,14 +184,6 @@ def messages_with(
             )
 
 
-def _poll(reader: Consumer, most: int) -> list[Any]:
-    """The messages that have arrived: waits for the first one only, where `consume` would wait for all."""
-    first = reader.poll(0.1)
-    if first is None:
-        return []
-    return [first, *reader.consume(most - 1, 0)]
-
-
 def read_failure(connection: Connection, topic: str, partition: int, error: KafkaError) -> Exception:
     """The error to raise for one that came in place of a message."""
     if error.code() in _UNKNOWN:
@@ -205,6 +194,12 @@ def read_failure(connection: Connection, topic: str, partition: int, error: Kafk
             "records were deleted while they were read, or that broker has just come back: try again",
         )
     return failed(connection, error, RequiredAcl("Read", "topic", topic))
+
+
+def patient_follower(connection: Connection, reader: Consumer, note: Callable[[str], None]) -> Follower:
+    """A follower that waits for brokers that do not answer: `note` is told once."""
+    waiting = f"no answer from {connection.bootstrap_server}; still trying"
+    return Follower(reader, partial(read_failure, connection), lambda: note(waiting))
 
 
 class MissingError(ConfigurationError):

@@ -7,7 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 
-from confluent_kafka import KafkaError, TopicPartition
+from confluent_kafka import Message, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import UsageError
@@ -146,25 +146,13 @@ def following(
     Waits for a broker that does not answer, and notes that once.
     """
     reader = clients.consumer(connection)
-    silent = False
+    follower = readers.patient_follower(connection, reader, note)
     try:
         reader.assign([TopicPartition(topic, partition, end) for partition, end in ends.items()])
         while True:
-            batch: list[Placed] = []
-            first = reader.poll(0.2)
-            for message in [first, *reader.consume(10_000, 0)] if first else []:
-                error, partition = message.error(), message.partition() or 0
-                if error is None:
-                    record = records_of([message])[0]
-                    silent = False
-                    if keep(record):
-                        batch.append((partition, record))
-                elif clients.is_unreachable(error):
-                    if not silent:
-                        note(f"no answer from {connection.bootstrap_server}; still trying")
-                    silent = True
-                elif error.code() != KafkaError._PARTITION_EOF and not clients.is_about_group(error):
-                    raise readers.read_failure(connection, topic, partition, error)
+            messages = follower.poll()
+            arrived = zip(map(Message.partition, messages), records_of(messages), strict=True)
+            batch = [(partition or 0, record) for partition, record in arrived if keep(record)]
             yield from _with_data(connection, topic, batch)
     finally:
         reader.close()

@@ -1,7 +1,8 @@
 """The gateway: aggregates over HTTP, for people and programs without Kafka.
 
-A `Follower` per aggregate keeps the states of its partitions in shards of the gateway's own (`Replica`) and the newest
-events in memory (`Feed`). Requests read those; commands go to the topic, as every client's, and wait for the outcome.
+An `AggregateFollower` keeps the states of an aggregate's partitions in shards of the gateway's own (`Replica`), and the
+newest events in memory (`Feed`). Requests read those; commands go to the topic, as every client's, and wait for the
+outcome.
 
 | module | |
 |---|---|

@@ -32,7 +32,7 @@ class _Head(msgspec.Struct):
 _head = msgspec.json.Decoder(_Head).decode
 
 
-class Follower:
+class AggregateFollower:
     """The states and newest events of one aggregate, from `start` to `close`.
 
     `arrived` is called in the follower's thread after each batch. `error` is why it ended by itself: nothing is

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from cqrs_cli.client.background import BackgroundSender
-from cqrs_cli.following.gateway.follower import Follower
+from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.settings.durations import parse_duration
 
 
@@ -67,7 +67,7 @@ class GatewayLimits:
 class Gateway:
     """A running gateway. `sender` is None if it is read-only."""
 
-    followers: Mapping[str, Follower]
+    followers: Mapping[str, AggregateFollower]
     sender: BackgroundSender | None
     limits: GatewayLimits = field(default_factory=GatewayLimits)
     pulses: dict[str, Pulse] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Gateway:
         self.readings = asyncio.Semaphore(self.limits.readings)
         self.pulses = {name: Pulse() for name in self.followers}
 
-    def follower(self, aggregate: str) -> Follower:
+    def follower(self, aggregate: str) -> AggregateFollower:
         """The follower of an aggregate; raises `Problem` 404 without one, 503 if it has ended."""
         found = self.followers.get(aggregate)
         if found is None:

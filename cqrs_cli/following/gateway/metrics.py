@@ -12,13 +12,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 if TYPE_CHECKING:
-    from cqrs_cli.following.gateway.follower import Follower
+    from cqrs_cli.following.gateway.follower import AggregateFollower
 
 
 class GatewayMetrics(Collector):
     """Counts requests, and looks at the followers when it is asked."""
 
-    def __init__(self, followers: "Mapping[str, Follower]") -> None:
+    def __init__(self, followers: "Mapping[str, AggregateFollower]") -> None:
         self._followers = followers
         self.registry = CollectorRegistry(auto_describe=False)
         self.registry.register(self)

@@ -11,7 +11,7 @@ from cqrs_cli.client import history as histories
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.following.gateway.answers import document, etag, known
-from cqrs_cli.following.gateway.follower import Follower
+from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
 
 
@@ -59,7 +59,7 @@ async def read_page(gateway: Gateway, request: Request, aggregate: str) -> Respo
 
 
 async def _reached(
-    gateway: Gateway, follower: Follower, aggregate_id: str, least: int, patience: float
+    gateway: Gateway, follower: AggregateFollower, aggregate_id: str, least: int, patience: float
 ) -> StoredState | None:
     """The aggregate once it is at version `least`; raises `Problem` 504 if it is not within `patience` seconds."""
     deadline = time.monotonic() + patience
@@ -76,7 +76,7 @@ async def _reached(
 
 
 async def _read_past(
-    gateway: Gateway, follower: Follower, aggregate_id: str, version: str | None, at: str | None
+    gateway: Gateway, follower: AggregateFollower, aggregate_id: str, version: str | None, at: str | None
 ) -> Response:
     wanted = None if version is None else _number("version", version, 0)
     found = await _folded(gateway, follower, aggregate_id, version or at)
@@ -87,7 +87,7 @@ async def _read_past(
 
 
 async def _folded(
-    gateway: Gateway, follower: Follower, aggregate_id: str, at: str | None
+    gateway: Gateway, follower: AggregateFollower, aggregate_id: str, at: str | None
 ) -> histories.AggregateHistory:
     """The history of an aggregate from the topic, read in another thread, a few at a time."""
     try:

@@ -11,7 +11,7 @@ import uvicorn
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.gateway.app import make_app
-from cqrs_cli.following.gateway.follower import Follower
+from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -33,7 +33,7 @@ def open_followers(
     state_dir: Path,
     note: Callable[[str], None],
     stack: ExitStack,
-) -> dict[str, Follower]:
+) -> dict[str, AggregateFollower]:
     """A follower for each aggregate, closed with the stack. Raises `ConfigurationError` for topics that are missing, or
     if another gateway follows an aggregate in the same folder.
     """
@@ -43,7 +43,7 @@ def open_followers(
             described = check_topics(admin, Topics(name, prefix))
             folder = state_dir / "gateway" / f"{prefix}{name}"
             stack.enter_context(_alone(folder))
-            follower = Follower(connection, described, aggregate, partitioner, folder, note)
+            follower = AggregateFollower(connection, described, aggregate, partitioner, folder, note)
             stack.callback(follower.close)
             found[name] = follower
     for follower in found.values():
@@ -96,7 +96,9 @@ class GatewayServer(uvicorn.Server):
             follower.start()
         await super().startup(sockets)
 
-    def _waker(self, loop: asyncio.AbstractEventLoop, name: str, follower: Follower) -> Callable[[], None]:
+    def _waker(
+        self, loop: asyncio.AbstractEventLoop, name: str, follower: AggregateFollower
+    ) -> Callable[[], None]:
         def woken() -> None:
             self.gateway.pulses[name].beat()
             if follower.error is not None:

@@ -15,7 +15,7 @@ from starlette.responses import StreamingResponse
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.gateway.answers import known
 from cqrs_cli.following.gateway.feed import FeedEvent
-from cqrs_cli.following.gateway.follower import Follower, feed_event
+from cqrs_cli.following.gateway.follower import AggregateFollower, feed_event
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
 from cqrs_cli.kafka import readers
 
@@ -50,7 +50,11 @@ async def stream_events(
 
 
 async def _events(
-    gateway: Gateway, follower: Follower, places: dict[int, int], aggregate_id: str | None, kinds: set[str]
+    gateway: Gateway,
+    follower: AggregateFollower,
+    places: dict[int, int],
+    aggregate_id: str | None,
+    kinds: set[str],
 ) -> AsyncIterator[str]:
     yield ": \n\n"  # so that a client knows that it is heard
     gateway.streams += 1
@@ -80,7 +84,7 @@ async def _events(
 
 
 async def _page(
-    gateway: Gateway, follower: Follower, partition: int, place: int, end: int
+    gateway: Gateway, follower: AggregateFollower, partition: int, place: int, end: int
 ) -> tuple[list[FeedEvent], int]:
     """The next events of a partition and the place behind them, from memory or, further back, from the topic."""
     found = follower.feed.after(partition, place, _PAGE)
@@ -90,12 +94,12 @@ async def _page(
     return found, found[-1].offset + 1 if found else end
 
 
-def _read(follower: Follower, partition: int, start: int, end: int) -> list[FeedEvent]:
+def _read(follower: AggregateFollower, partition: int, start: int, end: int) -> list[FeedEvent]:
     stretch = readers.read(follower.connection, follower.topics.events, partition, start, end, batch=_PAGE)
     return [feed_event(partition, record) for record in next(stretch, [])]
 
 
-async def _places(gateway: Gateway, request: Request, follower: Follower) -> dict[int, int]:
+async def _places(gateway: Gateway, request: Request, follower: AggregateFollower) -> dict[int, int]:
     """The place of each partition from which on a client wants events; raises `Problem` 400."""
     ends = follower.feed.ends
     asked = request.headers.get("last-event-id") or request.query_params.get("from")

@@ -15,7 +15,7 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.client.background import BackgroundSender
-from cqrs_cli.following.gateway.follower import Follower
+from cqrs_cli.following.gateway.follower import AggregateFollower
 from cqrs_cli.following.gateway.gateway import Gateway, GatewayLimits
 from cqrs_cli.following.gateway.server import GatewayServer, listen, make_server, open_followers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
@@ -40,7 +40,7 @@ class Reached:
         self.gateway = server.gateway
 
     @property
-    def follower(self) -> Follower:
+    def follower(self) -> AggregateFollower:
         return self.gateway.followers["bank_account"]
 
     def connect(self) -> http.client.HTTPConnection:

@@ -1,0 +1,76 @@
+"""Polls a reader of partitions, sorts what comes in place of records, and goes on: for all who follow a log."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Message
+
+from cqrs_cli.kafka.clients import is_about_group, is_unreachable
+
+#: Makes the error to raise for one that came in place of a message: topic, partition, and librdkafka's error.
+Failure = Callable[[str, int, KafkaError], Exception]
+
+#: Told that no broker answers.
+Unreachable = Callable[[], None]
+
+
+class Follower:
+    """A reader with assigned partitions: `poll` gives the messages that have arrived.
+
+    | comes in place of a message | then |
+    |---|---|
+    | the end of a partition | `ends` has its offset |
+    | no broker answers | `unreachable` is told, once until a message arrives; without it the reading ends |
+    | the group may not be used | nothing: a reader must name a group, and needs none; an `own_group` is needed |
+    | anything else | the reading ends: `failure` makes the error |
+    """
+
+    def __init__(
+        self,
+        reader: Consumer,
+        failure: Failure,
+        unreachable: Unreachable | None = None,
+        *,
+        own_group: bool = False,
+    ) -> None:
+        self.ends: dict[tuple[str, int], int] = {}  # where each partition ended when its end was last met
+        self._reader, self._failure, self._unreachable = reader, failure, unreachable
+        self._own_group = own_group
+        self._silent = False
+
+    # Any: the stubs allow None where a delivered message has none.
+    def poll(self, most: int = 10_000, patience: float = 0.2, rest_at: float = 0.0) -> list[Any]:
+        """Up to `most` messages. Waits at most `patience` seconds for the first, where `consume` would wait for all.
+
+        The rest is not taken before `rest_at` (monotonic), so that more has come.
+        """
+        first = self._reader.poll(patience)
+        if first is None:
+            return []
+        if (early := rest_at - time.monotonic()) > 0:
+            time.sleep(early)
+        arrived = [first, *self._reader.consume(most - 1, 0)] if most > 1 else [first]
+        if any(map(Message.error, arrived)):
+            arrived = self._sorted(arrived)
+        if arrived:
+            self._silent = False
+        return arrived
+
+    def _sorted(self, arrived: list[Message]) -> list[Message]:
+        messages = []
+        for message in arrived:
+            error = message.error()
+            if error is None:
+                messages.append(message)
+                continue
+            topic, partition = message.topic() or "?", message.partition() or 0
+            if error.code() == KafkaError._PARTITION_EOF:
+                self.ends[topic, partition] = message.offset() or 0
+            elif self._unreachable is not None and is_unreachable(error):
+                if not self._silent:
+                    self._unreachable()
+                self._silent = True
+            elif self._own_group or not is_about_group(error):
+                raise self._failure(topic, partition, error)
+        return messages
