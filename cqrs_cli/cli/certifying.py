@@ -45,11 +45,12 @@ def certify(
     cli.result(certified_document(aggregate, done, target, against), "\n".join(lines))
     cli.flush()
     if done.changes:
+        from cqrs_cli.kafka.fault import tail_command
+
         first = done.changes[0]
         raise ContradictionError(
             f"{counted(len(done.changes), 'change')} in the topics of {aggregate} since {against}",
-            f"look at the first: cqrs tail {aggregate} {first.kind} --partition {first.partition} "
-            f"--from {first.offset}",
+            f"look at the first: {tail_command(aggregate, first.kind, first.partition, first.offset)}",
         )
 
 

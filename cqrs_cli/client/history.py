@@ -9,9 +9,10 @@ from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.errors import ContradictionError, UsageError
+from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.payloads.check_out import checked_out
 from cqrs_cli.settings.moments import parse_moment
@@ -142,10 +143,8 @@ def fold_history(
             event = read_event(record.value)
             after = fold_event(aggregate, folded, event)
         except (FoldError, ValueError) as error:
-            where = f"--partition {place.partition} --from {record.offset}"
-            raise ContradictionError(
-                f"{place.topic}:{place.partition}@{record.offset}: {error}",
-                f"look at it: cqrs tail {aggregate.name} events {where} -n 1",
+            raise record_fault(
+                aggregate.name, "events", place.topic, place.partition, record.offset, error
             ) from error
         if after is not folded:
             folded = after

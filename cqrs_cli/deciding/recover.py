@@ -70,11 +70,7 @@ def fold_records(
             before = states.get(event.subject) or cache.state(event.subject)
             after = fold_event(aggregate, before, event)
         except (FoldError, ValueError) as error:
-            raise ContradictionError(
-                f"{log.place('events')} offset {record.offset}: {error}",
-                f"look at it: cqrs tail {aggregate.name} events --partition {log.partition} "
-                f"--from {record.offset} -n 1",
-            ) from error
+            raise log.fault("events", record.offset, error) from error
         if after is not before:
             states[event.subject] = after
             if len(states) >= most:
@@ -167,11 +163,7 @@ def parse_outcome(log: PartitionLog, record: Record) -> OutcomeEnvelope:
     try:
         return read_outcome(record.value)
     except ValueError as error:
-        raise ContradictionError(
-            f"{log.place('outcomes')} offset {record.offset} is not an outcome: {error}",
-            f"only cqrs may write there: cqrs tail {log.topics.aggregate} outcomes --partition {log.partition} "
-            f"--from {record.offset} -n 1",
-        ) from error
+        raise log.fault("outcomes", record.offset, f"not an outcome: {error}") from error
 
 
 def remember(into: dict[tuple[str, str], DedupEntry], outcome: OutcomeEnvelope, timestamp: int) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, is_denied
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.offsets import Committed
@@ -97,6 +99,11 @@ class PartitionLog:
     def committed_by(self, client: Consumer, timeout: float = REQUEST_TIMEOUT) -> Committed:
         """`committed` as this client of the group sees it: a read_committed client waits for a pending commit."""
         return offsets.committed(client, self.topics.commands, [self.partition], timeout)[self.partition]
+
+    def fault(self, kind: Kind, offset: int, error: Exception | str, also: str = "") -> ContradictionError:
+        """The error for a record that cannot be read or does not follow; it says how to look at it."""
+        aggregate, topic = self.topics.aggregate, self.topics.name(kind)
+        return record_fault(aggregate, kind, topic, self.partition, offset, error, also)
 
     def failure(self, kind: Kind, error: KafkaError) -> Exception:
         """The error to raise for one that came in place of a message."""

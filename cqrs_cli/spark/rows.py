@@ -9,7 +9,7 @@ from confluent_kafka import Message
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError
-from cqrs_cli.errors import ContradictionError
+from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.spark.columns import fields_as_columns, message_class, source_schema, wire_type
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, value_array
 from cqrs_cli.spark.options import SourceKind
@@ -22,12 +22,16 @@ MessageList = Sequence[Any]
 
 
 class RowMaker(ABC):
-    """Makes the rows of a topic. The aggregate is needed for the fields of commands and events alone."""
+    """Makes the rows of a topic of the aggregate of this name. Its code is needed for the fields of commands and events
+    alone.
+    """
 
     kind: SourceKind
 
-    def __init__(self, topic: str, aggregate: Aggregate | None = None, type_name: str | None = None) -> None:
-        self._topic, self._aggregate = topic, aggregate
+    def __init__(
+        self, name: str, topic: str, aggregate: Aggregate | None = None, type_name: str | None = None
+    ) -> None:
+        self._name, self._topic, self._aggregate = name, topic, aggregate
         self._cls = message_class(aggregate, self.kind, type_name)
         self._wanted = wire_type(aggregate, self.kind, type_name) if aggregate and type_name else None
         self._fields = [] if self._cls is None else fields_as_columns(self.kind, self._cls)
@@ -71,8 +75,8 @@ class RowMaker(ABC):
             try:
                 read(message.value())
             except (FoldError, ValueError) as error:
-                raise ContradictionError(
-                    f"{self._spell(partition, message)}: {error}", "look at it: cqrs tail"
+                raise record_fault(
+                    self._name, self.kind, self._topic, partition, message.offset(), error
                 ) from error
         raise AssertionError("read at the second attempt")
 

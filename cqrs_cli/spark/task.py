@@ -32,7 +32,7 @@ _AT_END = 10
 
 def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[pyarrow.RecordBatch]":
     """The committed records of a range, in order. Raises `ContradictionError` if the topic was made again meanwhile."""
-    maker = ROW_MAKERS[plan.kind](plan.topic, plan.load_aggregate(), plan.type)
+    maker = ROW_MAKERS[plan.kind](plan.aggregate, plan.topic, plan.load_aggregate(), plan.type)
     with _collecting_nothing(), closing(bulk_consumer(plan.connection, fetch_wait_max_ms=_AT_END)) as reader:
         arrived = messages_with(plan.connection, reader, plan.topic, *part)
         for messages in messages_with_data(plan.connection, plan.topic, part.partition, arrived):

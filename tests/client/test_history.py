@@ -65,7 +65,7 @@ def test_repeated_events_count_once() -> None:
 def test_a_contradiction_names_its_place(events: list[tuple[LogRange, Record]]) -> None:
     with pytest.raises(
         ContradictionError,
-        match=r"counter\.events:3@\d: .*cqrs tail counter events --partition 3 --from \d -n 1",
+        match=r"counter\.events partition 3 offset \d: .*cqrs tail counter events --partition 3 --from \d -n 1",
     ):
         shown(None, *events)
 

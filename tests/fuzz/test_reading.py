@@ -98,7 +98,7 @@ def test_any_outcome_is_remembered_or_refused(value: bytes | None) -> None:
     try:
         read = parse_outcome(PartitionLog(Connection("nowhere:1"), Topics("bank_account"), 3), record(value))
     except CqrsError as error:
-        assert "offset 0 is not an outcome" in error.message
+        assert "offset 0: not an outcome" in error.message
         assert error.exit_code == 5
     else:
         remembered: dict[tuple[str, str], DedupEntry] = {}

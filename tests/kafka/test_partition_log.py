@@ -66,3 +66,10 @@ def test_deleted_start_is_unavailable(log: PartitionLog) -> None:
     Stretch(log.connection, log.topics.events).write([b"a"])
     with pytest.raises(UnavailableError, match="out of range"):
         list(log.read("events", 5, 9))
+
+
+def test_fault_says_how_to_look() -> None:
+    log = PartitionLog(Connection("localhost:1"), Topics("bank", "test."), 3)
+    fault = log.fault("dead-letters", 7, ValueError("not JSON"), "or do not")
+    assert fault.message == "test.bank.dead-letters partition 3 offset 7: not JSON"
+    assert fault.hint == "look at it: cqrs tail bank dead-letters --partition 3 --from 7 -n 1; or do not"

@@ -62,7 +62,8 @@ def log(*written: tuple[str, Any]) -> MessageList:
 
 
 def rows(aggregate: Aggregate, type_name: str, messages: MessageList) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = EventRows("t", aggregate, type_name).batch(0, messages).to_pylist()
+    maker = EventRows(aggregate.name, "t", aggregate, type_name)
+    found: list[dict[str, Any]] = maker.batch(0, messages).to_pylist()
     return found
 
 

@@ -199,11 +199,12 @@ def _existing_shards(cli: Cli, aggregate: str) -> Path:
 def _judge(aggregate: str, done: "Verified") -> None:
     """Raise the error that decides the exit code, if there is one."""
     if done.violation_count:
+        from cqrs_cli.kafka.fault import tail_command
+
         first = done.violations[0]
         raise ContradictionError(
             f"{violations_text(done)} in the topics of {aggregate}",
-            f"look at the first: cqrs tail {aggregate} {first.kind} --partition {first.partition} "
-            f"--from {first.offset} -n 1",
+            f"look at the first: {tail_command(aggregate, first.kind, first.partition, first.offset)}",
         )
     if nothing_compared(done):
         raise ConfigurationError("no shard could be compared", "let cqrs run rebuild them, then verify again")

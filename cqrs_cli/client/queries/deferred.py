@@ -10,7 +10,6 @@ from cqrs_cli.core.deferral.entry import Deferral, read_deferral
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -57,10 +56,7 @@ def _changes(log: PartitionLog) -> Iterator[tuple[bytes | None, Deferral | None]
             try:
                 yield record.key, read_deferral(record.key, record.value)
             except ValueError as error:
-                raise ContradictionError(
-                    f"{log.place('deferred')} offset {record.offset} is not a deferred command: {error}",
-                    "only cqrs may write there",
-                ) from error
+                raise log.fault("deferred", record.offset, f"not a deferred command: {error}") from error
 
 
 def command_type(entry: Deferral) -> str:

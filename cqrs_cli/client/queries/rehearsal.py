@@ -24,7 +24,7 @@ from cqrs_cli.core.messages.payload_reference import PayloadReference, restored
 from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
-from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, offsets, readers
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
@@ -155,11 +155,7 @@ def present_states(log: PartitionLog, aggregate: Aggregate, keys: Collection[byt
                 event = read_event(record.value)
                 states[event.subject] = fold_event(aggregate, states.get(event.subject), event)
             except (FoldError, ValueError) as error:
-                where = f"--partition {log.partition} --from {record.offset}"
-                raise ContradictionError(
-                    f"{log.topics.events}:{log.partition}@{record.offset}: {error}",
-                    f"look at it: cqrs tail {aggregate.name} events {where} -n 1",
-                ) from error
+                raise log.fault("events", record.offset, error) from error
     return states
 
 

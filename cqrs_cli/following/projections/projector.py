@@ -18,7 +18,7 @@ from cqrs_cli.core.aggregate.invalid import raised
 from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
-from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
+from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.following.projections.control import PROJECTIONS
 from cqrs_cli.following.projections.database import reading, shown, transaction_kept
 from cqrs_cli.following.projections.definition import check_columns
@@ -27,6 +27,7 @@ from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import MovedError, move_position, own_position
 from cqrs_cli.kafka.event_tail import EventPartition, Tail, Tell
+from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.readers import MissingError
 
 #: Seconds before a batch is tried again, at most, and between two attempts to reach a database.
@@ -152,10 +153,8 @@ class Projector:
         try:
             return record_event(self._aggregate, record.value, source.topic, source.partition, record.offset)
         except FoldError as error:
-            raise ContradictionError(
-                f"{source.topic}:{source.partition}@{record.offset}: {error}",
-                f"look at it: cqrs tail {source.aggregate} events --partition {source.partition}"
-                f" --from {record.offset} -n 1",
+            raise record_fault(
+                source.aggregate, "events", source.topic, source.partition, record.offset, error
             ) from error
 
     def _refusal(self, event: Recorded[Event], error: Exception) -> CqrsError:

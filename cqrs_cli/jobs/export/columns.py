@@ -8,8 +8,8 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError, decode_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.engine.arrow import struct_array, time_array
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, field_columns
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def event_schema(aggregate: Aggregate) -> "StructType":
 class EventBatches:
     """Makes columns of the events of one partition."""
 
-    def __init__(self, aggregate: Aggregate, topic: str, partition: int) -> None:
-        self._aggregate, self._topic, self._partition = aggregate, topic, partition
+    def __init__(self, aggregate: Aggregate, log: PartitionLog) -> None:
+        self._aggregate, self._log = aggregate, log
         self._columns = event_columns(aggregate)
         self._schema = arrow_schema(event_schema(aggregate))
 
@@ -93,7 +93,7 @@ class EventBatches:
             [one.correlationid for one in envelopes],
         ]
         arrays = [
-            pyarrow.array([self._partition] * len(records), pyarrow.int32()),
+            pyarrow.array([self._log.partition] * len(records), pyarrow.int32()),
             pyarrow.array([record.offset for record in records], pyarrow.int64()),
             pyarrow.array([one.aggregateversion for one in envelopes], pyarrow.int64()),
             time_array(one.time for one in envelopes),
@@ -111,26 +111,13 @@ class EventBatches:
             envelope = read_event(record.value)
             return envelope, decode_event(self._aggregate, envelope)
         except (FoldError, ValueError) as error:
-            raise _contradiction(
-                self._aggregate, self._place(record), self._partition, record, error
-            ) from error
+            raise self._log.fault("events", record.offset, error) from error
 
     def _place(self, record: Record) -> str:
-        return f"{self._topic} partition {self._partition} offset {record.offset}"
+        return f"{self._log.place('events')} offset {record.offset}"
 
 
-def _contradiction(
-    aggregate: Aggregate, place: str, partition: int, record: Record, error: Exception
-) -> ContradictionError:
-    where = f"--partition {partition} --from {record.offset}"
-    return ContradictionError(
-        f"{place}: {error}", f"look at it: cqrs tail {aggregate.name} events {where} -n 1"
-    )
-
-
-def event_lines(
-    aggregate: Aggregate, topic: str, partition: int, records: list[Record]
-) -> "pyarrow.RecordBatch":
+def event_lines(log: PartitionLog, records: list[Record]) -> "pyarrow.RecordBatch":
     """Events as they were written, each on a line of its own; raises `ContradictionError` for a record that is none."""
     import pyarrow
 
@@ -140,8 +127,7 @@ def event_lines(
             read_event(record.value)
             text = (record.value or b"").decode()
         except ValueError as error:
-            place = f"{topic} partition {partition} offset {record.offset}"
-            raise _contradiction(aggregate, place, partition, record, error) from error
+            raise log.fault("events", record.offset, error) from error
         if "\n" in text or "\r" in text:
             text = msgspec.json.format(text, indent=-1)
         lines.append(text)

@@ -93,11 +93,10 @@ def _rows(
 def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
     """The events of one partition, in batches; raises `CqrsError` for one that cannot be read."""
     aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
-    topic = plan.topics.events
-    columns = EventBatches(aggregate, topic, partition) if format == "parquet" else None
     log = PartitionLog(plan.connection, plan.topics, partition)
+    columns = EventBatches(aggregate, log) if format == "parquet" else None
     for records in log.read("events", *plan.bounds[partition]):
         if columns is not None:
             yield columns.batch(records)
         else:
-            yield event_lines(aggregate, topic, partition, records)
+            yield event_lines(log, records)

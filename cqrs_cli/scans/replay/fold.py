@@ -27,7 +27,7 @@ class ReplayFoldError(FoldError):
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"offset {offset}: {reason}")
-        self.offset = offset
+        self.offset, self.reason = offset, reason
 
 
 class AggregateRow(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -97,11 +97,7 @@ def naming(plan: ReplayPlan, partition: int) -> Iterator[None]:
         yield
     except ReplayFoldError as error:
         log = PartitionLog(plan.connection, plan.topics, partition)
-        place = f"--partition {partition} --from {error.offset}"
-        raise ContradictionError(
-            f"{log.place('events')} {error}",
-            f"look at it: cqrs tail {log.topics.aggregate} events {place} -n 1",
-        ) from error
+        raise log.fault("events", error.offset, error.reason) from error
 
 
 def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function
@@ -82,12 +82,8 @@ def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDiff
                 result.note(found)
                 yield found
     except HistoryError as error:
-        place = f"--partition {log.partition} --from {error.offset}"
-        raise ContradictionError(
-            f"{log.place(error.kind)} offset {error.offset}: {error}",
-            f"look at it: cqrs tail {log.topics.aggregate} {error.kind} {place} -n 1; cqrs verify says if the "
-            "history is whole",
-        ) from error
+        also = "cqrs verify says if the history is whole"
+        raise log.fault(error.kind, error.offset, str(error), also) from error
 
 
 def _differences(

@@ -12,6 +12,9 @@ from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.export.columns import EventBatches, event_columns, event_lines
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
 from tests.support import ROOT
 from tests.support.eventlog import NOON, counted
 
@@ -36,9 +39,13 @@ def event(type: str, version: int, **data: Any) -> bytes:
     )
 
 
+def log_of(aggregate: Aggregate, partition: int) -> PartitionLog:
+    return PartitionLog(Connection("nowhere:1"), Topics(aggregate.name), partition)
+
+
 def rows(*values: bytes | None, aggregate: Aggregate = BANK) -> list[dict[str, Any]]:
     records = [Record(offset, 0, b"k", value) for offset, value in enumerate(values)]
-    found: list[dict[str, Any]] = EventBatches(aggregate, "t", 3).batch(records).to_pylist()
+    found: list[dict[str, Any]] = EventBatches(aggregate, log_of(aggregate, 3)).batch(records).to_pylist()
     return found
 
 
@@ -83,17 +90,17 @@ def test_names_of_the_envelope_are_kept() -> None:
 
 @pytest.mark.parametrize("value", [None, b"{}", event("Gone", 1), event("Deposited", 1, amount="x")])
 def test_unreadable_events_name_their_place(value: bytes | None) -> None:
-    with pytest.raises(ContradictionError, match="t partition 3 offset 1: ") as raised:
+    with pytest.raises(ContradictionError, match=r"^bank_account\.events partition 3 offset 1: ") as raised:
         rows(event("Opened", 1, owner="Ada"), value)
     assert raised.value.hint == ("look at it: cqrs tail bank_account events --partition 3 --from 1 -n 1")
 
 
 def test_lines_are_as_they_were_written() -> None:
     plain, spread = counted("a", 1), counted("b", 1).replace(b"{", b"{\n ", 1)
-    made = event_lines(COUNTER, "t", 0, [Record(0, 0, b"a", plain), Record(1, 0, b"b", spread)])
+    made = event_lines(log_of(COUNTER, 0), [Record(0, 0, b"a", plain), Record(1, 0, b"b", spread)])
     assert made.column(0).to_pylist() == [plain.decode(), counted("b", 1).decode()]
 
 
 def test_lines_are_events() -> None:
-    with pytest.raises(ContradictionError, match="t partition 0 offset 7: "):
-        event_lines(COUNTER, "t", 0, [Record(7, 0, b"a", b"[]")])
+    with pytest.raises(ContradictionError, match=r"^counter\.events partition 0 offset 7: "):
+        event_lines(log_of(COUNTER, 0), [Record(7, 0, b"a", b"[]")])
