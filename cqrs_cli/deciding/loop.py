@@ -3,8 +3,6 @@
 import time
 from collections.abc import Iterator
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicPartition
-
 from cqrs_cli import failpoints
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions, Payloads
@@ -15,7 +13,7 @@ from cqrs_cli.deciding.deferring import Deferring, values
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, is_denied
+from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import partition_function
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicMadeAgainError
@@ -48,7 +46,7 @@ class DecideLoop(Loop):
         session, topic = self.session, self.session.log.topics.commands
         # Without it this client, which has talked to the group only, finds the partition's leader a second later.
         session.consumer.list_topics(topic, timeout=REQUEST_TIMEOUT)
-        session.consumer.assign([TopicPartition(topic, session.partition.number, self.at)])
+        self.follower = session.log.follow(session.consumer, "commands", self.at)
         while self.target is not None and self.deferring.is_due() and not self.stopping():
             self.target = max(self.target, self.deferring.resubmit(self.at))
 
@@ -70,30 +68,11 @@ class DecideLoop(Loop):
 
     def poll(self) -> list[Record]:
         """A batch of commands, empty when none came in a moment; moves `at` past control records."""
-        consumer, limit = self.session.consumer, self.session.limit
+        limit = self.session.limit
         if self.left:
             return self.left[:limit]
-        first = consumer.poll(self.deferring.patience(0.2))
-        if first is None:
-            return []
-        if (early := self.next_batch_at - time.monotonic()) > 0:
-            time.sleep(early)
-        return self._records([first, *consumer.consume(limit - 1, 0)] if limit > 1 else [first])
-
-    def _records(self, messages: list[Message]) -> list[Record]:
-        if not any(map(Message.error, messages)):
-            return records_of(messages)
-        for message in messages:
-            error = message.error()
-            if error is None:
-                continue
-            if error.code() == KafkaError._PARTITION_EOF:
-                self.log_end = int(message.offset() or 0)
-            elif is_denied(error):
-                raise KafkaException(error)  # the supervisor finds out which ACL it was
-            else:  # also where the records are gone: step 3 of the next owner says what was lost
-                raise self.session.log.failure("commands", error)
-        records = records_of([message for message in messages if message.error() is None])
+        records = records_of(self.follower.poll(limit, self.deferring.patience(0.2), self.next_batch_at))
+        self.log_end = next(iter(self.follower.ends.values()), self.log_end)
         if not records:
             self.at = max(self.at, self.log_end)
         return records
