@@ -6,7 +6,7 @@
     ├── UnavailableError     4   broker or Java not reachable: trying again may help
     ├── ContradictionError   5   data contradicts itself or would be lost: nothing was written; needs an operator
     ├── TakenOverError       6   another instance took over these topics: do not restart automatically
-    ├── RefusedError         7   `send --wait`: an outcome other than accepted, unchanged or a duplicate of those
+    ├── RefusedError         7   `send --wait`: not accepted, unchanged or deferred, nor a duplicate of one that was
     └── NoOutcomeError       8   `send --wait`: no outcome in time; the command may still be decided
 
 A signal ends with 128 + its number (130, 143).

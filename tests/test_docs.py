@@ -5,6 +5,7 @@ import json
 import pkgutil
 import re
 import runpy
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,8 @@ TEXTS = [document.read_text(encoding="utf-8") for document in DOCUMENTS]
 #: `ownership.claim.judge`: a dotted name in code style that begins with a folder of the package.
 _FOLDERS = "|".join(
     sorted(path.name for path in (ROOT / "cqrs_cli").iterdir() if path.is_dir() and path.name != "spark")
-)  # `spark.x.y` is a setting of Spark
+    + [rf"spark\.{path.stem}" for path in (ROOT / "cqrs_cli/spark").glob("*.py")]
+)  # any other `spark.x.y` is a setting of Spark
 _NAME = re.compile(rf"`((?:{_FOLDERS})(?:\.\w+)+)`")
 
 #: `tests/deciding/test_owner.py::test_…`: a test as pytest names it.
@@ -55,6 +57,14 @@ def test_links_within_the_repository_lead_somewhere(document: Path) -> None:
 @pytest.mark.parametrize("name", sorted({name for text in TEXTS for name in _NAME.findall(text)}))
 def test_a_name_in_a_document_exists(name: str) -> None:
     assert pkgutil.resolve_name(f"cqrs_cli.{name}")
+
+
+def test_a_name_in_a_document_is_used() -> None:
+    """The package itself uses it: what only tests call is no part of the design."""
+    code = "\n".join(path.read_text() for path in (ROOT / "cqrs_cli").rglob("*.py"))
+    used = Counter(re.findall(r"\w+", code))
+    names = {name for text in TEXTS for name in _NAME.findall(text)}
+    assert {name for name in names if used[name.rpartition(".")[2]] < 2} == set()
 
 
 @pytest.mark.parametrize(("file", "test"), sorted(NAMED))

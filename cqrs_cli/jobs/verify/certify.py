@@ -42,7 +42,7 @@ class CertifyPlan:
 
 
 class CertifiedPartition(NamedTuple):
-    """One partition's four logs, each with its stretch at the cut; or the error that ends the job."""
+    """One partition's five logs, each with its stretch at the cut; or the error that ends the job."""
 
     logs: Mapping[Kind, tuple[LogCertificate, Stretch | None]] = {}
     error: CqrsError | None = None

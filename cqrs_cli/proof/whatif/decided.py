@@ -1,6 +1,6 @@
 """The verdict of history on each command: commands, outcomes and events, joined in the order of the commands.
 
-The three logs are read side by side, so that nothing of them has to be kept.
+The logs are read side by side, so that nothing of them has to be kept.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ class OwnerRecord(NamedTuple, Generic[_T]):
 
 
 class Lookahead(Generic[_T]):
-    """OwnerRecord records, handed out as far as the command they came of; the next one waits."""
+    """Records in the order of their commands, which are handed out up to a command. The next record waits."""
 
     def __init__(self, placed: Iterator[OwnerRecord[_T]]) -> None:
         self._placed = placed
