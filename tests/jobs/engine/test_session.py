@@ -117,7 +117,7 @@ def test_stopped_driver_leaves_nothing(
 def test_session_logs_to_its_file(tmp_path: Path) -> None:
     done = python(SESSION, "local[1]", tmp_path / "log" / "spark.log")
     assert (done.stdout, done.stderr, done.returncode) == ("3\n", "", 0)
-    assert "incubator" in (tmp_path / "log" / "spark.log").read_text()
+    assert "NativeCodeLoader" in (tmp_path / "log" / "spark.log").read_text()
 
 
 @pytest.mark.spark
