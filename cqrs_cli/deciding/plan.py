@@ -12,6 +12,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.ownership.claim import Claim, Counts
+from cqrs_cli.ownership.standing import Seat
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.telemetry.datagrams import Address
@@ -58,9 +59,12 @@ class Plan:
             Partition(name, p) for name, found in sorted(self.topics.items()) for p in range(found.partitions)
         ]
 
-    def share(self, task: int, tasks: int) -> list[Partition]:
-        """The partitions that one of `tasks` tasks owns."""
-        return self.partitions()[task::tasks]
+    def seats(self) -> dict[Partition, Seat]:
+        """Where the owners commit their positions."""
+        return {
+            at: Seat((topics := self.topics[at.aggregate].topics).group, topics.commands, at.number)
+            for at in self.partitions()
+        }
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
         """The claim of a task's attempt, before it has seen the committed one."""

@@ -110,8 +110,8 @@ class Owning(LongWork[Ending, Snapshot]):
             yield f"{found.hiding()}; {found.way_out(self._plan.connection.bootstrap_server)}"
 
     def check(self) -> None:
-        if self._progress.watcher is not None:
-            self._progress.watcher.check_topics()
+        if self._progress.topics is not None:
+            self._progress.topics.look()
 
     def unowned(self, progress: Snapshot) -> Sequence[str]:
         return progress.unowned_places()

@@ -5,16 +5,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
-from confluent_kafka import KafkaException
-
 from cqrs_cli.client.queries.deferred import has_due
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
-from cqrs_cli.following.processes.positions import committed_of
-from cqrs_cli.kafka.clients import consumer, unreachable
-from cqrs_cli.kafka.offsets import Committed, committed_now
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
+from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.standing import Standing, standings
 
 #: Seconds without a decision after which a run that claims to be at work is not.
 PATIENCE = 5.0
@@ -26,7 +22,7 @@ _INTERVAL = 0.25
 def others_at_work(plan: Plan) -> dict[str, int]:
     """The runs whose claims on the plan's partitions have not ended, and how many commands each has decided there."""
     found: dict[str, int] = {}
-    for claim in _open_claims(committed_decided(plan)).values():
+    for claim in _open_claims(_decided(plan)).values():
         found[claim.run] = found.get(claim.run, 0) + claim.counts.commands
     return found
 
@@ -39,7 +35,7 @@ def left_to_decide(plan: Plan, note: Callable[[str], None], patience: float = PA
     seconds. Raises `UnavailableError`.
     """
     assert plan.targets is not None
-    names = _left(lambda: committed_decided(plan), plan.targets, lambda at: at.aggregate, note, patience)
+    names = _left(lambda: _decided(plan), plan.targets, lambda at: at.aggregate, note, patience)
     names |= _due(plan, set(plan.topics) - names, patience)
     if not names:
         return None
@@ -54,9 +50,9 @@ def left_to_react(
 ) -> ProcessPlan | None:
     """The part of the plan of `--once` that no other run reacts to, as `left_to_decide`."""
     assert plan.targets is not None
-    if any(one.offset is None for one in committed_heard(plan).values()):
+    if any(one.offset is None for one in _heard(plan).values()):
         return plan  # a new process, which is to commit its start
-    names = _left(lambda: committed_heard(plan), plan.targets, lambda at: at.process, note, patience)
+    names = _left(lambda: _heard(plan), plan.targets, lambda at: at.process, note, patience)
     if not names:
         return None
     return replace(
@@ -71,9 +67,9 @@ def _due(plan: Plan, names: Iterable[str], patience: float) -> set[str]:
     topics = {name: plan.topics[name] for name in names}
     now = time.time()
     found: set[str] = set()
-    for at, one in committed_decided(replace(plan, topics=topics)).items():
+    for at, one in _decided(replace(plan, topics=topics)).items():
         if at.aggregate not in found:
-            moment = now - patience if _open_claims({at: one}) else now
+            moment = now - patience if one.open_claim else now
             log = PartitionLog(plan.connection, plan.topics[at.aggregate].topics, at.number)
             if has_due(log, int(moment * 1000)):
                 found.add(at.aggregate)
@@ -84,7 +80,7 @@ _Place = TypeVar("_Place", Partition, Subscription)
 
 
 def _left(
-    committed: Callable[[], Mapping[_Place, Committed]],
+    look: Callable[[], Mapping[_Place, Standing]],
     targets: Mapping[_Place, int],
     named: Callable[[_Place], str],
     note: Callable[[str], None],
@@ -94,7 +90,7 @@ def _left(
     moved: dict[str, tuple[object, float]] = {}  # positions of a name, and since when they are that
     noted = False
     while True:
-        left = {at: one for at, one in committed().items() if (one.offset or 0) < targets[at]}
+        left = {at: one for at, one in look().items() if (one.offset or 0) < targets[at]}
         names, at_work, working = {named(at) for at in left}, _open_claims(left), False
         for name in names:
             positions = [(at, one.offset) for at, one in left.items() if named(at) == name]
@@ -111,33 +107,13 @@ def _left(
         time.sleep(_INTERVAL)
 
 
-def committed_heard(plan: ProcessPlan) -> dict[Subscription, Committed]:
-    """The groups' offsets, which repeat the positions."""
-    found: dict[Subscription, Committed] = {}
-    for name in plan.processes():
-        subscriptions = [one for one in plan.subscriptions if one.process == name]
-        group = consumer(
-            plan.connection, group=plan.topics(subscriptions[0]).group, isolation="read_uncommitted"
-        )
-        try:
-            found |= {one: committed_of(group, one) for one in subscriptions}
-        except KafkaException as error:
-            raise unreachable(plan.connection, error) from error
-        finally:
-            group.close()
-    return found
+def _decided(plan: Plan) -> dict[Partition, Standing]:
+    return standings(plan.connection, plan.seats())
 
 
-def committed_decided(plan: Plan) -> dict[Partition, Committed]:
-    """The groups' offsets of the commands."""
-    return {
-        Partition(name, number): one
-        for name, found in plan.topics.items()
-        for number, one in committed_now(plan.connection, found.topics, range(found.partitions)).items()
-    }
+def _heard(plan: ProcessPlan) -> dict[Subscription, Standing]:
+    return standings(plan.connection, plan.seats())
 
 
-def _open_claims(committed: Mapping[_Place, Committed]) -> dict[_Place, Claim]:
-    """The claims of runs that have not ended, unless they were killed."""
-    claims = {at: parse_claim(one.metadata) for at, one in committed.items()}
-    return {at: claim for at, claim in claims.items() if claim is not None and claim.attempt != TERMINAL}
+def _open_claims(found: Mapping[_Place, Standing]) -> dict[_Place, Claim]:
+    return {at: claim for at, one in found.items() if (claim := one.open_claim) is not None}

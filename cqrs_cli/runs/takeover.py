@@ -5,9 +5,7 @@ import time
 from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.errors import CqrsError, TakenOverError
 from cqrs_cli.following.processes.plan import ProcessPlan
-from cqrs_cli.kafka.offsets import Committed
-from cqrs_cli.ownership.claim import parse_claim
-from cqrs_cli.runs.other_runs import committed_decided, committed_heard
+from cqrs_cli.ownership.standing import Standing, standings
 
 
 def explain_takeovers(plan: Plan, processes: ProcessPlan | None, error: TakenOverError) -> TakenOverError:
@@ -41,19 +39,18 @@ def _taken(plan: Plan, processes: ProcessPlan | None) -> tuple[dict[str, str], d
     """The aggregates and the processes of which a later run has claimed a partition, and that run."""
     aggregates, reacting = dict[str, str](), dict[str, str]()
     try:
-        for at, one in sorted(committed_decided(plan).items()):
+        for at, one in sorted(standings(plan.connection, plan.seats()).items()):
             if (run := _later(one, plan.run_epoch, plan.run)) is not None:
                 aggregates[at.aggregate] = run
-        if processes is None:
-            return aggregates, reacting
-        for subscription, one in sorted(committed_heard(processes).items()):
-            if (run := _later(one, processes.run_epoch, processes.run)) is not None:
+        heard = standings(processes.connection, processes.seats()) if processes else {}
+        for subscription, one in sorted(heard.items()):
+            if processes and (run := _later(one, processes.run_epoch, processes.run)) is not None:
                 reacting[subscription.process] = run
     except CqrsError:
         pass  # what has been found is true
     return aggregates, reacting
 
 
-def _later(one: Committed, run_epoch: int, run: str) -> str | None:
-    claim = parse_claim(one.metadata)
+def _later(one: Standing, run_epoch: int, run: str) -> str | None:
+    claim = one.claim
     return claim.run if claim is not None and (claim.run_epoch, claim.run) > (run_epoch, run) else None

@@ -11,6 +11,7 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.standing import Seat
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
 
@@ -72,6 +73,12 @@ class ProcessPlan:
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
     aggregates_root: Path | None = None  # on a worker: where the aggregates lie
     reports: Address | None = None  # where the driver takes what its owners note while they work
+
+    def seats(self) -> dict[Subscription, Seat]:
+        """Where the owners repeat their positions."""
+        return {
+            at: Seat(self.topics(at).group, at.source.topic, at.source.partition) for at in self.subscriptions
+        }
 
     def processes(self) -> list[str]:
         """The names of the run's processes."""

@@ -73,13 +73,6 @@ def test_run_epochs_always_rise(counters: TopicHarness, monkeypatch: pytest.Monk
     assert counters.plan().run_epoch > first.run_epoch
 
 
-def test_each_partition_has_one_task(bank: TopicHarness) -> None:
-    plan = bank.plan()
-    for tasks in (1, 2, 3):
-        shares = [partition for task in range(tasks) for partition in plan.share(task, tasks)]
-        assert sorted(shares) == plan.partitions() == [("bank_account", 0), ("bank_account", 1)]
-
-
 def test_missing_topics_are_a_configuration_error(connection: Connection, counters: TopicHarness) -> None:
     other = counters.settings.model_copy(update={"topic_prefix": f"{counters.topics.prefix}missing."})
     with pytest.raises(ConfigurationError, match="do not exist") as raised:

@@ -5,7 +5,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka import readers
-from cqrs_cli.runs import progress as reading
+from cqrs_cli.ownership import standing as reading
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from tests.support.commands import increments
@@ -37,7 +37,7 @@ def test_error_replaces_the_client(
 
     with Reports("127.0.0.1") as reports, Progress(plan, reports) as progress:
         with monkeypatch.context() as patch:
-            patch.setattr(reading, "committed", fails)
+            patch.setattr(reading, "watermarks", fails)
             for _ in range(2):
                 with pytest.raises(UnavailableError, match="no answer from Kafka"):
                     progress.look()

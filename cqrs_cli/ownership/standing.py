@@ -1,0 +1,93 @@
+"""How far the owners of places are, and who they are: read from the groups' offsets and the claims beside them."""
+
+from collections.abc import Mapping
+from typing import Any, Generic, NamedTuple, Self, TypeVar
+
+from confluent_kafka import Consumer, KafkaException
+
+from cqrs_cli.kafka.clients import consumer, failed, unreachable
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.kafka.readers import MissingError, watermarks
+from cqrs_cli.kafka.topics.acls import RequiredAcl
+from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
+
+_P = TypeVar("_P")
+
+
+class Seat(NamedTuple):
+    """Where the owner of a place commits its position: the group's offset of a partition."""
+
+    group: str
+    topic: str
+    partition: int
+
+
+class Standing(NamedTuple):
+    """What is committed for a place; `offset` is None if nothing is, or it expired."""
+
+    offset: int | None
+    claim: Claim | None
+
+    @property
+    def open_claim(self) -> Claim | None:
+        """The claim of a run that has not ended, unless it was killed."""
+        return None if self.claim is None or self.claim.attempt == TERMINAL else self.claim
+
+
+class Standings(Generic[_P]):
+    """Reads them again and again, over one connection per group, without waiting for pending commits. Use as a context
+    manager.
+    """
+
+    def __init__(self, connection: Connection, seats: Mapping[_P, Seat]) -> None:
+        self._connection, self._seats = connection, seats
+        self._clients: dict[str, Consumer] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+
+    def look(self) -> dict[_P, Standing]:
+        """What is committed now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError`."""
+        together: dict[tuple[str, str], dict[int, _P]] = {}
+        for place, seat in self._seats.items():
+            together.setdefault((seat.group, seat.topic), {})[seat.partition] = place
+        found: dict[_P, Standing] = {}
+        for (group, topic), places in together.items():
+            try:
+                for number, one in committed(self._client(group), topic, places).items():
+                    found[places[number]] = Standing(one.offset, parse_claim(one.metadata))
+            except KafkaException as error:
+                self.__exit__()
+                raise failed(self._connection, error, RequiredAcl("Describe", "group", group)) from error
+        return found
+
+    def bounds(self) -> dict[_P, tuple[int, int]]:
+        """(start, high watermark) of each place's log; raises `UnavailableError` if the broker does not answer."""
+        try:
+            return {
+                place: watermarks(self._client(seat.group), seat.topic, seat.partition)
+                for place, seat in self._seats.items()
+            }
+        except (KafkaException, MissingError) as error:
+            # Never patched in place: a client that once met a broker cut off from the others said "unknown partition"
+            # for minutes after all of them were back. The owners find out whether one is really missing.
+            self.__exit__()
+            why: Any = error.message if isinstance(error, MissingError) else error
+            raise unreachable(self._connection, why) from error
+
+    def _client(self, group: str) -> Consumer:
+        if group not in self._clients:
+            self._clients[group] = consumer(self._connection, group=group, isolation="read_uncommitted")
+        return self._clients[group]
+
+
+def standings(connection: Connection, seats: Mapping[_P, Seat]) -> dict[_P, Standing]:
+    """What is committed for these places now; raises `UnavailableError`, `ConfigurationError`."""
+    with Standings(connection, seats) as reader:
+        return reader.look()
