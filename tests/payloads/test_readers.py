@@ -10,7 +10,7 @@ from cqrs_cli.client.queries.rehearsal import Rehearsal
 from cqrs_cli.core.messages.payload_reference import PayloadReference, find_reference
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.jobs.export.driver import exported_rows, plan_export
-from cqrs_cli.jobs.whatif.driver import plan_whatif
+from cqrs_cli.jobs.whatif import plan_whatif
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.topics.checks import aggregate_topics

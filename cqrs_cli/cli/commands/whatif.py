@@ -64,7 +64,7 @@ def whatif(
     from cqrs_cli import registry
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.whatif.driver import decide_all_again, plan_whatif
+    from cqrs_cli.jobs.whatif import decide_all_again, plan_whatif
 
     spark = spark_properties(conf or ())
     cli.flags.update(master=master)

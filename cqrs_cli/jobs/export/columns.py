@@ -8,8 +8,8 @@ from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError, decode_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.jobs.engine.arrow import struct_array, time_array
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.spark.arrow import struct_array, time_array
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, field_columns
 
 if TYPE_CHECKING:

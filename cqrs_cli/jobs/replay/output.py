@@ -12,11 +12,11 @@ from msgspec import Raw
 from cqrs_cli.core.aggregate.decider import State
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.jobs.engine.arrow import field_array, time_array
 from cqrs_cli.jobs.engine.session import code_root
 from cqrs_cli.jobs.engine.staging import FileFormat
 from cqrs_cli.scans.replay.fold import AggregateRow
 from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, fold_part, naming
+from cqrs_cli.spark.arrow import field_array, time_array
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, field_columns
 
 if TYPE_CHECKING:

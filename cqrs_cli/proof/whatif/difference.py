@@ -42,6 +42,11 @@ class HistoryDifference(NamedTuple):
         """The differences that are counted together."""
         return self.kind, self.was_result, self.would_result
 
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        document = {**self._asdict(), "was": Raw(self.was), "would": Raw(self.would)}
+        return {name: value for name, value in document.items() if value is not None}
+
 
 def blame_of(outcome: OutcomeEnvelope) -> str | None:
     """Why the code was not asked about a command in the end; None if it was.

@@ -2,7 +2,7 @@ from collections import Counter
 
 from cqrs_cli.cli.render.queries.whatif import MOST_TEXT, whatif_text
 from cqrs_cli.jobs.engine.staging import Target
-from cqrs_cli.jobs.whatif.driver import DecidedAgain
+from cqrs_cli.jobs.whatif import DecidedAgain
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from cqrs_cli.cli.render.queries.whatif import _said, whatif_text
 from cqrs_cli.errors import ContradictionError, UsageError
-from cqrs_cli.jobs.whatif.driver import DecidedAgain, decide_partition_again, plan_whatif, together
-from cqrs_cli.jobs.whatif.output import difference_rows
+from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, difference_rows, plan_whatif, together
 from cqrs_cli.kafka.topics.topics import KINDS
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load_from

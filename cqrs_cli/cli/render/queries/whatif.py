@@ -7,7 +7,7 @@ from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.engine.staging import Target
-    from cqrs_cli.jobs.whatif.driver import DecidedAgain
+    from cqrs_cli.jobs.whatif import DecidedAgain
     from cqrs_cli.proof.whatif.difference import HistoryDifference
     from cqrs_cli.scans.whatif.task import Label
 
@@ -21,8 +21,6 @@ def whatif_document(
     aggregate: str, module: str, done: "DecidedAgain", target: "Target | None"
 ) -> dict[str, Any]:
     """All numbers and examples, as JSON."""
-    from cqrs_cli.jobs.whatif.output import difference_document
-
     document: dict[str, Any] = {
         "aggregate": aggregate,
         "with": module,
@@ -37,7 +35,7 @@ def whatif_document(
                 "was": label[1],
                 "would": label[2],
                 "count": count,
-                "examples": [difference_document(one) for one in done.examples[label]],
+                "examples": [one.document() for one in done.examples[label]],
             }
             for label, count in _ordered(done)
         ],

@@ -8,15 +8,16 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from confluent_kafka import KafkaException
 
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import collector, finish
 from cqrs_cli.jobs.engine.session import code_root
-from cqrs_cli.jobs.engine.staging import FileFormat, Target, staged
-from cqrs_cli.jobs.whatif.output import difference_rows, difference_schema
+from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
@@ -31,6 +32,16 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from cqrs_cli.settings.settings import Settings
+
+
+#: The schema of differences in Parquet; `was` and `would` are JSON.
+DIFFERENCE_COLUMNS = (
+    "kind string, was_result string, would_result string, partition int, offset bigint, subject string, id string, "
+    "type string, was string, would string"
+)
+
+#: Differences given to Spark at once.
+ROWS_AT_ONCE = 1_000
 
 
 class DecidedAgain(NamedTuple):
@@ -101,7 +112,7 @@ def decide_all_again(
     else:
         rows = partial(_rows, plan, results, target.format)
         with staged(context, target) as write:
-            job = partial(write, count, rows, difference_schema(target.format))
+            job = partial(write, count, rows, DIFFERENCE_COLUMNS if target.format == "parquet" else LINES)
             done = finish(context, results, job, watcher, range(count))
     return together(list(done.values()), time.monotonic() - began)
 
@@ -159,6 +170,33 @@ def _rows(
             except KafkaException as lost:
                 result = WhatifResult(partition, error=unreachable(plan.connection, lost))
             results.add({partition: result})
+
+
+def difference_rows(
+    found: Iterator[HistoryDifference], format: FileFormat
+) -> "Iterator[pyarrow.RecordBatch]":
+    """The differences as batches of rows."""
+    while some := list(islice(found, ROWS_AT_ONCE)):
+        yield _columns(some) if format == "parquet" else _lines(some)
+
+
+def _columns(some: list[HistoryDifference]) -> "pyarrow.RecordBatch":
+    import pyarrow
+
+    texts = pyarrow.string()
+    kinds = [texts] * 3 + [pyarrow.int32(), pyarrow.int64()] + [texts] * 5
+    rows = [one._replace(was=one.was.decode(), would=one.would.decode()) for one in some]  # type: ignore[arg-type]
+    arrays = [
+        pyarrow.array(list(column), kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)
+    ]
+    return pyarrow.RecordBatch.from_arrays(arrays, names=list(some[0]._fields))
+
+
+def _lines(some: list[HistoryDifference]) -> "pyarrow.RecordBatch":
+    import pyarrow
+
+    lines = [encode_json(one.document()).decode() for one in some]
+    return pyarrow.RecordBatch.from_arrays([pyarrow.array(lines, pyarrow.string())], ["line"])
 
 
 def _shipped(plan: WhatifPlan) -> WhatifPlan:
