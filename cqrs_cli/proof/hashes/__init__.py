@@ -1,1 +1,0 @@
-"""Hashes of the logs, and what has changed since an earlier day."""

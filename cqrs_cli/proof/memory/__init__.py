@@ -1,1 +1,0 @@
-"""The data that a proof keeps on disk while it goes from command to command."""
