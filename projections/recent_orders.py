@@ -24,10 +24,10 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import mysql, postgresql, sqlite
 
 import cqrs_cli as cqrs
 from aggregates.order import Cancelled, Deleted, Placed, Shipped
+from cqrs_cli.projections import upsert
 
 metadata = MetaData()
 
@@ -69,18 +69,6 @@ def place(db: Connection, recorded: cqrs.Recorded[Any], customer: str) -> None:
     """An order; one that was deleted may be placed again."""
     row = {"customer": customer, "placed_at": recorded.time, "status": "placed"}
     upsert(db, orders, {"order_id": recorded.aggregate_id}, row, row)
-
-
-def upsert(
-    db: Connection, table: Table, key: dict[str, Any], new: dict[str, Any], change: dict[str, Any]
-) -> None:
-    """A new row, or a change of the one that is there."""
-    if db.dialect.name == "mariadb":
-        db.execute(mysql.insert(table).values(**key, **new).on_duplicate_key_update(change))
-        return
-    insert = postgresql.insert if db.dialect.name == "postgresql" else sqlite.insert
-    row = insert(table).values(**key, **new)
-    db.execute(row.on_conflict_do_update(index_elements=list(key), set_=change))
 
 
 def last_orders(customer: str, count: int = 30) -> Select[Any]:

@@ -7,9 +7,8 @@ from sqlalchemy import Connection, Engine, MetaData, inspect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.following.projections.databases.known import dialect_of
 from cqrs_cli.following.projections.load import LoadedProjection
-from cqrs_cli.following.projections.mariadb.adapting import adapt_tables
-from cqrs_cli.following.projections.mariadb.connecting import check_engines
 
 #: Table → its columns with their types, as the database tells them.
 Columns = dict[str, list[list[str]]]
@@ -17,8 +16,7 @@ Columns = dict[str, list[list[str]]]
 
 def made_metadata(loaded: LoadedProjection, engine: Engine) -> MetaData:
     """The tables as they are made in this database."""
-    metadata: MetaData = loaded.projection.metadata
-    return adapt_tables(metadata) if engine.dialect.name == "mariadb" else metadata
+    return dialect_of(engine).adapted(loaded.projection.metadata)
 
 
 def definition_digest(loaded: LoadedProjection, engine: Engine) -> str:
@@ -61,5 +59,4 @@ def check_columns(connection: Connection, name: str, made: str) -> None:
             f"somebody changed table {table}: {what if found[table] else 'it is gone'}",
             f"fill it again: cqrs project {name} --rebuild",
         )
-    if connection.dialect.name == "mariadb":
-        check_engines(connection, list(expected))
+    dialect_of(connection).check_tables(connection, list(expected))

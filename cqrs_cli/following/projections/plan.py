@@ -3,18 +3,11 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 
 from cqrs_cli.errors import CqrsError
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
-
-
-class DatabasePlace(NamedTuple):
-    """The place of tables and positions: a database, and a schema in it if they are not in its default one."""
-
-    url: str
-    schema: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

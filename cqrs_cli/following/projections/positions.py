@@ -1,17 +1,18 @@
 """The positions of a projection in its database: read, taken over, and moved by the first statement of a batch."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Engine, insert, inspect, make_url, select, update
+from sqlalchemy import ColumnElement, Connection, Engine, insert, inspect, select, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError, ContradictionError, TakenOverError, UnavailableError
-from cqrs_cli.following.projections.control import POSITIONS
 from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.databases.control import POSITIONS
+from cqrs_cli.following.projections.databases.known import dialect_of
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.failures import place_is_gone, words
-from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
+from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection as Cluster
@@ -144,8 +145,7 @@ def projection_statuses(cluster: Cluster, place: DatabasePlace) -> list[Projecti
 
     Raises `ConfigurationError` where no projection has a position, `UnavailableError` without database or broker.
     """
-    url = make_url(place.url)
-    if url.drivername == "sqlite" and not Path(str(url.database)).exists():
+    if not dialect_of(place).is_there(place):
         raise _nothing(place)
     engine = open_database(place)
     try:

@@ -12,24 +12,16 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.following.projections.control import CONTROL
-from cqrs_cli.following.projections.database import new_place, open_database, reading, shown
+from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.databases.dialect import Begin
+from cqrs_cli.following.projections.databases.known import dialect_of
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.definition import check_columns, definition_digest, read_columns
 from cqrs_cli.following.projections.failures import made_meanwhile, remedy, words
 from cqrs_cli.following.projections.load import LoadedProjection
-from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
+from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.positions import take_positions
-from cqrs_cli.following.projections.tables import (
-    Begin,
-    check_exchangeable,
-    clear_place,
-    make_control,
-    make_tables,
-    place_exists,
-    preparing,
-    read_made,
-    refuse_foreign,
-)
+from cqrs_cli.following.projections.tables import make_control, make_tables, read_made, refuse_foreign
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection as Cluster
@@ -72,11 +64,11 @@ def prepare_projection(
     that is not there any more.
     """
     plan = _plan(settings, connection, loaded, place)
-    engine = open_database(place)
+    dialect, engine = dialect_of(place), open_database(place)
 
     def prepared() -> PreparedProjection:
         starts = _starts(plan)
-        with preparing(engine, plan.name, new_place(place, plan.name)) as begin:
+        with dialect.preparing(engine, plan.name, dialect.beside(place, plan.name)) as begin:
             return prepare_tables(plan, loaded, engine, rebuild, starts, begin)
 
     try:
@@ -147,7 +139,8 @@ def prepare_tables(
     if made is None or not made.definition:
         make_tables(engine, loaded, made.names if made else [])
     elif rebuild or made.revision < loaded.projection.revision:
-        check_exchangeable(engine, made.names)
+        with reading(engine).connect() as connection:
+            dialect_of(engine).check_exchangeable(connection, made.names)
         return PreparedProjection(plan, _beside(plan, loaded, engine, rebuild, starts), [])
     with begin() as db:
         before = take_positions(db, plan, starts)
@@ -181,7 +174,8 @@ def _beside(
     starts: Mapping[EventPartition, int],
 ) -> ProjectionPlan:
     """The plan of new tables: those that an earlier run began if they are of this revision, unless `rebuild`."""
-    place = new_place(plan.place, plan.name)
+    dialect = dialect_of(plan.place)
+    place = dialect.beside(plan.place, plan.name)
     new = ProjectionPlan(
         plan.name,
         plan.connection,
@@ -195,9 +189,9 @@ def _beside(
     )
     engine = open_database(place)
     try:
-        if rebuild or not (place_exists(live, place) and _is_begun(engine, loaded)):
-            clear_place(live, place)
-            CONTROL.create_all(engine, checkfirst=False)
+        if rebuild or not (dialect.exists(live, place) and _is_begun(engine, loaded)):
+            dialect.clear(live, place)
+            make_control(engine, fresh=True)
             make_tables(engine, loaded)
         with engine.begin() as db:
             take_positions(db, new, starts)

@@ -19,8 +19,8 @@ from cqrs_cli.core.fold import FoldError
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import CqrsError, UnavailableError
-from cqrs_cli.following.projections.control import PROJECTIONS
 from cqrs_cli.following.projections.database import reading, shown, transaction_kept
+from cqrs_cli.following.projections.databases.control import PROJECTIONS
 from cqrs_cli.following.projections.definition import check_columns
 from cqrs_cli.following.projections.failures import remedy, words
 from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection

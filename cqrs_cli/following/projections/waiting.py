@@ -47,7 +47,7 @@ def _positions(
     from sqlalchemy import inspect, select
     from sqlalchemy.exc import DBAPIError
 
-    from cqrs_cli.following.projections.control import POSITIONS
+    from cqrs_cli.following.projections.databases.control import POSITIONS
 
     table = POSITIONS.c
     query = select(table.projection, table.next_offset).where(table.partition == partition)

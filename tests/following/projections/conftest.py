@@ -10,7 +10,7 @@ from tests.support.mariadb import MariaDb, mariadb, programs
 from tests.support.postgres import Postgres, binaries, postgres
 
 if TYPE_CHECKING:
-    from cqrs_cli.following.projections.plan import DatabasePlace
+    from cqrs_cli.following.projections.databases.place import DatabasePlace
     from cqrs_cli.settings.settings import Settings
 
 #: Without the extra `projections` there is nothing to test.
@@ -18,7 +18,7 @@ collect_ignore_glob = [] if find_spec("sqlalchemy") else ["test_*.py"]
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Postgres]:
+def postgres_server() -> Iterator[Postgres]:
     """The one PostgreSQL of the run."""
     pytest.importorskip("psycopg", reason="needs the extra `projections`")
     if binaries() is None:
@@ -45,23 +45,11 @@ def settings(prefix: str) -> "Settings":
     return load_settings({"topic_prefix": prefix}, ROOT)
 
 
-@pytest.fixture(params=["sqlite", "postgresql", "mariadb"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> "DatabasePlace":
+@pytest.fixture(params=["file", "postgres_place", "maria"])
+def place(request: pytest.FixtureRequest) -> "DatabasePlace":
     """An empty database of each kind."""
-    from cqrs_cli.following.projections.database import parse_database
-
-    if request.param == "sqlite":
-        return parse_database("sqlite:///read.db", tmp_path)
-    server = request.getfixturevalue("server" if request.param == "postgresql" else "maria_server")
-    return parse_database(server.make_database(), tmp_path)
-
-
-@pytest.fixture
-def maria(maria_server: MariaDb, tmp_path: Path) -> "DatabasePlace":
-    """An empty MariaDB database."""
-    from cqrs_cli.following.projections.database import parse_database
-
-    return parse_database(maria_server.make_database(), tmp_path)
+    found: DatabasePlace = request.getfixturevalue(request.param)
+    return found
 
 
 @pytest.fixture
@@ -70,3 +58,19 @@ def file(tmp_path: Path) -> "DatabasePlace":
     from cqrs_cli.following.projections.database import parse_database
 
     return parse_database("sqlite:///read.db", tmp_path)
+
+
+@pytest.fixture
+def postgres_place(postgres_server: Postgres, tmp_path: Path) -> "DatabasePlace":
+    """An empty PostgreSQL database."""
+    from cqrs_cli.following.projections.database import parse_database
+
+    return parse_database(postgres_server.make_database(), tmp_path)
+
+
+@pytest.fixture
+def maria(maria_server: MariaDb, tmp_path: Path) -> "DatabasePlace":
+    """An empty MariaDB database."""
+    from cqrs_cli.following.projections.database import parse_database
+
+    return parse_database(maria_server.make_database(), tmp_path)

@@ -15,10 +15,11 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.following.projections.control import POSITIONS
 from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.following.projections.databases.control import POSITIONS
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.load import LoadedProjection, load_projection
-from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan, ProjectorResult
+from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import take_positions
 from cqrs_cli.following.projections.projector import Projector
 from cqrs_cli.following.projections.tables import make_control, make_tables
@@ -27,6 +28,8 @@ from cqrs_cli.kafka.event_tail import EventPartition
 from tests.support import ROOT
 
 Logs = Mapping[EventPartition, list[Record]]
+
+Events = Sequence[Any]
 
 TOPIC = "order.events"
 
@@ -197,6 +200,3 @@ def positions(place: DatabasePlace) -> dict[int, int]:
 def url_of(place: DatabasePlace) -> str:
     """The URL that users write after --to."""
     return re.sub(r"\+\w+", "", shown(place), count=1)
-
-
-Events = Sequence[Any]

@@ -14,7 +14,8 @@ import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import ContradictionError
-from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.prepare import ends, prepare_projection
 from cqrs_cli.following.projections.reading import check_topic_ids
 from cqrs_cli.following.projections.runner import project_partitions
@@ -118,7 +119,7 @@ KILLED = """
 import sys
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import load_settings
-from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from tests.following.projections.test_broker import *
 settings = load_settings({"topic_prefix": sys.argv[2]}, ROOT)
 plan = prepared(settings, Connection(sys.argv[1]), DatabasePlace(sys.argv[3]))

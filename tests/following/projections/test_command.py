@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.following.projections.database import parse_database
-from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
 from tests.following.projections.feeding import positions, random_log, rows, told, url_of

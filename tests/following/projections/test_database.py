@@ -2,19 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.errors import ConfigurationError, NoOutcomeError, UsageError
-from cqrs_cli.following.projections.database import new_place, parse_database, shown
-from cqrs_cli.following.projections.plan import DatabasePlace
-from cqrs_cli.projections import wait
-from tests.following.projections.feeding import (
-    opened,
-    plan,
-    projected,
-    random_log,
-    recent_orders,
-    source,
-    take,
-)
+from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.following.projections.database import parse_database, shown
+from cqrs_cli.following.projections.databases.known import dialect_of
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 
 @pytest.mark.parametrize(
@@ -39,39 +30,18 @@ def test_unusable_databases_are_refused(tmp_path: Path, url: str, complaint: str
 def test_files_are_below_the_root(tmp_path: Path) -> None:
     place = parse_database("sqlite:///data/x.db", tmp_path)
     assert shown(place) == f"sqlite:///{tmp_path}/data/x.db"
-    assert new_place(place, "mine").url == f"sqlite:///{tmp_path}/data/x.db-mine-new"
+    assert dialect_of(place).beside(place, "mine").url == f"sqlite:///{tmp_path}/data/x.db-mine-new"
 
 
 def test_postgres_is_reached_by_psycopg(tmp_path: Path) -> None:
     place = parse_database("postgresql://u@h/d", tmp_path)
     assert place.url == "postgresql+psycopg://u@h/d"
-    assert new_place(place, "mine") == DatabasePlace(place.url, "cqrs_new_mine")
+    assert dialect_of(place).beside(place, "mine") == DatabasePlace(place.url, "cqrs_new_mine")
 
 
 def test_mariadb_is_reached_by_pymysql(tmp_path: Path) -> None:
     place = parse_database("mariadb://u@h/d", tmp_path)
     assert place.url == "mariadb+pymysql://u@h/d"
-    assert new_place(place, "mine") == DatabasePlace(place.url, "d-mine-new")
+    assert dialect_of(place).beside(place, "mine") == DatabasePlace(place.url, "d-mine-new")
     with pytest.raises(ConfigurationError, match="more than 64 characters"):
-        new_place(place, "m" * 59)
-
-
-def test_waiting_ends_with_the_event(place: DatabasePlace) -> None:
-    logs = {source(0): random_log(0, 20)}
-    loaded, made = recent_orders(), plan(logs, place)
-    last = logs[source(0)][-1].offset
-    with opened(place) as engine:
-        with pytest.raises(ConfigurationError, match="no position of any projection on partition 0"):
-            wait(engine, 0, last)
-        take(made, loaded)
-        with pytest.raises(
-            NoOutcomeError, match=rf"recent_orders: event 0@{last} is not projected after 0.1 s"
-        ):
-            wait(engine, 0, last, timeout=0.1)
-        projected(made, logs, loaded)
-        wait(engine, 0, last, timeout=0)
-        wait(engine, 0, last, projection="recent_orders", topic="order.events", timeout=0)
-        with pytest.raises(
-            ConfigurationError, match=r"no position of projection 'other'.*; it has recent_orders"
-        ):
-            wait(engine, 0, last, projection="other")
+        dialect_of(place).beside(place, "m" * 59)

@@ -13,6 +13,7 @@ from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.main import parse
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.following.projections.database import parse_database
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.load import load_projection
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka.connection.connection import Connection
@@ -72,13 +73,17 @@ def test_commands_are_understood(line: str) -> None:
 
 
 def test_file_and_tables_are_as_said(tmp_path: Path) -> None:
-    from cqrs_cli.following.projections.control import CONTROL
-    from cqrs_cli.following.projections.database import new_place
+    from cqrs_cli.following.projections.databases.control import CONTROL
+    from cqrs_cli.following.projections.databases.known import dialect_of
+
+    def beside(url: str) -> DatabasePlace:
+        place = parse_database(url, tmp_path)
+        return dialect_of(place).beside(place, "n")
 
     assert all(f"`{table}`" in TEXT for table in CONTROL.tables)
-    assert new_place(parse_database("sqlite:///f.db", tmp_path), "n").url.endswith("/f.db-n-new")
-    assert new_place(parse_database("postgresql://h/d", tmp_path), "n").schema == "cqrs_new_n"
-    assert new_place(parse_database("mariadb://h/d", tmp_path), "n").schema == "d-n-new"
+    assert beside("sqlite:///f.db").url.endswith("/f.db-n-new")
+    assert beside("postgresql://h/d").schema == "cqrs_new_n"
+    assert beside("mariadb://h/d").schema == "d-n-new"
     assert "`<file>-<name>-new`" in TEXT
     assert "`<database>-<name>-new`" in TEXT
     assert "`cqrs_new_<name>`" in TEXT

@@ -33,13 +33,15 @@ import cqrs_cli as cqrs
 from aggregates.order import Placed
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.database import parse_database
+from cqrs_cli.following.projections.databases import mariadb
+from cqrs_cli.following.projections.databases.mariadb_tables import adapt_tables
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.definition import check_columns, made_metadata
 from cqrs_cli.following.projections.load import LoadedProjection
-from cqrs_cli.following.projections.mariadb import connecting
-from cqrs_cli.following.projections.mariadb.adapting import adapt_tables
-from cqrs_cli.following.projections.plan import DatabasePlace
 from cqrs_cli.following.projections.positions import move_position
 from cqrs_cli.following.projections.tables import make_control, make_tables, read_made
+from tests.following.projections.contract import DatabaseContract
+from tests.following.projections.contract.server import ServerContract
 from tests.following.projections.feeding import (
     Events,
     errors,
@@ -76,6 +78,16 @@ def server_set(server: MariaDb, variable: str, value: str, after: str) -> Iterat
         yield
     finally:
         server.execute(f"SET GLOBAL {variable} = {after}")
+
+
+class TestMariaDb(DatabaseContract, ServerContract):
+    @pytest.fixture
+    def place(self, maria: DatabasePlace) -> DatabasePlace:
+        return maria
+
+    @pytest.fixture
+    def server(self, maria_server: MariaDb) -> MariaDb:
+        return maria_server
 
 
 @pytest.mark.parametrize(
@@ -161,9 +173,9 @@ def test_tables_without_transactions_are_refused(maria: DatabasePlace) -> None:
 def test_old_releases_are_refused() -> None:
     db: Any = SimpleNamespace(dialect=SimpleNamespace(server_version_info=(10, 5, 29)))
     with pytest.raises(ConfigurationError, match=r"MariaDB 10\.5\.29 may rename some of several tables"):
-        connecting.check_server(db)
+        mariadb.check_server(db)
     db.dialect.server_version_info = (10, 6, 1)
-    connecting.check_server(db)
+    mariadb.check_server(db)
 
 
 def test_values_too_long_stop(maria_server: MariaDb, maria: DatabasePlace) -> None:

@@ -7,8 +7,8 @@ import pytest
 from sqlalchemy import Connection, text
 from sqlalchemy.exc import OperationalError
 
-from cqrs_cli.following.projections.mariadb import connecting
-from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.following.projections.databases import mariadb_session
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.following.projections.feeding import (
     Events,
@@ -104,7 +104,7 @@ def test_swallowed_deadlocks_are_done_again(maria: DatabasePlace) -> None:
 
 def test_held_rows_are_waited_for(maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another program holds a row for longer than a batch waits."""
-    monkeypatch.setattr(connecting, "LOCK_WAIT", 1)
+    monkeypatch.setattr(mariadb_session, "LOCK_WAIT", 1)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
     made = plan(logs, maria)
     take(made, loaded)
@@ -160,4 +160,4 @@ def test_statements_that_commit_are_refused(maria: DatabasePlace) -> None:
     ],
 )
 def test_statements_that_commit_are_known(statement: str, commits: bool) -> None:
-    assert connecting.is_committing(statement) is commits
+    assert mariadb_session.is_committing(statement) is commits

@@ -14,12 +14,20 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 import cqrs_cli as cqrs
 from cqrs_cli.errors import ConfigurationError, CqrsError, TakenOverError
-from cqrs_cli.following.projections.database import new_place
+from cqrs_cli.following.projections.databases import mariadb, mariadb_session
+from cqrs_cli.following.projections.databases.known import dialect_of
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.failures import remedy
-from cqrs_cli.following.projections.mariadb import connecting, exchanging
-from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
+from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.swap import raise_first, swap_tables
-from cqrs_cli.following.projections.tables import check_exchangeable, place_exists, preparing
+from tests.following.projections.exchanging import (
+    begin_beside,
+    buyers,
+    exchange,
+    filled,
+    is_beside,
+    second_revision,
+)
 from tests.following.projections.feeding import (
     Logs,
     errors,
@@ -33,47 +41,44 @@ from tests.following.projections.feeding import (
     source,
     told,
 )
-from tests.following.projections.swapping import begin_beside, buyers, filled, second_revision
 from tests.support import ROOT
 from tests.support.mariadb import MariaDb
 from tests.support.waiting import eventually
 
 
-def exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
-    loaded = second_revision()
-    swap_tables(
-        live, new, lambda targets: raise_first(projected(replace(new, targets=targets), logs, loaded))
-    )
-
-
 @contextmanager
 def prepared(place: DatabasePlace) -> Iterator[None]:
     """As at the beginning of the next run."""
-    with opened(place) as engine, preparing(engine, "recent_orders", new_place(place, "recent_orders")):
+    dialect = dialect_of(place)
+    with (
+        opened(place) as engine,
+        dialect.preparing(engine, "recent_orders", dialect.beside(place, "recent_orders")),
+    ):
         yield
 
 
 SWAPPING = """
 import os, signal, sys
-from cqrs_cli.following.projections import swap, tables
-from cqrs_cli.following.projections.plan import DatabasePlace
-from tests.following.projections.test_mariadb_swap import *
+from cqrs_cli.following.projections.databases import mariadb
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+from tests.following.projections.exchanging import *
+from tests.following.projections.feeding import *
 place, point = DatabasePlace(sys.argv[1]), sys.argv[2]
 logs = {source(p): random_log(p, 90)[:60] for p in range(2)}
 live = plan(logs, place, "old")
-new = replace(live, place=new_place(place, live.name), owner="new")
+new = replace(live, place=dialect_of(place).beside(place, live.name), owner="new")
 def die(*_):
     os.kill(os.getpid(), signal.SIGKILL)
-rename = swap.rename_tables
+rename = mariadb.rename_tables
 def rename_and_die(*given):
     rename(*given)
     die()
 if point == "fenced":
-    swap.rename_tables = die
+    mariadb.rename_tables = die
 elif point == "renamed":
-    swap.rename_tables = rename_and_die
+    mariadb.rename_tables = rename_and_die
 else:
-    tables.drop_schema = die
+    mariadb.MariaDb.drop = die
 exchange(live, new, logs)
 """
 
@@ -104,11 +109,10 @@ def test_cut_off_exchange_is_whole(
         pass
     if point == "fenced":
         assert rows(maria, "SELECT revision FROM cqrs_projections") == [(1,)]
-        exchange(live, replace(live, place=new_place(maria, live.name), owner="new"), logs)
+        exchange(live, replace(live, place=dialect_of(maria).beside(maria, live.name), owner="new"), logs)
     assert rows(maria, "SELECT revision FROM cqrs_projections") == [(2,)]
     assert buyers(maria) == model(logs)[1]
-    with opened(maria) as engine:
-        assert not place_exists(engine, new_place(maria, live.name))
+    assert not is_beside(maria, dialect_of(maria).beside(maria, live.name))
     assert errors(projected(plan(more, maria, "new"), more, second_revision())) == []
     assert buyers(maria) == model(more)[1]
 
@@ -148,21 +152,6 @@ def failing_exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> N
         exchange(live, new, logs)
 
 
-@pytest.mark.pins("projected-once")
-def test_finished_exchange_is_found(place: DatabasePlace) -> None:
-    """The answer to its last commit was lost, so it is done again; by another run it is not."""
-    if place.url.startswith("sqlite"):
-        pytest.skip("a file gives its answer")
-    logs = {source(0): random_log(0, 30)}
-    live = filled(place, logs)
-    new = begin_beside(live, second_revision(), "new")
-    for _ in range(2):
-        exchange(live, new, logs)
-    assert buyers(place) == model(logs)[1]
-    with pytest.raises(TakenOverError, match="run new took over"):
-        exchange(live, replace(new, owner="another"), logs)
-
-
 def test_readers_miss_no_table(maria: DatabasePlace) -> None:
     """They look all the time: each look finds a table, and all rows."""
     logs = {source(0): random_log(0, 60)}
@@ -189,7 +178,7 @@ def test_readers_miss_no_table(maria: DatabasePlace) -> None:
 
 def test_open_readers_delay_the_exchange(maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """A transaction that has read the live tables keeps them; it is waited for, again and again."""
-    monkeypatch.setattr(exchanging, "_TABLE_WAIT", 1)
+    monkeypatch.setattr(mariadb, "TABLE_WAIT", 1)
     logs = {source(0): random_log(0, 30)}
     live = filled(maria, logs)
     new = begin_beside(live, second_revision(), "new")
@@ -206,30 +195,29 @@ def test_open_readers_delay_the_exchange(maria: DatabasePlace, monkeypatch: pyte
 
 def test_one_run_prepares_at_a_time(maria: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second one waits, for as long as the other's session lives."""
-    monkeypatch.setattr(exchanging, "LOCK_WAIT", 0)
+    monkeypatch.setattr(mariadb_session, "LOCK_WAIT", 0)
     with opened(maria) as engine:
         with (
-            exchanging.exclusively(engine, "mine"),
-            exchanging.exclusively(engine, "other"),
+            mariadb.exclusively(engine, "mine"),
+            mariadb.exclusively(engine, "other"),
             pytest.raises(DBAPIError) as busy,
-            exchanging.exclusively(engine, "mine"),
+            mariadb.exclusively(engine, "mine"),
         ):
             pass
         assert remedy(busy.value) == "again"
-        monkeypatch.setattr(exchanging, "LOCK_WAIT", connecting.LOCK_WAIT)
-        with exchanging.exclusively(engine, "mine"):
+        monkeypatch.setattr(mariadb_session, "LOCK_WAIT", 30)
+        with mariadb.exclusively(engine, "mine"):
             pass
 
 
 def test_triggers_are_refused_before(maria: DatabasePlace) -> None:
     """MariaDB moves no table with a trigger: that is said before new ones are filled."""
     filled(maria, {source(0): random_log(0, 3)})
-    with opened(maria) as engine:
-        check_exchangeable(engine, ["recent_orders", "customers"])
-        with engine.begin() as db:
-            db.execute(text("CREATE TRIGGER mine AFTER INSERT ON customers FOR EACH ROW SET @x = 1"))
+    with opened(maria) as engine, engine.begin() as db:
+        dialect_of(db).check_exchangeable(db, ["recent_orders", "customers"])
+        db.execute(text("CREATE TRIGGER mine AFTER INSERT ON customers FOR EACH ROW SET @x = 1"))
         with pytest.raises(ConfigurationError, match="table customers has trigger mine"):
-            check_exchangeable(engine, ["recent_orders", "customers"])
+            dialect_of(db).check_exchangeable(db, ["recent_orders", "customers"])
 
 
 def test_tables_refer_to_each_other_still(maria: DatabasePlace) -> None:

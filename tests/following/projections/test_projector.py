@@ -1,41 +1,17 @@
 from dataclasses import replace
-from typing import Any
 
-import pytest
-from sqlalchemy import Connection, text
-from sqlalchemy.exc import OperationalError
-
-from cqrs_cli.errors import ContradictionError, TakenOverError
-from cqrs_cli.following.projections import projector
-from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.errors import ContradictionError
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from tests.following.projections.feeding import (
-    Events,
-    ListTail,
-    errors,
     model,
-    opened,
     plan,
-    positions,
     projected,
     random_log,
     recent_orders,
     source,
     take,
     told,
-    with_project,
 )
-
-
-@pytest.mark.pins("projected-once")
-@pytest.mark.parametrize("most", [1, 7, 1000])
-def test_rows_are_the_sequential_models(place: DatabasePlace, most: int) -> None:
-    """Four partitions at once, whose customers are the same ones."""
-    logs = {source(p): random_log(p, 200) for p in range(4)}
-    loaded, made = recent_orders(), plan(logs, place)
-    take(made, loaded)
-    assert errors(projected(made, logs, loaded, most)) == []
-    assert told(place) == model(logs)
-    assert positions(place) == {one.partition: target for one, target in (made.targets or {}).items()}
 
 
 def test_going_on_repeats_nothing(file: DatabasePlace) -> None:
@@ -49,58 +25,6 @@ def test_going_on_repeats_nothing(file: DatabasePlace) -> None:
     assert sum(result.events for result in results) < 60
 
 
-@pytest.mark.pins("projected-once")
-def test_stale_projectors_write_nothing(place: DatabasePlace) -> None:
-    logs = {source(p): random_log(p, 50) for p in range(2)}
-    loaded, made = recent_orders(), plan(logs, place)
-    take(made, loaded)
-    take(plan(logs, place, owner="other"))
-    results = projected(made, logs, loaded)
-    assert all(isinstance(result.error, TakenOverError) for result in results)
-    assert "run other took over projection recent_orders" in errors(results)[0]
-    assert told(place) == ({}, {})
-
-
-@pytest.mark.pins("projected-once")
-def test_takeover_in_a_batch_stops_it(place: DatabasePlace) -> None:
-    """The row's lock is the projector's until it commits, so the other one goes on behind it."""
-    logs = {source(0): random_log(0, 40)}
-    loaded, made = recent_orders(), plan(logs, place)
-    take(made, loaded)
-    other = plan(logs, place, owner="other")
-    taken: list[bool] = []
-
-    class Tail(ListTail):
-        def poll(self, most: int) -> Any:
-            if self._position > 20 and not taken:
-                taken.append(True)
-                take(other)
-            return super().poll(most)
-
-    results = projected(made, logs, loaded, tail=lambda one, start: Tail(logs[one], start, 7))
-    assert isinstance(results[0].error, TakenOverError)
-    assert errors(projected(other, logs, loaded)) == []
-    assert told(place) == model(logs)
-
-
-def test_idle_owners_notice_a_takeover(place: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No batch tells them: nothing comes."""
-    monkeypatch.setattr(projector, "_IDLE_CHECK", 0.0)
-    logs = {source(0): random_log(0, 10)}
-    loaded, made = recent_orders(), replace(plan(logs, place), targets=None)
-    take(made, loaded)
-
-    class Tail(ListTail):
-        def poll(self, most: int) -> Any:
-            if not self._log:
-                take(plan(logs, place, owner="other"))
-            return super().poll(most)
-
-    (result,) = projected(made, logs, loaded, tail=lambda one, start: Tail(logs[one], start, 7))
-    assert isinstance(result.error, TakenOverError)
-    assert told(place) == model(logs)
-
-
 def test_topics_made_again_are_noticed(file: DatabasePlace) -> None:
     logs = {source(0): random_log(0, 10)}
     loaded, made = recent_orders(), plan(logs, file)
@@ -110,51 +34,3 @@ def test_topics_made_again_are_noticed(file: DatabasePlace) -> None:
     assert isinstance(result.error, ContradictionError)
     assert "cqrs project recent_orders --rebuild" in str(result.error)
     assert told(file) == ({}, {})
-
-
-@pytest.mark.pins("projected-once")
-@pytest.mark.parametrize("to", [0, 30])
-def test_moved_positions_are_gone_on_from(place: DatabasePlace, to: int) -> None:
-    """A backup was restored under a projector that works, rows and positions alike."""
-    log = random_log(0, 60)
-    logs, loaded = {source(0): log}, recent_orders()
-    made = plan(logs, place)
-    take(made, loaded)
-    moved: list[bool] = []
-
-    class Tail(ListTail):
-        def poll(self, most: int) -> Any:
-            if self._position > 40 and not moved:
-                moved.append(True)
-                with opened(place) as engine, engine.begin() as db:
-                    db.execute(text("DELETE FROM recent_orders"))
-                    db.execute(text("DELETE FROM customers"))
-                    db.execute(text(f"UPDATE cqrs_positions SET next_offset = {to}"))
-            return super().poll(most)
-
-    assert errors(projected(made, logs, loaded, tail=lambda one, start: Tail(log, start, 7))) == []
-    rest = {source(0): [one for one in log if one.offset >= to]}
-    if to == 0:
-        assert told(place) == model(rest)
-    assert positions(place) == {0: log[-1].offset + 1}
-
-
-@pytest.mark.pins("projected-once")
-def test_lost_answers_repeat_nothing(place: DatabasePlace) -> None:
-    """The commit was done, its answer is an error."""
-    logs, loaded = {source(0): random_log(0, 30)}, recent_orders()
-    made = plan(logs, place)
-    take(made, loaded)
-    lost: list[int] = []
-
-    def project(db: Connection, events: Events) -> None:
-        loaded.projection.project(db, events)
-        if len(lost) < 3:
-            lost.append(1)
-            held: Any = db.connection.dbapi_connection
-            held.cursor().execute("COMMIT")
-            raise OperationalError("COMMIT", None, Exception("database is locked"))
-
-    assert errors(projected(made, logs, with_project(loaded, project))) == []
-    assert len(lost) == 3
-    assert told(place) == model(logs)

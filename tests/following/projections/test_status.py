@@ -9,7 +9,7 @@ import pytest
 from cqrs_cli.cli.main import main
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.projections.database import parse_database
-from cqrs_cli.following.projections.plan import DatabasePlace
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.positions import projection_statuses
 from cqrs_cli.following.projections.prepare import ends, prepare_projection
 from cqrs_cli.following.projections.runner import project_partitions

@@ -1,13 +1,9 @@
-"""Connections to MariaDB that are as strict as projecting needs, and the servers and statements that are refused."""
+"""Sessions of MariaDB that are as strict as projecting needs, what its errors mean, and which statements commit."""
 
 import os
 import re
 from pathlib import Path
 from typing import Any
-
-from sqlalchemy import Connection, text
-
-from cqrs_cli.errors import ConfigurationError
 
 #: SQLAlchemy's name of the driver: PyMySQL. It counts rows that were found, not those that were changed.
 DRIVER = "mariadb+pymysql"
@@ -17,9 +13,6 @@ _OPTIONS = Path("~/.my.cnf")
 
 #: Seconds that a statement waits for a row's lock, and for a table that is used.
 LOCK_WAIT = 30
-
-#: The first release whose `RENAME TABLE` is whole after a crash.
-_OLDEST = (10, 6)
 
 #: The name of a connection's limit of bytes in a statement.
 _LIMIT = "cqrs_limit"
@@ -93,27 +86,3 @@ def code_of(error: BaseException | None) -> int | None:
 def is_committing(statement: str) -> bool:
     """True for a statement that ends the transaction it stands in."""
     return _COMMITTING.match(statement) is not None
-
-
-def check_server(db: Connection) -> None:
-    """Raise `ConfigurationError` for a release whose tables cannot be exchanged safely."""
-    version = db.dialect.server_version_info or ()
-    if version[:2] < _OLDEST:
-        raise ConfigurationError(
-            f"MariaDB {'.'.join(map(str, version))} may rename some of several tables and not others in a crash",
-            "use MariaDB 10.6 or newer, PostgreSQL, or SQLite",
-        )
-
-
-def check_engines(db: Connection, tables: list[str]) -> None:
-    """Raise `ConfigurationError` if one of the tables is in an engine without transactions."""
-    query = text(
-        "SELECT table_name, engine FROM information_schema.tables"
-        " WHERE table_schema = database() AND engine <> 'InnoDB'"
-    )
-    for table, engine in db.execute(query):
-        if table in tables:
-            raise ConfigurationError(
-                f"table {table} is in {engine}, which has no transactions",
-                f"ALTER TABLE {table} ENGINE=InnoDB, or fill it again with --rebuild",
-            )

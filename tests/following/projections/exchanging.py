@@ -1,18 +1,19 @@
-"""The projection recent_orders beside its second revision."""
+"""Exchanges of tables without a broker."""
 
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Column, Integer, MetaData, String, Table, insert
-from sqlalchemy.dialects import mysql, postgresql, sqlite
+from sqlalchemy import Column, Integer, MetaData, String, Table, insert, inspect
 
 import cqrs_cli as cqrs
 from aggregates.order import Placed
-from cqrs_cli.following.projections.control import CONTROL
-from cqrs_cli.following.projections.database import new_place
+from cqrs_cli.following.projections.databases.known import dialect_of
+from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.load import LoadedProjection
-from cqrs_cli.following.projections.plan import DatabasePlace, ProjectionPlan
-from cqrs_cli.following.projections.tables import clear_place, make_tables
+from cqrs_cli.following.projections.plan import ProjectionPlan
+from cqrs_cli.following.projections.swap import raise_first, swap_tables
+from cqrs_cli.following.projections.tables import make_control, make_tables
+from cqrs_cli.projections import upsert
 from tests.following.projections.feeding import (
     Logs,
     errors,
@@ -23,12 +24,6 @@ from tests.following.projections.feeding import (
     rows,
     take,
 )
-
-INSERTS: dict[str, Any] = {
-    "sqlite": sqlite.insert,
-    "postgresql": postgresql.insert,
-    "mariadb": mysql.insert,
-}
 
 
 def second_revision() -> LoadedProjection:
@@ -53,11 +48,7 @@ def second_revision() -> LoadedProjection:
             if isinstance(one.event, Placed):
                 customer = one.event.customer
                 more = {"orders": buyers.c.orders + 1}  # in one statement: two partitions may have a customer
-                row = INSERTS[db.dialect.name](buyers).values(customer=customer, orders=1)
-                if db.dialect.name == "mariadb":
-                    db.execute(row.on_duplicate_key_update(more))
-                else:
-                    db.execute(row.on_conflict_do_update(index_elements=["customer"], set_=more))
+                upsert(db, buyers, {"customer": customer}, {"orders": 1}, more)
                 db.execute(insert(orders).values(order_id=one.aggregate_id, customer=customer))
 
     return replace(first, projection=cqrs.Projection(project, metadata, revision=2))
@@ -65,18 +56,30 @@ def second_revision() -> LoadedProjection:
 
 def begin_beside(live: ProjectionPlan, loaded: LoadedProjection, owner: str) -> ProjectionPlan:
     """New tables, empty."""
-    new = replace(live, place=new_place(live.place, live.name), owner=owner)
+    dialect = dialect_of(live.place)
+    new = replace(live, place=dialect.beside(live.place, live.name), owner=owner)
     with opened(live.place) as engine:
-        clear_place(engine, new.place)
+        dialect.clear(engine, new.place)
     with opened(new.place) as engine:
-        CONTROL.create_all(engine, checkfirst=False)
+        make_control(engine, fresh=True)
         make_tables(engine, loaded)
     take(new)
     return new
 
 
+def is_beside(live: DatabasePlace, new: DatabasePlace) -> bool:
+    """True if new tables are there."""
+    with opened(live) as engine:
+        return dialect_of(live).exists(engine, new)
+
+
 def buyers(place: DatabasePlace) -> dict[str, int]:
     return dict(rows(place, "SELECT customer, orders FROM buyers"))
+
+
+def tables(place: DatabasePlace) -> set[str]:
+    with opened(place) as engine:
+        return set(inspect(engine).get_table_names())
 
 
 def filled(place: DatabasePlace, logs: Logs, owner: str = "old") -> ProjectionPlan:
@@ -85,3 +88,11 @@ def filled(place: DatabasePlace, logs: Logs, owner: str = "old") -> ProjectionPl
     take(live, recent_orders())
     assert errors(projected(live, logs, recent_orders())) == []
     return live
+
+
+def exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
+    """Those of the second revision, caught up with the logs."""
+    loaded = second_revision()
+    swap_tables(
+        live, new, lambda targets: raise_first(projected(replace(new, targets=targets), logs, loaded))
+    )

@@ -1,19 +1,20 @@
 """The two tables of ours beside a projection's own: how far it is, and what its tables were made as."""
 
-from typing import Any
-
-from sqlalchemy import BigInteger, Column, Integer, MetaData, String, Table, Text
-
-from cqrs_cli.following.projections.mariadb.adapting import COLLATION
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    delete,
+    insert,
+    select,
+)
 
 CONTROL = MetaData()
-
-# As in SQLite and PostgreSQL, names are compared letter by letter.
-_MARIADB: dict[str, Any] = {
-    "mariadb_engine": "InnoDB",
-    "mariadb_charset": "utf8mb4",
-    "mariadb_collate": COLLATION,
-}
 
 #: A row for each partition. `owner` is the run that may move it; `next_offset` is that of the next event.
 POSITIONS = Table(
@@ -25,7 +26,6 @@ POSITIONS = Table(
     Column("topic_id", String(64), nullable=False),
     Column("next_offset", BigInteger, nullable=False),
     Column("owner", String(200), nullable=False),
-    **_MARIADB,
 )
 
 #: A row for each projection. `tables`: their columns as the database had them when they were made.
@@ -36,5 +36,13 @@ PROJECTIONS = Table(
     Column("revision", Integer, nullable=False),
     Column("definition", String(64), nullable=False),
     Column("tables", Text, nullable=False),
-    **_MARIADB,
 )
+
+
+def adopt_control(db: Connection, projection: str, positions: Table) -> None:
+    """Put the new tables' `positions`, and what their schema notes about them, in the place of the live ones."""
+    facts = PROJECTIONS.to_metadata(MetaData(), schema=str(positions.schema))
+    for live, new in ((POSITIONS, positions), (PROJECTIONS, facts)):
+        rows = select(new).where(new.c.projection == projection)
+        db.execute(delete(live).where(live.c.projection == projection))
+        db.execute(insert(live).from_select(list(live.columns.keys()), rows))

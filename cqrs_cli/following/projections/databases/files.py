@@ -1,0 +1,94 @@
+"""A database that is one file, which one transaction at a time writes."""
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, MetaData, Select, make_url
+
+from cqrs_cli.errors import UsageError
+from cqrs_cli.following.projections.databases.control import POSITIONS, adopt_control
+from cqrs_cli.following.projections.databases.dialect import Dialect, Exchange, quoted
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+
+#: The name by which the file with the new tables is attached to the live one.
+_NEW = "cqrs_new"
+
+
+class FileDialect(Dialect):
+    """New tables are filled in a file beside the live one.
+
+    Their rows are copied: only the live file is written then, so one commit does it.
+    """
+
+    title: str  # the name for people
+    beyond: tuple[str, ...]  # the ends of names of files that it keeps beside its own
+
+    def checked(self, url: URL, root: Path, flag: str) -> URL:
+        """A relative file is below `root`."""
+        if url.database in (None, "", ":memory:") or url.query or url.host:
+            raise UsageError(f"{flag}: {self.title} needs a file", f"write {self.example}")
+        return url.set(database=str((root / str(url.database)).resolve()))
+
+    def is_there(self, place: DatabasePlace) -> bool:
+        return file_of(place).exists()
+
+    def beside(self, place: DatabasePlace, projection: str) -> DatabasePlace:
+        url = make_url(place.url)
+        return DatabasePlace(url.set(database=f"{url.database}-{projection}-new").render_as_string())
+
+    def exists(self, live: Engine, place: DatabasePlace) -> bool:
+        return self.is_there(place)
+
+    def clear(self, live: Engine, place: DatabasePlace) -> None:
+        for end in ("", *self.beyond):
+            Path(f"{file_of(place)}{end}").unlink(missing_ok=True)
+
+    @contextmanager
+    def exchanging(self, engine: Engine, projection: str, new: DatabasePlace) -> Iterator[Connection]:
+        with engine.begin() as db:
+            yield db
+        self.clear(engine, new)
+
+    def hold(self, db: Connection, rows: Select[Any]) -> list[Any]:
+        """The transaction holds the whole file."""
+        return list(db.execute(rows).scalars())
+
+    def has_positions(self, db: Connection, place: DatabasePlace) -> bool:
+        return self.is_there(place)
+
+    def attach(self, db: Connection, place: DatabasePlace) -> str:
+        """Attached once the new tables are caught up, which is done by connections of their own."""
+        file = str(file_of(place)).replace("'", "''")
+        db.exec_driver_sql(f"ATTACH '{file}' AS {_NEW}")
+        return _NEW
+
+    @abstractmethod
+    def tables(self, db: Connection, schema: str | None) -> dict[str, str]:
+        """The statements that made the tables of the attached file, or of the live one, in their order."""
+
+    @abstractmethod
+    def indexes(self, db: Connection, schema: str) -> list[tuple[str, str]]:
+        """The tables and the statements that made the indexes of the attached file."""
+
+    def exchange(self, db: Connection, exchange: Exchange) -> None:
+        schema, coming = exchange.schema, set(exchange.new)
+        for table in reversed(self.tables(db, None)):
+            if table in exchange.old:
+                db.exec_driver_sql(f"DROP TABLE {quoted(db, table)}")
+        made = {table: script for table, script in self.tables(db, schema).items() if table in coming}
+        for script in made.values():
+            db.exec_driver_sql(script)
+        for table in made:
+            db.exec_driver_sql(f"INSERT INTO {quoted(db, table)} SELECT * FROM {schema}.{quoted(db, table)}")
+        for table, script in self.indexes(db, schema):
+            if table in coming:
+                db.exec_driver_sql(script)
+        adopt_control(db, exchange.projection, POSITIONS.to_metadata(MetaData(), schema=schema))
+
+
+def file_of(place: DatabasePlace) -> Path:
+    """The file of a place."""
+    return Path(str(make_url(place.url).database))

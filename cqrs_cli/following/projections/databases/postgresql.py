@@ -1,0 +1,71 @@
+"""PostgreSQL: tables move between schemas, with their indexes and sequences, in one transaction."""
+
+from sqlalchemy import Connection, Engine, MetaData, create_engine, text
+
+from cqrs_cli.following.projections.databases.control import POSITIONS, adopt_control
+from cqrs_cli.following.projections.databases.dialect import Dialect, Exchange, Remedy, quoted
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+
+#: SQLSTATEs after which the same transaction may succeed: serialization failure, deadlock, lock not available.
+_PASSING = {"40001", "40P01", "55P03"}
+
+#: Beginnings of SQLSTATEs of a server that is not there: connection exception, operator intervention, too many of them.
+_AWAY = ("08", "57P", "53300")
+
+#: Two runs that made the same tables at once: the slower one finds them.
+_MADE = {"42P06", "42P07", "42710", "23505"}
+
+#: What a server says that is not ready to log anybody in.
+_UNREADY = ("starting up", "shutting down", "too many clients", "recovery mode")
+
+
+class Postgres(Dialect):
+    """New tables are filled in a schema of their own."""
+
+    name = "postgresql"
+    driver = "postgresql+psycopg"
+    module = "psycopg"
+    example = "postgresql://…"
+    password = "put it into ~/.pgpass, or PGPASSWORD"
+
+    def open(self, place: DatabasePlace) -> Engine:
+        path = {} if place.schema is None else {"options": f'-csearch_path="{place.schema}",public'}
+        return create_engine(place.url, connect_args=path, pool_size=100)
+
+    def remedy(self, error: BaseException) -> Remedy:
+        state = _state(error)
+        if state in _PASSING:
+            return "again"
+        return "wait" if state.startswith(_AWAY) or (not state and _is_silent(error)) else "none"
+
+    def is_made(self, error: BaseException) -> bool:
+        return _state(error) in _MADE or super().is_made(error)
+
+    def beside(self, place: DatabasePlace, projection: str) -> DatabasePlace:
+        return DatabasePlace(place.url, f"cqrs_new_{projection}")
+
+    def exchange(self, db: Connection, exchange: Exchange) -> None:
+        schema = quoted(db, exchange.schema)
+        home = quoted(db, db.execute(text("SELECT current_schema()")).scalar_one())
+        if exchange.old:
+            old = ", ".join(f"{home}.{quoted(db, table)}" for table in exchange.old)
+            db.execute(text(f"DROP TABLE IF EXISTS {old}"))
+        for table in exchange.new:
+            db.execute(text(f"ALTER TABLE {schema}.{quoted(db, table)} SET SCHEMA {home}"))
+        adopt_control(db, exchange.projection, POSITIONS.to_metadata(MetaData(), schema=exchange.schema))
+        self.drop(db, exchange.schema)
+
+
+def _state(error: BaseException) -> str:
+    return str(getattr(error, "sqlstate", None) or "")
+
+
+def _is_silent(error: BaseException) -> bool:
+    """True for a server that did not answer, or is not ready to. A login that it refuses is refused the next time, too:
+    psycopg gives no SQLSTATE for either.
+    """
+    from psycopg import InterfaceError, OperationalError
+
+    said = str(error)
+    unreached = isinstance(error, (OperationalError, InterfaceError))
+    return unreached and ("FATAL" not in said or any(words in said for words in _UNREADY))

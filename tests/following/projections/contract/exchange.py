@@ -1,0 +1,148 @@
+"""The promises of every database about an exchange of tables."""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from sqlalchemy import inspect, text
+
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+from cqrs_cli.following.projections.swap import raise_first, swap_tables
+from cqrs_cli.kafka.event_tail import EventPartition
+from tests.following.projections.exchanging import (
+    begin_beside,
+    buyers,
+    exchange,
+    filled,
+    is_beside,
+    second_revision,
+    tables,
+)
+from tests.following.projections.feeding import (
+    errors,
+    model,
+    opened,
+    plan,
+    positions,
+    projected,
+    random_log,
+    recent_orders,
+    rows,
+    source,
+    told,
+)
+from tests.support import ROOT
+
+OLDER = """
+import sys
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+from tests.following.projections.feeding import *
+logs = {source(0): random_log(0, 60)}
+class Tail(ListTail):
+    def poll(self, most):
+        print("works", flush=True)
+        return super().poll(most)
+made = plan(logs, DatabasePlace(sys.argv[1]), "old")
+print(errors(projected(made, logs, recent_orders(), tail=lambda one, start: Tail(logs[one], start, 7))))
+"""
+
+
+class ExchangeContract:
+    """The subclass has a fixture `place`: an empty database."""
+
+    @pytest.mark.pins("projected-once")
+    def test_new_tables_replace_the_live(self, place: DatabasePlace) -> None:
+        logs = {source(p): random_log(p, 60) for p in range(2)}
+        loaded, live = second_revision(), filled(place, logs)
+        new = begin_beside(live, loaded, "new")
+        half = {one: log[:30] for one, log in logs.items()}
+        projected(replace(plan(half, new.place, "new")), half, loaded)
+        assert told(place) == model(logs)  # served meanwhile
+
+        def catch_up(targets: Mapping[EventPartition, int]) -> None:
+            assert targets == live.targets
+            raise_first(projected(replace(new, targets=targets), logs, loaded))
+
+        swap_tables(live, new, catch_up)
+        assert buyers(place) == model(logs)[1]
+        assert tables(place) == {"recent_orders", "buyers", "cqrs_positions", "cqrs_projections"}
+        assert rows(place, "SELECT DISTINCT owner FROM cqrs_positions") == [("new",)]
+        assert rows(place, "SELECT revision FROM cqrs_projections") == [(2,)]
+        with opened(place) as engine:
+            (index,) = inspect(engine).get_indexes("recent_orders")
+        assert index["name"] == "ix_recent_orders_customer"
+        assert not is_beside(place, new.place)
+
+    @pytest.mark.pins("projected-once")
+    def test_older_run_finds_itself_replaced(self, place: DatabasePlace) -> None:
+        logs = {source(0): random_log(0, 60)}
+        half = {source(0): logs[source(0)][:30]}
+        loaded, live = second_revision(), filled(place, half)
+        new = begin_beside(live, loaded, "new")
+        swap_tables(
+            live, new, lambda targets: raise_first(projected(replace(new, targets=targets), half, loaded))
+        )
+        older = plan(logs, place, "old")
+        (result,) = projected(older, logs, recent_orders())
+        assert isinstance(result.error, TakenOverError)
+        assert "run new took over" in str(result.error)
+        newer = plan(logs, place, "new")
+        assert errors(projected(newer, logs, loaded)) == []
+        assert buyers(place) == model(logs)[1]
+
+    @pytest.mark.pins("projected-once")
+    def test_live_tables_stand_still_meanwhile(self, place: DatabasePlace) -> None:
+        """A live projector that works on waits for the exchange, and finds then that it was taken over."""
+        logs = {source(0): random_log(0, 60)}
+        half = {source(0): logs[source(0)][:30]}
+        loaded, live = second_revision(), filled(place, half)
+        new = begin_beside(live, loaded, "new")
+        older: list[subprocess.Popen[str]] = []
+
+        def catch_up(targets: Mapping[EventPartition, int]) -> None:
+            older.append(
+                subprocess.Popen(
+                    [sys.executable, "-c", OLDER, place.url],
+                    cwd=ROOT,
+                    stdout=subprocess.PIPE,
+                    text=True,
+                )
+            )
+            assert older[0].stdout is not None
+            assert older[0].stdout.readline() == "works\n"
+            raise_first(projected(replace(new, targets=targets), half, loaded))
+            assert positions(place) == {0: half[source(0)][-1].offset + 1}
+
+        swap_tables(live, new, catch_up)
+        out, _ = older[0].communicate(timeout=60)
+        assert "run new took over" in out
+        assert buyers(place) == model(half)[1]
+
+    def test_other_projections_stay(self, place: DatabasePlace) -> None:
+        """Those in the same database keep tables and positions."""
+        logs = {source(0): random_log(0, 30)}
+        loaded, live = second_revision(), filled(place, logs)
+        with opened(place) as engine, engine.begin() as db:
+            db.execute(
+                text("INSERT INTO cqrs_positions VALUES ('other', 'order.events', 0, 'id-1', 7, 'me')")
+            )
+        new = begin_beside(live, loaded, "new")
+        swap_tables(
+            live, new, lambda targets: raise_first(projected(replace(new, targets=targets), logs, loaded))
+        )
+        assert ("other", 7, "me") in rows(place, "SELECT projection, next_offset, owner FROM cqrs_positions")
+
+    @pytest.mark.pins("projected-once")
+    def test_finished_exchange_is_found(self, place: DatabasePlace) -> None:
+        """The answer to its last commit was lost, so it is done again; by another run it is not."""
+        logs = {source(0): random_log(0, 30)}
+        live = filled(place, logs)
+        new = begin_beside(live, second_revision(), "new")
+        for _ in range(2):
+            exchange(live, new, logs)
+        assert buyers(place) == model(logs)[1]
+        with pytest.raises(TakenOverError, match="run new took over"):
+            exchange(live, replace(new, owner="another"), logs)

@@ -1,0 +1,18 @@
+"""PostgreSQL."""
+
+import pytest
+
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+from tests.following.projections.contract import DatabaseContract
+from tests.following.projections.contract.server import ServerContract
+from tests.support.postgres import Postgres
+
+
+class TestPostgres(DatabaseContract, ServerContract):
+    @pytest.fixture
+    def place(self, postgres_place: DatabasePlace) -> DatabasePlace:
+        return postgres_place
+
+    @pytest.fixture
+    def server(self, postgres_server: Postgres) -> Postgres:
+        return postgres_server
