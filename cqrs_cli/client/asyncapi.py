@@ -5,6 +5,7 @@ from typing import Any
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.json_schema import about_aggregate, components
+from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.version import __version__
@@ -13,6 +14,7 @@ _SCHEMAS = "#/components/schemas/{name}"
 _TEXT = {"type": "string"}
 _COUNT = {"type": "integer", "minimum": 0}
 _TIME = {"type": "string", "format": "date-time"}
+_HANDED_ON = dict.fromkeys(HANDED_ON, _TEXT)
 
 #: The attributes of a command besides type and data, as docs/messages.md has them.
 _COMMAND = {
@@ -25,19 +27,15 @@ _COMMAND = {
     "notbefore": _TIME,
     "correlationid": _TEXT,
     "causationid": _TEXT,
-    "traceparent": _TEXT,
-    "tracestate": _TEXT,
+    **_HANDED_ON,
 }
-#: Attributes of events that only those of a traced command have.
-_TRACE = {"traceparent", "tracestate"}
 _OPTIONAL = {
     "expectedversion",
     "expirytime",
     "notbefore",
     "correlationid",
     "causationid",
-    "traceparent",
-    "tracestate",
+    *_HANDED_ON,
 }
 
 _EVENT = {
@@ -51,8 +49,7 @@ _EVENT = {
     "aggregateversion": {"type": "integer", "minimum": 1},
     "eventindex": _COUNT,
     "eventcount": {"type": "integer", "minimum": 1},
-    "traceparent": _TEXT,
-    "tracestate": _TEXT,
+    **_HANDED_ON,
 }
 
 
@@ -96,7 +93,7 @@ def _messages(aggregate: Aggregate, schemas: dict[str, Any]) -> dict[str, dict[s
     events = zip(aggregate.events, references[len(aggregate.commands) :], strict=True)
     return {
         "commands": {_key(t): _message(t, _document(t, data, _COMMAND, _OPTIONAL)) for t, data in commands},
-        "events": {_key(t): _message(t, _document(t, data, _EVENT, _TRACE)) for t, data in events},
+        "events": {_key(t): _message(t, _document(t, data, _EVENT, _HANDED_ON)) for t, data in events},
         "outcomes": {"outcome": _message(f"{aggregate.name} outcome", outcome)},
     }
 

@@ -12,7 +12,7 @@ import msgspec
 
 from cqrs_cli.client.background import BackgroundSender
 from cqrs_cli.client.command_outcome import CommandOutcome
-from cqrs_cli.client.envelope import IN_PYTHON, Composed, write_command
+from cqrs_cli.client.envelope import IN_PYTHON, Attributes, Composed, write_command
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.project import ProjectAggregates, project_connection
 from cqrs_cli.core.aggregate.decider import Command
@@ -85,17 +85,18 @@ class Client:
         release such a command send `cqrs.Cancel(id)` or `cqrs.Release(id)` to its aggregate, with `aggregate=`.
         Raises `UsageError` for what no owner would take, `UnavailableError` if no broker is configured.
         """
-        composed = self._composed(
-            aggregate_id,
-            command,
-            expect,
-            id,
-            correlation_id,
-            expires,
-            (traceparent, tracestate),
-            aggregate,
-            not_before,
+        if isinstance(expect, bool):
+            raise UsageError(f"expect: not an expected version: {expect}", "any, none, exists, N or >=N")
+        given = Attributes(
+            id=id,
+            expected=None if expect is None else str(expect),
+            correlation=correlation_id,
+            expiry=None if expires is None else _moment(expires),
+            not_before=None if not_before is None else _moment(not_before),
+            traceparent=traceparent,
+            tracestate=tracestate,
         )
+        composed = self._composed(aggregate_id, command, aggregate, given)
         topics = Topics(composed.aggregate, self._settings.topic_prefix)
         pending = PendingOutcome(composed, topics, self._timeout if timeout is None else timeout)
         with self._lock:
@@ -150,42 +151,17 @@ class Client:
         await asyncio.to_thread(self.__exit__, kind, error, trace)
 
     def _composed(
-        self,
-        aggregate_id: str,
-        command: Command,
-        expect: int | str | None,
-        id: str | None,
-        correlation_id: str | None,
-        expires: timedelta | None,
-        trace: tuple[str | None, str | None],
-        aggregate: str | None,
-        not_before: timedelta | datetime | None,
+        self, aggregate_id: str, command: Command, aggregate: str | None, given: Attributes
     ) -> Composed:
         if not isinstance(command, Command):
             raise UsageError(f"not a command: {command!r:.100}", "send one of the aggregate's own classes")
-        if isinstance(expect, bool):
-            raise UsageError(f"expect: not an expected version: {expect}", "any, none, exists, N or >=N")
         taker, wire_type = self._aggregates.of_command(command, aggregate)
         data = msgspec.json.encode(command)
         try:
             (REQUESTS.get(wire_type) or taker.decode_command[wire_type])(data)
         except ValueError as error:
             raise UsageError(f"{wire_type}: {error}", "give each field a value of its type") from None
-        return write_command(
-            taker.name,
-            aggregate_id,
-            wire_type,
-            data,
-            source=CLIENT_SOURCE,
-            id=id,
-            expected=None if expect is None else str(expect),
-            correlation=correlation_id,
-            expiry=None if expires is None else time.time_ns() // 1_000_000 + milliseconds(expires),
-            not_before=None if not_before is None else _moment(not_before),
-            traceparent=trace[0],
-            tracestate=trace[1],
-            spelling=IN_PYTHON,
-        )
+        return write_command(taker.name, aggregate_id, wire_type, data, CLIENT_SOURCE, given, IN_PYTHON)
 
 
 def _moment(moment: timedelta | datetime) -> int:

@@ -9,7 +9,7 @@ from typing import cast
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from cqrs_cli.client.envelope import Composed, write_command
+from cqrs_cli.client.envelope import NOTHING_GIVEN, Attributes, Composed, write_command
 from cqrs_cli.client.field_values import command_data
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -25,36 +25,15 @@ def compose(
     subject: str,
     command: str,
     fields: Sequence[str],
-    *,
-    id: str | None = None,
-    expected: str | None = None,
-    correlation: str | None = None,
-    expiry: int | None = None,
-    not_before: int | None = None,
-    traceparent: str | None = None,
-    tracestate: str | None = None,
+    given: Attributes = NOTHING_GIVEN,
 ) -> Composed:
-    """One command to an aggregate: `fields` are `name=text`, `name:=json` or `name[key]=text`, `expiry` and
-    `not_before` are in ms since the epoch.
+    """One command to an aggregate: `fields` are `name=text`, `name:=json` or `name[key]=text`.
 
     Raises `UsageError` for a command or field that does not exist, or a value that is not of the field's type.
     """
     wire_type = _wire_type(aggregate, command)
     data = command_data(wire_type, aggregate.commands[wire_type], aggregate.decode_command[wire_type], fields)
-    return write_command(
-        aggregate.name,
-        subject,
-        wire_type,
-        data,
-        source=SOURCE,
-        id=id,
-        expected=expected,
-        correlation=correlation,
-        expiry=expiry,
-        not_before=not_before,
-        traceparent=traceparent,
-        tracestate=tracestate,
-    )
+    return write_command(aggregate.name, subject, wire_type, data, SOURCE, given)
 
 
 def _wire_type(aggregate: Aggregate, command: str) -> str:

@@ -1,13 +1,14 @@
 """Commands as CloudEvents: the envelope around their data."""
 
 import re
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
+from msgspec import Raw
 
 from cqrs_cli.client.uuid7 import uuid7
-from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, MAX_TRACESTATE
+from cqrs_cli.core.messages.attributes import MAX_TRACESTATE, HandedOn
+from cqrs_cli.core.messages.command import MAX_ATTRIBUTE
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import UsageError
@@ -23,19 +24,32 @@ class Composed(NamedTuple):
     value: bytes
 
 
+class Attributes(HandedOn, frozen=True, kw_only=True, gc=False):
+    """What a sender says about a command besides its type, subject and data. Times are in ms since the epoch."""
+
+    id: str | None = None  # None: a new UUIDv7
+    expected: str | None = None
+    correlation: str | None = None
+    causation: str | None = None
+    expiry: int | None = None
+    not_before: int | None = None
+
+
+NOTHING_GIVEN = Attributes()
+
+
 class Spelling(NamedTuple):
-    """The names that errors give to what a caller chooses."""
+    """The names that errors give to what a caller chooses. `option` stands before the name of any other attribute."""
 
     subject: str
     id: str
     expected: str
     correlation: str
-    traceparent: str
-    tracestate: str
+    option: str = ""
 
 
-ON_COMMAND_LINE = Spelling("ID", "--id", "--expect", "--correlation", "--traceparent", "--tracestate")
-IN_PYTHON = Spelling("aggregate_id", "id", "expect", "correlation_id", "traceparent", "tracestate")
+ON_COMMAND_LINE = Spelling("ID", "--id", "--expect", "--correlation", "--")
+IN_PYTHON = Spelling("aggregate_id", "id", "expect", "correlation_id")
 
 #: W3C Trace Context, version 00: neither trace nor parent is all zeros, nor is the version ff.
 _TRACEPARENT = re.compile(
@@ -51,20 +65,21 @@ _MEMBER = re.compile(
 _MOST_MEMBERS = 32
 
 
-class _Written(Struct):
+class _Begun(HandedOn, frozen=True, gc=False, omit_defaults=True):
     specversion: str
     id: str
     source: str
     type: str
     subject: str
-    expectedversion: str | UnsetType
-    correlationid: str | UnsetType
-    causationid: str | UnsetType
-    expirytime: str | UnsetType
-    notbefore: str | UnsetType
-    traceparent: str | UnsetType
-    tracestate: str | UnsetType
-    data: Raw
+    expectedversion: str | None = None
+    correlationid: str | None = None
+    causationid: str | None = None
+    expirytime: str | None = None
+    notbefore: str | None = None
+
+
+class _Written(_Begun, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    data: Raw  # behind what is handed on
 
 
 def write_command(
@@ -72,80 +87,74 @@ def write_command(
     subject: str,
     wire_type: str,
     data: bytes,
-    *,
     source: str,
-    id: str | None = None,
-    expected: str | None = None,
-    correlation: str | None = None,
-    causation: str | None = None,
-    expiry: int | None = None,
-    not_before: int | None = None,
-    traceparent: str | None = None,
-    tracestate: str | None = None,
+    given: Attributes = NOTHING_GIVEN,
     spelling: Spelling = ON_COMMAND_LINE,
 ) -> Composed:
     """A command around `data`, which its decoder takes; raises `UsageError` for an attribute that no owner takes."""
-    if expected is not None:
+    if given.expected is not None:
         try:
-            parse_expected(expected)
+            parse_expected(given.expected)
         except ValueError as error:
             raise UsageError(f"{spelling.expected}: {error}", "leave it out for any version") from None
-    chosen = uuid7() if id is None else id
+    chosen = uuid7() if given.id is None else given.id
     _check_attribute(spelling.subject, subject)
     _check_attribute(spelling.id, chosen)
-    _check_attribute(spelling.correlation, correlation or "-")
-    _check_trace(traceparent, tracestate, spelling)
+    _check_attribute(spelling.correlation, given.correlation or "-")
+    _check_trace(given, spelling.option)
+    handed_on = given.handed_on()
+    for name, text in handed_on.items():
+        _check_attribute(spelling.option + name, text)
     written = _Written(
-        specversion="1.0",
-        id=chosen,
-        source=source,
-        type=wire_type,
-        subject=subject,
-        expectedversion=expected or UNSET,
-        correlationid=correlation or UNSET,
-        causationid=causation or UNSET,
-        expirytime=UNSET if expiry is None else rfc3339(expiry),
-        notbefore=UNSET if not_before is None else rfc3339(not_before),
-        traceparent=UNSET if traceparent is None else traceparent,
-        tracestate=UNSET if tracestate is None else tracestate,
+        "1.0",
+        chosen,
+        source,
+        wire_type,
+        subject,
+        given.expected or None,
+        given.correlation or None,
+        given.causation or None,
+        None if given.expiry is None else rfc3339(given.expiry),
+        None if given.not_before is None else rfc3339(given.not_before),
+        **handed_on,
         data=Raw(data),
     )
     return Composed(chosen, aggregate, subject, wire_type, msgspec.json.encode(written))
 
 
-def readable_trace(traceparent: str | None, tracestate: str | None) -> tuple[str | None, str | None]:
-    """The trace of an event as its commands hand it on: without what no tracer reads, which would be refused."""
-    for parent, state in ((traceparent, tracestate), (traceparent, None)):
+def handed_on_again(event: HandedOn) -> dict[str, Any]:
+    """What an event hands on to its commands: without a trace that no tracer reads, which would be refused."""
+    found = event.handed_on()
+    for unread in ("tracestate", "traceparent"):
         try:
-            _check_trace(parent, state, IN_PYTHON)
+            _check_trace(HandedOn(**found), "")
+            break
         except UsageError:
-            continue
-        return parent, state
-    return None, None
+            found.pop(unread, None)
+    return found
 
 
-def _check_trace(parent: str | None, state: str | None, spelling: Spelling) -> None:
+def _check_trace(given: HandedOn, option: str) -> None:
+    parent, state = given.traceparent, given.tracestate
     if parent is not None and _TRACEPARENT.fullmatch(parent) is None:
         raise UsageError(
-            f"{spelling.traceparent}: {parent[:60]!r} is not a W3C traceparent",
+            f"{option}traceparent: {parent[:60]!r} is not a W3C traceparent",
             "it is like 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         )
     if state is None:
         return
     if parent is None:
         raise UsageError(
-            f"{spelling.tracestate} means nothing without {spelling.traceparent}", "give both, or none"
+            f"{option}tracestate means nothing without {option}traceparent", "give both, or none"
         )
     members = state.split(",")
     if not state or len(members) > _MOST_MEMBERS or not all(map(_MEMBER.fullmatch, members)):
         raise UsageError(
-            f"{spelling.tracestate}: {state[:60]!r} is not a W3C tracestate",
+            f"{option}tracestate: {state[:60]!r} is not a W3C tracestate",
             "it is like vendor=value,other=1",
         )
     if len(state) > MAX_TRACESTATE:
-        raise UsageError(
-            f"{spelling.tracestate} has {len(state)} characters", f"give {MAX_TRACESTATE} at most"
-        )
+        raise UsageError(f"{option}tracestate has {len(state)} characters", f"give {MAX_TRACESTATE} at most")
 
 
 def _check_attribute(name: str, text: str) -> None:

@@ -138,7 +138,7 @@ def _write(
     key, timestamp, subject, cause = record.key, record.timestamp, envelope.subject, envelope.id
     assert key is not None
     count, total, apart = len(datas), 0, 0
-    correlation, (parent, state) = envelope.correlationid or cause, envelope.trace()
+    correlation, handed_on = envelope.correlationid or cause, envelope.handed_on()
     place = f"{context.partition}/{record.offset}/"
     limit = context.max_event_bytes - len(key) - RECORD_OVERHEAD
     events: list[OutputRecord] = []
@@ -156,12 +156,11 @@ def _write(
                 time,
                 cause,
                 correlation,
-                parent,
-                state,
-                version,
-                index,
-                count,
-                None if large else Raw(data),
+                **handed_on,
+                aggregateversion=version,
+                eventindex=index,
+                eventcount=count,
+                data=None if large else Raw(data),
             )
         )
         if large:

@@ -124,15 +124,14 @@ class Overlay:
         subject: str | UnsetType = UNSET
         cause: str | UnsetType = UNSET
         correlation: str | UnsetType = UNSET
-        parent: str | UnsetType = UNSET
-        state: str | UnsetType = UNSET
+        handed_on: dict[str, Any] = {}
         kind = "cqrs.failed"
         if envelope is not None:
             if verdict.status != "failed" or envelope.type in self.aggregate.commands:
                 kind = f"{envelope.type}.{verdict.status}"
             if verdict.reason != "KEY_MISMATCH" or is_text(record.key):
                 subject, cause = envelope.subject, envelope.id
-                correlation, (parent, state) = envelope.correlationid or cause, envelope.trace()
+                correlation, handed_on = envelope.correlationid or cause, envelope.handed_on()
         if self.told:
             verdict, self.told = Verdict(**asdict(verdict), **self.told), {}
         outcome = WrittenOutcome(
@@ -144,8 +143,7 @@ class Overlay:
             self.time,
             cause,
             correlation,
-            parent,
-            state,
-            verdict,
+            **handed_on,
+            data=verdict,
         )
         self.done.outcomes.append((write_outcome(outcome), record.key, record.timestamp))

@@ -5,6 +5,8 @@ For every record it gives the bytes, states and memory that `core.decide` gives,
 rejection, goes to `Overlay.conclude`: so `decide` is asked once.
 """
 
+from operator import attrgetter
+
 from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.decider import Event
@@ -12,6 +14,7 @@ from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
 from cqrs_cli.core.context import MAX_BYTES, OutputRecord
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.handle import RECORD_OVERHEAD, Answer, call_decide
+from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, OrdinaryCommand, read_ordinary
 from cqrs_cli.core.messages.expected_version import parse_expected
 from cqrs_cli.core.messages.fingerprint import fingerprint
@@ -20,6 +23,8 @@ from cqrs_cli.core.messages.outcome import WrittenVerdict
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.overlay import Overlay
 from cqrs_cli.core.stored import DedupEntry
+
+_attributes, _NOTHING = attrgetter(*HANDED_ON), tuple(None for _ in HANDED_ON)
 
 
 class PlainPath:
@@ -122,7 +127,7 @@ class PlainPath:
         version, state = (before.version, before.state) if before else (0, self._initial)
         subject, command_id, source, encode = envelope.subject, envelope.id, self._type, self._encode
         place, count, size = f"{self._id}{offset}", len(answer), 0
-        trace = _trace(envelope) if envelope.traceparent else ""
+        trace = "" if _attributes(envelope) == _NOTHING else _written(envelope.handed_on())
         common = (
             f'"subject":"{subject}","time":"{time}","causationid":"{command_id}",'
             f'"correlationid":"{envelope.correlationid or command_id}",{trace}'
@@ -171,6 +176,5 @@ def _holds(expected: str | None, version: int) -> bool:
         return False
 
 
-def _trace(envelope: OrdinaryCommand) -> str:
-    parent, state = envelope.trace()
-    return f'"traceparent":"{parent}",' + ("" if state is UNSET else f'"tracestate":"{state}",')
+def _written(attributes: dict[str, str]) -> str:
+    return "".join(f'"{name}":"{text}",' for name, text in attributes.items())

@@ -3,21 +3,21 @@
 from datetime import datetime
 from typing import Generic, TypeVar
 
-from msgspec import Struct
-
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.fold import FoldError, decode_event
+from cqrs_cli.core.messages.attributes import HandedOn
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.timestamps import parse_utc
 
 _E = TypeVar("_E", covariant=True)
 
 
-class Recorded(Struct, Generic[_E], frozen=True, gc=False):
+class Recorded(HandedOn, Generic[_E], frozen=True, gc=False):
     """An event as it was recorded. `topic`, `partition` and `offset` are its own place; `time` is aware, in UTC.
 
-    `id` is unique in the topic and the same for ever. `causation_id` is the command's id.
+    `id` is unique in the topic and the same for ever. `causation_id` is the command's id. `traceparent` and
+    `tracestate` are the command's, for tracers (W3C Trace Context).
     """
 
     event: _E
@@ -30,8 +30,6 @@ class Recorded(Struct, Generic[_E], frozen=True, gc=False):
     partition: int
     offset: int
     topic: str = ""
-    traceparent: str | None = None  # of the command, for tracers (W3C Trace Context)
-    tracestate: str | None = None
 
 
 def record_event(
@@ -54,6 +52,5 @@ def record_event(
         partition,
         offset,
         topic,
-        envelope.traceparent,
-        envelope.tracestate,
+        **envelope.handed_on(),
     )

@@ -12,6 +12,7 @@ import msgspec
 from cqrs_cli import registry
 from cqrs_cli.client import history
 from cqrs_cli.client.compose import compose
+from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.queries.lineage import CommandNode, Lineage, lineage
 from cqrs_cli.client.queries.trace import trace_messages
@@ -121,9 +122,8 @@ class CheckoutPlay:
 
     def _place(self) -> None:
         """Cleo places an order; the process listens by now, so the time of the order begins."""
-        placed = compose(
-            self.aggregates[ORDER], self.order, "Place", ["customer=cleo"], correlation=self.order
-        )
+        given = Attributes(correlation=self.order)
+        placed = compose(self.aggregates[ORDER], self.order, "Place", ["customer=cleo"], given)
         with CommandProducer(self.connection, self.settings.partitioner) as sender:
             sender.send(self.topics[ORDER].commands, self.order.encode(), placed.value, lambda *_: None)
             sender.flush()

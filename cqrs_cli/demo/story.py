@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from cqrs_cli.client.compose import compose
+from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 
@@ -36,7 +37,7 @@ def tell(aggregate: Aggregate, run: str) -> list[Step]:
         id: str | None = None,
         seen: str | None = None,
     ) -> Step:
-        composed = compose(aggregate, account, command, fields, id=id, expected=seen)
+        composed = compose(aggregate, account, command, fields, Attributes(id=id, expected=seen))
         return Step(says, account, composed.value, ends)
 
     return [

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.attributes import TEXT_COLUMNS
 from cqrs_cli.core.messages.outcome import Verdict
 from cqrs_cli.errors import UsageError
 from cqrs_cli.spark.field_types import FieldColumn, field_columns
@@ -12,40 +13,21 @@ if TYPE_CHECKING:
     from msgspec import Struct
     from pyspark.sql.types import StructType
 
+#: How many attributes stand before a column of the topic's own: id, type and subject.
+BEFORE_OWN = 3
+
+
+def _envelope(**own: str) -> dict[str, str]:
+    place = {"partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+    texts = dict.fromkeys(TEXT_COLUMNS, "string")
+    return {**place, **dict.fromkeys(list(texts)[:BEFORE_OWN], "string"), **own, **texts}
+
+
 #: The record's place and the envelope, by topic: name and type.
 ENVELOPE: dict[SourceKind, dict[str, str]] = {
-    "events": {
-        "partition": "int",
-        "offset": "bigint",
-        "timestamp": "timestamp",
-        "id": "string",
-        "type": "string",
-        "subject": "string",
-        "version": "bigint",
-        "causation": "string",
-        "correlation": "string",
-    },
-    "commands": {
-        "partition": "int",
-        "offset": "bigint",
-        "timestamp": "timestamp",
-        "id": "string",
-        "type": "string",
-        "subject": "string",
-        "expected": "string",
-        "causation": "string",
-        "correlation": "string",
-    },
-    "outcomes": {
-        "partition": "int",
-        "offset": "bigint",
-        "timestamp": "timestamp",
-        "id": "string",
-        "type": "string",
-        "subject": "string",
-        "causation": "string",
-        "correlation": "string",
-    },
+    "events": _envelope(version="bigint"),
+    "commands": _envelope(expected="string"),
+    "outcomes": _envelope(),
 }
 
 #: The column in place of fields: the message's own part, as JSON.

@@ -1,17 +1,22 @@
 """Commands as rows."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from cqrs_cli.core.messages.attributes import TEXT_COLUMNS
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.reasons import Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.payloads.place import PayloadUnavailableError
-from cqrs_cli.spark.rows import MessageList, RowMaker, text_column
+from cqrs_cli.spark.rows import MessageList, RowMaker, envelope_arrays, text_column
 
 if TYPE_CHECKING:
     import pyarrow
+
+#: The attributes of a record that is not a command.
+_UNREAD = SimpleNamespace(**dict.fromkeys(TEXT_COLUMNS.values()))
 
 
 class CommandRows(RowMaker):
@@ -41,10 +46,8 @@ class CommandRows(RowMaker):
 
 
 def _command_columns(envelopes: list[CommandEnvelope | None]) -> "list[pyarrow.Array]":
-    names = ("id", "type", "subject", "causationid", "correlationid")
-    texts = [text_column(getattr(one, name, None) for one in envelopes) for name in names]
     expected = text_column(None if one is None else one.expected_text() for one in envelopes)
-    return [*texts[:3], expected, *texts[3:]]
+    return envelope_arrays([one or _UNREAD for one in envelopes], expected)
 
 
 def _command_or_none(record: Record) -> CommandEnvelope | None:

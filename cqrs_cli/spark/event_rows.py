@@ -8,7 +8,7 @@ from confluent_kafka import Message
 
 from cqrs_cli.core.fold import decode_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
-from cqrs_cli.spark.rows import MessageList, RowMaker, text_column
+from cqrs_cli.spark.rows import MessageList, RowMaker, envelope_arrays
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,11 +31,11 @@ class EventRows(RowMaker):
         if any(map(attrgetter("datasha256"), envelopes)):
             self.contradiction(partition, messages, _refuse_reference)
         if self._cls is None:
-            return messages, [*_event_columns(envelopes), self._data(partition, messages, envelopes)]
+            return messages, [*event_arrays(envelopes), self._data(partition, messages, envelopes)]
         events = self._events(partition, messages, envelopes)
         rows = [row for row in zip(messages, envelopes, events, strict=True) if type(row[2]) is self._cls]
         kept, envelopes, events = ([row[part] for row in rows] for part in range(3))
-        return kept, [*_event_columns(envelopes), *self.field_arrays(partition, kept, events)]
+        return kept, [*event_arrays(envelopes), *self.field_arrays(partition, kept, events)]
 
     def _events(self, partition: int, messages: MessageList, envelopes: list[EventEnvelope]) -> list[Any]:
         """The events that may be of the wanted type, None in the place of others.
@@ -79,15 +79,12 @@ class EventRows(RowMaker):
         )
 
 
-def _event_columns(envelopes: list[EventEnvelope]) -> "list[pyarrow.Array]":
+def event_arrays(envelopes: list[EventEnvelope]) -> "list[pyarrow.Array]":
+    """The envelopes of events as columns, behind their place."""
     import pyarrow
 
     versions = pyarrow.array(list(map(attrgetter("aggregateversion"), envelopes)), pyarrow.int64())
-    texts = [
-        text_column(map(attrgetter(name), envelopes))
-        for name in ("id", "type", "subject", "causationid", "correlationid")
-    ]
-    return [*texts[:3], versions, *texts[3:]]
+    return envelope_arrays(envelopes, versions)
 
 
 def _nothing(data: object) -> None:

@@ -4,7 +4,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.messages.outcome import read_outcome
-from cqrs_cli.spark.rows import MessageList, RowMaker, text_column
+from cqrs_cli.spark.rows import MessageList, RowMaker, envelope_arrays
 
 if TYPE_CHECKING:
     import pyarrow
@@ -20,9 +20,8 @@ class OutcomeRows(RowMaker):
             outcomes = [read_outcome(message.value()) for message in messages]
         except ValueError:
             self.contradiction(partition, messages, read_outcome)
-        names = ("id", "type", "subject", "causationid", "correlationid")
         verdicts = list(map(attrgetter("data"), outcomes))
         return messages, [
-            *(text_column(map(attrgetter(name), outcomes)) for name in names),
+            *envelope_arrays(outcomes),
             *self.field_arrays(partition, messages, verdicts),
         ]

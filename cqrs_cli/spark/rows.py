@@ -9,8 +9,9 @@ from confluent_kafka import Message
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError
+from cqrs_cli.core.messages.attributes import TEXT_COLUMNS
 from cqrs_cli.kafka.fault import record_fault
-from cqrs_cli.spark.columns import fields_as_columns, message_class, source_schema, wire_type
+from cqrs_cli.spark.columns import BEFORE_OWN, fields_as_columns, message_class, source_schema, wire_type
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, value_array
 from cqrs_cli.spark.options import SourceKind
 
@@ -94,6 +95,12 @@ def _place_columns(partition: int, messages: MessageList) -> "list[pyarrow.Array
         pyarrow.array(offsets),
         pyarrow.array(times * 1000).view(pyarrow.timestamp("us", "UTC")),
     ]
+
+
+def envelope_arrays(envelopes: Sequence[Any], *own: "pyarrow.Array") -> "list[pyarrow.Array]":
+    """The attributes of the envelopes as columns, those of the topic's own among them."""
+    texts = [text_column(map(attrgetter(name), envelopes)) for name in TEXT_COLUMNS.values()]
+    return [*texts[:BEFORE_OWN], *own, *texts[BEFORE_OWN:]]
 
 
 def text_column(values: Iterable[Any]) -> "pyarrow.Array":

@@ -12,6 +12,7 @@ import msgspec
 from cqrs_cli import registry
 from cqrs_cli.client.asyncapi import asyncapi
 from cqrs_cli.client.compose import compose
+from cqrs_cli.client.envelope import Attributes
 from tests.client.shopping import SHOPPING
 from tests.support import ROOT
 
@@ -69,7 +70,9 @@ def test_channels_are_the_topics() -> None:
 
 
 def test_payload_has_what_send_writes() -> None:
-    command = json.loads(compose(SHOPPING, "o", "Place", ["customer[name]=Ada"], expected="0").value)
+    command = json.loads(
+        compose(SHOPPING, "o", "Place", ["customer[name]=Ada"], Attributes(expected="0")).value
+    )
     payload = DOCUMENT["channels"]["shopping.commands"]["messages"]["Place"]["payload"]
     assert set(command) <= set(payload["properties"])
     assert set(payload["required"]) <= set(command)

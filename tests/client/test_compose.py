@@ -6,6 +6,7 @@ import pytest
 
 from cqrs_cli import registry
 from cqrs_cli.client.compose import complete_line, compose
+from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.core.messages.command import read_command
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
@@ -19,7 +20,7 @@ TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 def sent(*fields: str, command: str = "Deposit", **more: Any) -> Any:
     """The CloudEvent that these fields make."""
-    return json.loads(compose(BANK, "acc-42", command, fields, **more).value)
+    return json.loads(compose(BANK, "acc-42", command, fields, Attributes(**more)).value)
 
 
 def test_commands_are_cloud_events() -> None:
@@ -35,7 +36,7 @@ def test_commands_are_cloud_events() -> None:
 
 
 def test_the_owner_reads_what_was_composed() -> None:
-    composed = compose(BANK, "acc-42", "Deposit", ["amount=1"], expected=">=3", expiry=1000)
+    composed = compose(BANK, "acc-42", "Deposit", ["amount=1"], Attributes(expected=">=3", expiry=1000))
     envelope = read_command(Record(0, 0, b"acc-42", composed.value, [*HEADERS]))
     assert (envelope.id, envelope.subject, envelope.expected_text()) == (composed.id, "acc-42", ">=3")
     assert envelope.expirytime is not None

@@ -84,6 +84,8 @@ def test_event_is_read_as_written(session: "SparkSession", connection: Connectio
         "version": 1,
         "causation": "c-7",
         "correlation": "k-7",
+        "traceparent": None,
+        "tracestate": None,
         "data": '{"customer":"Änn","more":1}',
     }
 

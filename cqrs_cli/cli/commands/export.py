@@ -35,9 +35,10 @@ def export(
 ) -> None:
     """Write all committed events to files, on Spark.
 
-    In Parquet each event has its place, version, time (a timestamp), id, type, subject, causation and correlation, and
-    each type of event a column of its name with its fields, by their types; it is null in the rows of other types. Old
-    events are as their upcasters give them. In JSON Lines each is the CloudEvent that was written.
+    In Parquet each event has its place, version, time (a timestamp), id, type, subject, causation, correlation,
+    traceparent and tracestate, and each type of event a column of its name with its fields, by their types; it is null
+    in the rows of other types. Old events are as their upcasters give them. In JSON Lines each is the CloudEvent that
+    was written.
 
     The folder appears complete or not at all. Ends with 5 if there is an event that the code cannot read.
     """

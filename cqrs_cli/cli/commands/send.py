@@ -120,10 +120,9 @@ def send(
     the time at which it is due. What is decided later may differ: other commands may come before it.
     """
     patience = duration("--timeout", timeout).total_seconds() if wait or projected else None
-    single = (aggregate, id, command, fields, expect, command_id, correlation, expires, not_before, projected)
-    trace = (traceparent, tracestate)
     if file is not None:
-        if any((*single, *trace)):
+        given = (expect, command_id, correlation, expires, not_before, traceparent, tracestate, projected)
+        if any((aggregate, id, command, fields, *given)):
             raise UsageError(
                 "with --file the lines say everything", "leave out what belongs to a single command"
             )
@@ -133,6 +132,7 @@ def send(
     if aggregate is None:
         raise UsageError("AGGREGATE, ID and COMMAND are needed, or --file", "see cqrs send --help")
     from cqrs_cli.client.compose import compose
+    from cqrs_cli.client.envelope import Attributes
 
     loaded = cli.aggregate(aggregate)
     if id is None or command is None:
@@ -141,11 +141,7 @@ def send(
             + ", ".join(cls.__name__ for cls in loaded.commands.values()),
             f"see cqrs describe {aggregate}",
         )
-    composed = compose(
-        loaded,
-        id,
-        command,
-        fields or [],
+    attributes = Attributes(
         id=command_id,
         expected=expect,
         correlation=correlation,
@@ -154,6 +150,7 @@ def send(
         traceparent=traceparent,
         tracestate=tracestate,
     )
+    composed = compose(loaded, id, command, fields or [], attributes)
     if rehearse:
         from cqrs_cli.cli.render.queries.dry_run import dry_run
 

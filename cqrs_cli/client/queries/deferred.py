@@ -68,4 +68,4 @@ def requests(aggregate: str, entries: list[Deferral], request: str) -> Iterator[
     """The commands that cancel or release these: `request` is `cqrs.Cancel` or `cqrs.Release`."""
     for entry in entries:
         data = msgspec.json.encode({"id": entry.id})
-        yield write_command(aggregate, entry.subject, request, data, source=SOURCE)
+        yield write_command(aggregate, entry.subject, request, data, SOURCE)

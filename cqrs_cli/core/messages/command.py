@@ -9,8 +9,10 @@ from datetime import datetime
 from typing import Annotated, Literal, NoReturn
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec.structs import replace
 
+from cqrs_cli.core.messages.attributes import HandedOn
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
 from cqrs_cli.core.messages.payload_reference import PayloadReference, parse_reference
@@ -20,15 +22,12 @@ from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 #: The longest attribute, in bytes of UTF-8.
 MAX_ATTRIBUTE = 1024
 
-#: The longest `tracestate` that is handed on, in characters: W3C asks for these, and lets a longer one be left out.
-MAX_TRACESTATE = 512
-
 STRUCTURED = "application/cloudevents+json"
 
 _Moment = Annotated[datetime, Meta(tz=True)]
 
 
-class CommandEnvelope(Struct, kw_only=True, gc=False):
+class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
     """A command as it was received. `data` and `expectedversion` are raw: their own steps judge them.
 
     Where the record refers to a payload, `data` is the payload's sum as JSON, which no command's data can be.
@@ -46,8 +45,6 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
     deferredfrom: str | None = None
     correlationid: str | None = None
     causationid: str | None = None
-    traceparent: str | None = None
-    tracestate: str | None = None
     time: str | None = None
     datacontenttype: str | None = None
     data_base64: Raw | UnsetType = UNSET
@@ -68,15 +65,8 @@ class CommandEnvelope(Struct, kw_only=True, gc=False):
         """The payload that the data are, None for data that stand in the record."""
         return None if self.datasha256 is None else parse_reference(self.datasha256, self.datasize)
 
-    def trace(self) -> tuple[str | UnsetType, str | UnsetType]:
-        """`traceparent` and `tracestate` for events and outcome: both, the first alone, or none of the two."""
-        if not self.traceparent:
-            return UNSET, UNSET
-        state = self.tracestate
-        return self.traceparent, state if state and len(state) <= MAX_TRACESTATE else UNSET
 
-
-class OrdinaryCommand(CommandEnvelope, kw_only=True, gc=False):
+class OrdinaryCommand(CommandEnvelope, frozen=True, kw_only=True, gc=False):
     """An envelope in which nothing is left to judge but `data` and `expectedversion`: no other is read as one."""
 
     id: Annotated[str, Meta(min_length=1)]
@@ -128,9 +118,8 @@ def read_ordinary(record: Record) -> OrdinaryCommand | None:
 
 def _is_verbatim(envelope: CommandEnvelope) -> bool:
     """True if the texts that events and outcome repeat are the same between the quotes of JSON."""
-    text = (
-        f"{envelope.subject}{envelope.id}{envelope.correlationid}{envelope.traceparent}{envelope.tracestate}"
-    )
+    handed_on = "".join(envelope.handed_on().values())
+    text = f"{envelope.subject}{envelope.id}{envelope.correlationid}{handed_on}"
     return text.isprintable() and '"' not in text and "\\" not in text
 
 
@@ -170,9 +159,7 @@ def _read_structured(value: bytes) -> CommandEnvelope:
         _invalid("data_base64 is not JSON: send the data in `data`")
     if envelope.datacontenttype is not None and not _is_json(_media_type(envelope.datacontenttype.encode())):
         _invalid(f"the data must be JSON, not {envelope.datacontenttype}")
-    if envelope.dataref is not None or envelope.datasha256 is not None:
-        _refer(envelope)
-    return envelope
+    return _referring(envelope)
 
 
 def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
@@ -185,27 +172,28 @@ def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
         _invalid(str(error))
     if not (envelope.id and envelope.source and envelope.type and envelope.subject):
         _invalid("id, source, type and subject must not be empty")
-    envelope.expectedversion = UNSET if expected is None else Raw(msgspec.json.encode(expected))
-    envelope.data = Raw(value or b"{}")
-    if envelope.dataref is not None or envelope.datasha256 is not None:
-        _refer(envelope)
-    return envelope
+    believed = UNSET if expected is None else Raw(msgspec.json.encode(expected))
+    return _referring(replace(envelope, expectedversion=believed, data=Raw(value or b"{}")))
 
 
-def _refer(envelope: CommandEnvelope) -> None:
-    """Put the payload's sum in the place of the data; raises `Refused` unless one of the two says what is meant."""
+def _referring(envelope: CommandEnvelope) -> CommandEnvelope:
+    """The envelope, with a payload's sum in the place of the data if it refers to one; raises `Refused` if it has both
+    or only half of a reference.
+    """
+    if envelope.dataref is None and envelope.datasha256 is None:
+        return envelope
     here = bytes(envelope.data) not in (b"{}", b"null")
     if envelope.datasha256 is None:
         if not here:
             _invalid("dataref has no datasha256 with it, and there are no data: owners read by the sum")
-        return
+        return envelope
     if here:
         _invalid("there are data and datasha256: send one of the two")
     try:
         envelope.reference()
     except ValueError as error:
         _invalid(str(error))
-    envelope.data = Raw(b'"%s"' % envelope.datasha256.encode())
+    return replace(envelope, data=Raw(b'"%s"' % envelope.datasha256.encode()))
 
 
 def _texts(headers: Headers) -> dict[str, str]:

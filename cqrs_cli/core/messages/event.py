@@ -4,13 +4,15 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Raw, Struct, UnsetType
+from msgspec import Meta, Raw, Struct
+
+from cqrs_cli.core.messages.attributes import HandedOn
 
 #: The headers of every event and outcome.
 HEADERS: list[tuple[str, bytes]] = [("content-type", b"application/cloudevents+json")]
 
 
-class EventEnvelope(Struct, kw_only=True, gc=False):
+class EventEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
     """An event as it is read; `data` stays raw until its type says how to decode it."""
 
     id: str
@@ -22,8 +24,6 @@ class EventEnvelope(Struct, kw_only=True, gc=False):
     eventindex: int
     eventcount: int
     correlationid: str = ""
-    traceparent: str | None = None
-    tracestate: str | None = None
     source: str = ""
     specversion: str = "1.0"
     data: Raw = Raw(b"{}")  # null where they are in a payload store
@@ -47,9 +47,7 @@ class Fact(Struct, gc=False):
     data: Raw = Raw(b"{}")
 
 
-class WrittenEvent(Struct, gc=False, frozen=True):
-    """An event as it is written: the fields in the order of the contract."""
-
+class _Begun(HandedOn, frozen=True, gc=False, omit_defaults=True):
     specversion: str
     id: str
     source: str
@@ -58,8 +56,11 @@ class WrittenEvent(Struct, gc=False, frozen=True):
     time: str
     causationid: str
     correlationid: str
-    traceparent: str | UnsetType
-    tracestate: str | UnsetType
+
+
+class WrittenEvent(_Begun, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """An event as it is written: the fields in the order of the contract."""
+
     aggregateversion: int
     eventindex: int
     eventcount: int

@@ -5,6 +5,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from cqrs_cli.core.messages.attributes import HandedOn
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.record import Headers, Record
 
@@ -60,9 +61,7 @@ class Verdict(WrittenVerdict, gc=False, kw_only=True):
     target: DeferredTarget | UnsetType = UNSET
 
 
-class WrittenOutcome(Struct, gc=False):
-    """An outcome: the fields in the order of the contract."""
-
+class _Begun(HandedOn, frozen=True, gc=False, omit_defaults=True):
     specversion: str
     id: str
     source: str
@@ -71,12 +70,15 @@ class WrittenOutcome(Struct, gc=False):
     time: str
     causationid: str | UnsetType
     correlationid: str | UnsetType
-    traceparent: str | UnsetType
-    tracestate: str | UnsetType
+
+
+class WrittenOutcome(_Begun, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """An outcome: the fields in the order of the contract."""
+
     data: WrittenVerdict
 
 
-class OutcomeEnvelope(Struct, gc=False, kw_only=True):
+class OutcomeEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
     """An outcome as it is read."""
 
     id: str
@@ -86,8 +88,6 @@ class OutcomeEnvelope(Struct, gc=False, kw_only=True):
     subject: str | None = None
     causationid: str | None = None
     correlationid: str | None = None
-    traceparent: str | None = None
-    tracestate: str | None = None
     source: str = ""
     specversion: str = ""
 

@@ -1,15 +1,17 @@
 """Commands: from a request to the topic, and back with the outcome."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from cqrs_cli.client.envelope import Spelling, write_command
+from cqrs_cli.client.envelope import Attributes, Spelling, write_command
 from cqrs_cli.client.pending import PendingOutcome
 from cqrs_cli.client.producer import CommandTooLargeError
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.errors import CqrsError, NoOutcomeError, UnavailableError, UsageError
 from cqrs_cli.following.gateway.answers import outcome_answer
 from cqrs_cli.following.gateway.gateway import Gateway, Problem
@@ -21,7 +23,7 @@ GATEWAY_SOURCE = "/cqrs/gateway"
 #: Seconds that a request waits for its outcome unless it says otherwise (`Prefer: wait=5`, RFC 7240).
 _PATIENCE = 10.0
 
-_IN_HTTP = Spelling("the id", "Idempotency-Key", "If-Match", "Correlation-Id", "traceparent", "tracestate")
+_IN_HTTP = Spelling("the id", "Idempotency-Key", "If-Match", "Correlation-Id")
 
 
 async def post_command(
@@ -33,25 +35,17 @@ async def post_command(
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise Problem(415, "application/json is needed")
     follower = gateway.follower(aggregate)
-    headers = request.headers
     wire_type, data = _decoded(follower.aggregate, command, body)
+    given = attributes_of(request.headers)
     try:
         composed = write_command(
-            aggregate,
-            aggregate_id,
-            wire_type,
-            data,
-            source=GATEWAY_SOURCE,
-            id=headers.get("idempotency-key"),
-            expected=_expected(headers),
-            correlation=headers.get("correlation-id"),
-            traceparent=headers.get("traceparent"),
-            tracestate=headers.get("tracestate"),
-            spelling=_IN_HTTP,
+            aggregate, aggregate_id, wire_type, data, GATEWAY_SOURCE, given, spelling=_IN_HTTP
         )
     except UsageError as error:
         raise Problem(400, "not a command", str(error)) from None
-    pending = PendingOutcome(composed, follower.topics, gateway.patience(_preferred(headers), _PATIENCE))
+    pending = PendingOutcome(
+        composed, follower.topics, gateway.patience(_preferred(request.headers), _PATIENCE)
+    )
     gateway.sender.submit(pending)
     more = {"id": composed.id}
     try:
@@ -80,6 +74,17 @@ def _decoded(aggregate: Aggregate, command: str, body: bytes) -> tuple[str, byte
         return wire_type, msgspec.json.encode(decode(body or b"{}"))
     except (ValueError, RecursionError) as error:
         raise Problem(400, "INVALID_PAYLOAD", str(error)) from None
+
+
+def attributes_of(headers: Mapping[str, str]) -> Attributes:
+    """The attributes of a command in the headers of a request; raises `Problem` 400."""
+    handed_on: dict[str, Any] = {name: headers.get(name) for name in HANDED_ON}
+    return Attributes(
+        id=headers.get("idempotency-key"),
+        expected=_expected(headers),
+        correlation=headers.get("correlation-id"),
+        **handed_on,
+    )
 
 
 def _expected(headers: Mapping[str, str]) -> str | None:

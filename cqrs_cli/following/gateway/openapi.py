@@ -6,6 +6,7 @@ from typing import Any
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.json_schema import about_aggregate, components
+from cqrs_cli.core.messages.attributes import HANDED_ON
 from cqrs_cli.version import __version__
 
 _ID = {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
@@ -174,7 +175,7 @@ _COMMAND_PARAMETERS = [
     _header("If-Match", 'The version it must be at, like "7"; * for any that exists.'),
     _header("If-None-Match", "* if it must not exist."),
     _header("Idempotency-Key", "The command's id: sent again, it is decided once."),
-    _header("Correlation-Id", "Handed on to events and outcome."),
+    *(_header(name, "Handed on to events and outcome.") for name in ("Correlation-Id", *HANDED_ON)),
     _header("Prefer", "wait=5: seconds until 504, by default 10."),
 ]
 

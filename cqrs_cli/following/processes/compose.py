@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from cqrs_cli.client.envelope import IN_PYTHON, readable_trace, write_command
+from cqrs_cli.client.envelope import IN_PYTHON, Attributes, handed_on_again, write_command
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.deferral.entry import LAST_MOMENT
@@ -103,27 +103,23 @@ class Composer:
             aggregate.decode_command[wire_type](data)
         except ValueError as error:
             raise InvalidReaction(f"{wire_type}: {error}") from error
-        trace, vendor = readable_trace(recorded.traceparent, recorded.tracestate)
+        given = Attributes(
+            id=id,
+            expected=None if send.expect is None else str(send.expect),
+            correlation=recorded.correlation_id or None,
+            causation=recorded.id,
+            expiry=None if send.expires is None else _from(time, send.expires),
+            not_before=None if send.not_before is None else _from(time, send.not_before),
+            **handed_on_again(recorded),
+        )
+        subject, source = send.aggregate_id, self._source
         try:
             composed = write_command(
-                send.aggregate,
-                send.aggregate_id,
-                wire_type,
-                data,
-                source=self._source,
-                id=id,
-                expected=None if send.expect is None else str(send.expect),
-                correlation=recorded.correlation_id or None,
-                causation=recorded.id,
-                traceparent=trace,
-                tracestate=vendor,
-                expiry=None if send.expires is None else _from(time, send.expires),
-                not_before=None if send.not_before is None else _from(time, send.not_before),
-                spelling=IN_PYTHON,
+                send.aggregate, subject, wire_type, data, source, given, spelling=IN_PYTHON
             )
         except CqrsError as error:
             raise InvalidReaction(f"{wire_type}: {error.message}") from error
-        place, key = self._commands[send.aggregate], send.aggregate_id.encode()
+        place, key = self._commands[send.aggregate], subject.encode()
         return ComposedCommand(
             place.topic, composed.value, key, target(self._partitioner, key, place.partitions)
         )

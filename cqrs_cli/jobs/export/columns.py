@@ -1,16 +1,19 @@
 """Events as rows: the envelope, and a column for each type with its fields, or lines of JSON."""
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.fold import FoldError, decode_event
+from cqrs_cli.core.messages.attributes import TEXT_COLUMNS
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.spark.arrow import struct_array, time_array
 from cqrs_cli.spark.field_types import FieldColumn, arrow_schema, field_columns
+from cqrs_cli.spark.rows import text_column
 
 if TYPE_CHECKING:
     import pyarrow
@@ -18,8 +21,7 @@ if TYPE_CHECKING:
 
 #: The columns of the envelope, and the place in the log.
 PLACE = ("partition", "offset")
-TEXTS = ("id", "type", "subject", "causation", "correlation")
-ENVELOPE_NAMES = (*PLACE, "version", "time", *TEXTS)
+ENVELOPE_NAMES = (*PLACE, "version", "time", *TEXT_COLUMNS)
 
 
 class EventColumn(NamedTuple):
@@ -60,7 +62,7 @@ def event_schema(aggregate: Aggregate) -> "StructType":
         StructField("offset", LongType()),
         StructField("version", LongType()),
         StructField("time", TimestampType()),
-        *(StructField(name, StringType()) for name in TEXTS),
+        *(StructField(name, StringType()) for name in TEXT_COLUMNS),
     ]
     types = [
         StructField(column.name, StructType([StructField(one.name, one.type) for one in column.fields]))
@@ -85,19 +87,12 @@ class EventBatches:
 
         read = [self._read(record) for record in records]
         envelopes, events = [one for one, _ in read], [event for _, event in read]
-        texts = [
-            [one.id for one in envelopes],
-            [one.type for one in envelopes],
-            [one.subject for one in envelopes],
-            [one.causationid for one in envelopes],
-            [one.correlationid for one in envelopes],
-        ]
         arrays = [
             pyarrow.array([self._log.partition] * len(records), pyarrow.int32()),
             pyarrow.array([record.offset for record in records], pyarrow.int64()),
             pyarrow.array([one.aggregateversion for one in envelopes], pyarrow.int64()),
             time_array(one.time for one in envelopes),
-            *(pyarrow.array(column, pyarrow.string()) for column in texts),
+            *(text_column(map(attrgetter(name), envelopes)) for name in TEXT_COLUMNS.values()),
         ]
         for column, kind in zip(self._columns, self._schema.types[len(ENVELOPE_NAMES) :], strict=True):
             mine = [event if type(event) is column.cls else None for event in events]

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.client.compose import compose
+from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.client.queries.rehearsal import Rehearsal
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.deciding.deferred.patient import patients
@@ -12,7 +13,7 @@ from tests.deciding.deferred.patient import patients
 def test_rehearsals_put_commands_off(connection: Connection, prefix: str, tmp_path: Path) -> None:
     """As an owner would; the next one in the same rehearsal is a repetition of it."""
     harness = patients(connection, prefix, tmp_path)
-    commands = [compose(harness.aggregate, "a", "Count", ["ready=1"], id="c-1") for _ in range(2)]
+    commands = [compose(harness.aggregate, "a", "Count", ["ready=1"], Attributes(id="c-1")) for _ in range(2)]
     rehearsal = Rehearsal(connection, harness.topics, harness.aggregate, "murmur2", 1000, commands)
     later, again = (rehearsal.decide(one).read.data for one in commands)
     assert (later.status, later.reason, later.attempt, later.message) == ("deferred", "LATER", 1, "0 of 1")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.core.messages.command import MAX_TRACESTATE
+from cqrs_cli.core.messages.attributes import MAX_TRACESTATE
 from cqrs_cli.core.messages.record import Headers, Record
 from cqrs_cli.core.recorded import record_event
 from tests.core.tally import AGGREGATE, Partition, command, record

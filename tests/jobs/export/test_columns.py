@@ -62,6 +62,8 @@ def test_each_type_has_its_column() -> None:
         "subject": "acc",
         "causation": "c",
         "correlation": "order-9",
+        "traceparent": None,
+        "tracestate": None,
         "Opened": None,
         "Deposited": {"amount": 5},
         "Withdrawn": None,

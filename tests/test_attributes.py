@@ -1,0 +1,94 @@
+"""One line in the list of what commands hand on is all that one more attribute needs."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cqrs_cli.client.asyncapi import asyncapi
+from cqrs_cli.client.envelope import Attributes, handed_on_again, write_command
+from cqrs_cli.client.history import AggregateHistory, history_document
+from cqrs_cli.core.messages.attributes import HANDED_ON
+from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.recorded import record_event
+from cqrs_cli.following.gateway.commands import attributes_of
+from cqrs_cli.following.gateway.openapi import describe_api
+from cqrs_cli.jobs.export.columns import EventBatches
+from cqrs_cli.spark.columns import ENVELOPE
+from cqrs_cli.spark.event_rows import event_arrays
+from tests.core.tally import AGGREGATE, Partition, command, record
+from tests.mutations.harness import copy, run
+
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+#: All of them; a `tracestate` has to have a trace, and none has to be any text but these two.
+TEXTS: dict[str, Any] = dict.fromkeys(HANDED_ON, "a=1") | {"traceparent": TRACE}
+
+LIST, LAST = "cqrs_cli/core/messages/attributes.py", "    tracestate: str | None = None\n"
+
+
+@pytest.fixture
+def decided() -> Partition:
+    partition = Partition()
+    partition.feed(record(0, command(**TEXTS)))
+    return partition
+
+
+def test_events_and_outcome_have_it(decided: Partition) -> None:
+    for value, _, _ in (*decided.events, *decided.outcomes):
+        assert TEXTS.items() <= json.loads(value).items()
+
+
+def test_readers_of_events_get_it(decided: Partition) -> None:
+    recorded = record_event(AGGREGATE, decided.events[0][0], "tally.events", 3, 0)
+    assert {name: getattr(recorded, name) for name in HANDED_ON} == handed_on_again(recorded) == TEXTS
+
+
+def test_history_has_it(decided: Partition) -> None:
+    shown = AggregateHistory(1, AGGREGATE.decider.initial, None, [read_event(decided.events[0][0])])
+    (event,) = history_document("tally", "a", shown, events=True)["history"]
+    assert TEXTS.items() <= event.items()
+
+
+def test_spark_has_its_column(decided: Partition) -> None:
+    names = list(ENVELOPE["events"])[3:]
+    columns = event_arrays([read_event(decided.events[0][0])])
+    found = {name: column[0].as_py() for name, column in zip(names, columns, strict=True)}
+    assert TEXTS.items() <= found.items()
+    assert all(tuple(columns)[-len(HANDED_ON) :] == HANDED_ON for columns in ENVELOPE.values())
+
+
+def test_exports_have_its_column(decided: Partition) -> None:
+    (row,) = EventBatches(AGGREGATE, "t", 3).batch([record(0, decided.events[0][0])]).to_pylist()
+    assert TEXTS.items() <= row.items()
+
+
+def test_senders_may_give_it() -> None:
+    composed = write_command("tally", "a", "tally.Add", b"{}", "/t", Attributes(**TEXTS))
+    assert list(json.loads(composed.value))[-len(HANDED_ON) - 1 :] == [*HANDED_ON, "data"]
+
+
+def test_gateway_takes_it_as_header() -> None:
+    assert attributes_of(TEXTS).handed_on() == TEXTS
+    post: Any = describe_api([AGGREGATE], False, False)["paths"]["/tally/{id}/Add"]["post"]
+    assert set(HANDED_ON) <= {one["name"] for one in post["parameters"]}
+
+
+@pytest.mark.parametrize("kind", ["commands.messages.Add", "events.messages.Added"])
+def test_asyncapi_describes_it(kind: str) -> None:
+    channel, _, name = kind.partition(".messages.")
+    document = asyncapi({"tally": AGGREGATE}, "")
+    payload = document["channels"][f"tally.{channel}"]["messages"][name]["payload"]
+    assert set(HANDED_ON) <= set(payload["properties"]) - set(payload["required"])
+    assert set(HANDED_ON) <= set(document["components"]["schemas"]["OutcomeEnvelope"]["properties"])
+
+
+@pytest.mark.skipif(len(HANDED_ON) > 2, reason="a copy with one more")
+def test_one_line_is_all(tmp_path: Path) -> None:
+    """The tests here pass with an attribute that nothing else in the code names."""
+    root = copy(tmp_path)
+    text = (root / LIST).read_text(encoding="utf-8")
+    (root / LIST).write_text(text.replace(LAST, LAST + "    baggage: str | None = None\n"), encoding="utf-8")
+    done = run(root, ["tests/test_attributes.py"], None)
+    assert done.passed and "1 skipped" in done.output, done.output
