@@ -15,6 +15,9 @@ from cqrs_cli.core.recorded import record_event
 from cqrs_cli.following.gateway.commands import attributes_of
 from cqrs_cli.following.gateway.openapi import describe_api
 from cqrs_cli.jobs.export.columns import EventBatches
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.spark.columns import ENVELOPE
 from cqrs_cli.spark.event_rows import event_arrays
 from tests.core.tally import AGGREGATE, Partition, command, record
@@ -60,7 +63,11 @@ def test_spark_has_its_column(decided: Partition) -> None:
 
 
 def test_exports_have_its_column(decided: Partition) -> None:
-    (row,) = EventBatches(AGGREGATE, "t", 3).batch([record(0, decided.events[0][0])]).to_pylist()
+    (row,) = (
+        EventBatches(AGGREGATE, PartitionLog(Connection("127.0.0.1:1"), Topics("tally"), 3))
+        .batch([record(0, decided.events[0][0])])
+        .to_pylist()
+    )
     assert TEXTS.items() <= row.items()
 
 

@@ -125,7 +125,7 @@ def read_records(
 ) -> Iterator[tuple[LogRange, Record]]:
     """The events with this key and their data, in the order of the log."""
     for place in places:
-        batches = readers.read(connection.without_payloads(), *place)
+        batches = readers.read(connection, *place)
         mine = ([record for record in records if record.key == key] for records in batches)
         for records in checked_out(connection.payloads, place.topic, place.partition, mine):
             for record in records:

@@ -81,7 +81,8 @@ class Plan:
 
     def log(self, partition: Partition) -> PartitionLog:
         """A partition's logs."""
-        return PartitionLog(self.connection, self.topics[partition.aggregate].topics, partition.number)
+        topics = self.topics[partition.aggregate].topics
+        return PartitionLog(self.connection, topics, partition.number, self.connection.payloads)
 
     def shard(self, partition: Partition) -> Path:
         """The folder of a partition's shard."""

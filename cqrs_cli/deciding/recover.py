@@ -44,7 +44,7 @@ def fold_events(
             f"{log.place('events')} begins at {start}: events from {at} on were deleted",
             "restore the topic, and set its retention.ms and retention.bytes to -1",
         )
-    for records in log.read("events", max(at, start), end):
+    for records in log.events(max(at, start), end):
         done = 0
         while done < len(records):
             with cache.reading():

@@ -10,6 +10,7 @@ from cqrs_cli.doctor.check import Check, fail, ok
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 
 #: Offsets looked at at either end of a partition: retired events are among the oldest, wrong deployments at the end.
@@ -26,7 +27,8 @@ def check_events(connection: Connection, aggregate: Aggregate, topics: Topics) -
     for partition, (start, end) in readers.bounds(connection, topics.events, range(count)).items():
         total += end - start
         for low, high in _stretches(start, end):
-            for records in readers.read(connection, topics.events, partition, low, high):
+            log = PartitionLog(connection, topics, partition, connection.payloads)
+            for records in log.events(low, high):
                 seen += high - low
                 for record in records:
                     _look(aggregate, f"{topics.events}:{partition}@{record.offset}", record, unread)

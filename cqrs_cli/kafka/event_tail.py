@@ -10,6 +10,7 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.payloads.check_out import check_out
+from cqrs_cli.payloads.place import PayloadPlace
 
 #: Tells something worth knowing to whoever watches.
 Tell = Callable[[str], None]
@@ -33,7 +34,10 @@ class Tail(Protocol):
 
 
 class PartitionTail:
-    """The tail of a partition of events. Waits for a broker that does not answer, and notes that once."""
+    """The tail of a partition of events, which come with their data.
+
+    Waits for a broker that does not answer, and notes that once.
+    """
 
     def __init__(
         self,
@@ -41,10 +45,11 @@ class PartitionTail:
         source: EventPartition,
         start: int,
         note: Tell,
+        payloads: PayloadPlace | None,
         reader: Consumer | None = None,
     ) -> None:
-        """`reader`: a client to read with, of its own unless it is given."""
-        self._connection, self._source, self._position = connection, source, start
+        """`payloads`: where large data rest. `reader`: a client to read with, of its own unless it is given."""
+        self._source, self._payloads, self._position = source, payloads, start
         self._waiting: list[Record] = []  # arrived, and not handed out: large data come by and by
         self._reader = reader or clients.bulk_consumer(connection)
         self._reader.assign([TopicPartition(source.topic, source.partition, start)])
@@ -52,7 +57,7 @@ class PartitionTail:
 
     def poll(self, most: int) -> tuple[list[Record], int]:
         """Raises `PayloadUnavailableError`; the next call tries again."""
-        place, source = self._connection.payloads, self._source
+        place, source = self._payloads, self._source
         self._waiting = self._waiting or self._arrived(most)
         if place is None:
             records, self._waiting = self._waiting, []

@@ -8,19 +8,18 @@ from confluent_kafka import Message
 
 from cqrs_cli.core.messages.payload_reference import MARK
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
+from cqrs_cli.payloads.place import PayloadPlace
 
 
 def messages_with_data(
-    connection: Connection, topic: str, partition: int, batches: Iterable[Sequence[Any]]
+    place: PayloadPlace | None, topic: str, partition: int, batches: Iterable[Sequence[Any]]
 ) -> Iterator[Sequence[Any]]:
     """Events, or commands, with their data; in smaller batches where these are large.
 
     Raises `PayloadUnavailableError` for an event whose data cannot be had; a command stays as it is then.
     """
-    place = connection.payloads
     if place is None or not topic.endswith((".events", ".commands")):
         yield from batches
         return

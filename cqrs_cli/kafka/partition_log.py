@@ -1,6 +1,6 @@
 """One partition of an aggregate's five topics, as a value to ask and to read."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,10 @@ from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, is_denied
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
-from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.topics.topics import Kind, Topics
+from cqrs_cli.payloads.check_out import checked_out
+from cqrs_cli.payloads.place import PayloadPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +24,14 @@ class PartitionLog:
     """The address of one partition's logs. It holds no client, so it travels to a worker.
 
     A method that is given no client opens one and closes it; one that is given a client raises `KafkaException`.
+    Records come as they stand in the log, but for `events` and `with_data`: `payloads` is where these find the data
+    that rest outside of Kafka.
     """
 
     connection: Connection
     topics: Topics
     partition: int
+    payloads: PayloadPlace | None = None
 
     def place(self, kind: Kind) -> str:
         """The log's name in messages: `bank_account.events partition 3`."""
@@ -43,8 +47,19 @@ class PartitionLog:
         return readers.watermarks(client, self.topics.name(kind), self.partition)
 
     def read(self, kind: Kind, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
-        """All committed records with start ≤ offset < end, in batches; raises `StalledError` if one stays hidden."""
+        """All committed records with start ≤ offset < end, in batches, as they stand in the log.
+
+        Raises `StalledError` if one stays hidden.
+        """
         return readers.read(self.connection, self.topics.name(kind), self.partition, start, end, batch=batch)
+
+    def events(self, start: int, end: int, batch: int = 10_000) -> Iterator[list[Record]]:
+        """`read` of events with their data: large ones are fetched, or `PayloadUnavailableError` is raised."""
+        return self.with_data("events", self.read("events", start, end, batch))
+
+    def with_data(self, kind: Kind, batches: Iterable[list[Record]]) -> Iterator[list[Record]]:
+        """Records that were read: events with their data, others as they are."""
+        return checked_out(self.payloads, self.topics.name(kind), self.partition, batches)
 
     def read_with(
         self, client: Consumer, kind: Kind, start: int, end: int, patience: float = REQUEST_TIMEOUT
@@ -56,10 +71,9 @@ class PartitionLog:
         )
 
     def messages_with(self, client: Consumer, kind: Kind, start: int, end: int) -> Iterator[Sequence[Any]]:
-        """`read_with` for a caller that takes librdkafka's messages: events with their data, in their place."""
+        """`read_with` for a caller that takes librdkafka's messages."""
         topic = self.topics.name(kind)
-        messages = readers.messages_with(self.connection, client, topic, self.partition, start, end)
-        return messages_with_data(self.connection, topic, self.partition, messages)
+        return readers.messages_with(self.connection, client, topic, self.partition, start, end)
 
     def follow(self, client: Consumer, kind: Kind, start: int) -> Follower:
         """Read on from `start` with a client of the owners' group. Any error ends it: `KafkaException` if an ACL is
@@ -73,9 +87,8 @@ class PartitionLog:
         return Follower(client, failure, own_group=True)
 
     def first_record(self, kind: Kind, start: int, end: int) -> Record | None:
-        """The first committed record from `start` and below `end`, as it stands in the log."""
-        connection = self.connection.without_payloads()
-        return readers.first_record(connection, self.topics.name(kind), self.partition, start, end)
+        """The first committed record from `start` and below `end`."""
+        return readers.first_record(self.connection, self.topics.name(kind), self.partition, start, end)
 
     def first_hidden(self, kind: Kind) -> Record | None:
         """The first record behind the last stable offset, committed or not."""
@@ -85,7 +98,7 @@ class PartitionLog:
         return next((records[0] for records in hidden), None)
 
     def last_record(self, kind: Kind, start: int, end: int) -> Record | None:
-        """The last committed record from `start` and below `end`, as it stands in the log."""
+        """The last committed record from `start` and below `end`."""
         return readers.last_record(self.connection, self.topics.name(kind), self.partition, start, end)
 
     def offset_at(self, kind: Kind, timestamp: int) -> int | None:

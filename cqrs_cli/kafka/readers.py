@@ -24,7 +24,6 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
-from cqrs_cli.payloads.check_out import checked_out
 
 #: The broker that was asked does not know the partition.
 _UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
@@ -125,9 +124,9 @@ def read(
     isolation: Isolation = "read_committed",
     batch: int = 10_000,
 ) -> Iterator[list[Record]]:
-    """All visible records with start ≤ offset < end, in batches, events with their data; returns at `end`.
+    """All visible records with start ≤ offset < end, in batches, as they stand in the log; returns at `end`.
 
-    Raises `StalledError` when an open transaction hides the end, `UnavailableError` without broker or payload store.
+    Raises `StalledError` when an open transaction hides the end, `UnavailableError` without broker.
     """
     if start >= end:
         return
@@ -149,8 +148,7 @@ def read_with(
     patience: float = REQUEST_TIMEOUT,
 ) -> Iterator[list[Record]]:
     """`read` with a consumer at hand. `patience`: seconds without progress before `StalledError`."""
-    messages = messages_with(connection, reader, topic, partition, start, end, batch, patience)
-    return checked_out(connection.payloads, topic, partition, map(records_of, messages))
+    return map(records_of, messages_with(connection, reader, topic, partition, start, end, batch, patience))
 
 
 def messages_with(
@@ -225,10 +223,8 @@ def last_record(
 ) -> Record | None:
     """The last committed record below `end`, None if there is none; reads backwards in growing strides.
 
-    It comes as it stands there, without its payload. Raises `StalledError` when an open transaction hides what may be a
-    later one.
+    Raises `StalledError` when an open transaction hides what may be a later one.
     """
-    connection = connection.without_payloads()
     reader = bulk_consumer(connection, fetch_wait_max_ms=_AT_END)
     stride = 16
     try:

@@ -1,9 +1,9 @@
 """Reads a topic in order of time: stretches of several partitions, their last records, and those that follow."""
 
 import heapq
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -15,8 +15,8 @@ from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
-from cqrs_cli.payloads.check_out import check_out, holds_events
-from cqrs_cli.payloads.place import PayloadUnavailableError
+from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
+from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.settings.moments import parse_moment
 
 #: A record and the partition it was in.
@@ -30,6 +30,9 @@ Bounds = Mapping[int, tuple[int, int]]
 
 #: KiB that all readers of a merge may queue together.
 _QUEUE = 64 * 1024
+
+#: Records whose data are fetched together.
+_TOGETHER = 100
 
 
 class Origin(NamedTuple):
@@ -153,18 +156,17 @@ def following(
             messages = follower.poll()
             arrived = zip(map(Message.partition, messages), records_of(messages), strict=True)
             batch = [(partition or 0, record) for partition, record in arrived if keep(record)]
-            yield from _with_data(connection, topic, batch)
+            yield batch
     finally:
         reader.close()
 
 
-def _with_data(connection: Connection, topic: str, batch: list[Placed]) -> Iterator[list[Placed]]:
-    """The batch, events with their data; in several batches if they are large.
+def events_with_data(place: PayloadPlace | None, topic: str, batch: list[Placed]) -> Iterator[list[Placed]]:
+    """The batch of events with their data; in several batches if they are large.
 
     Raises `PayloadUnavailableError` after the other partitions' events: one that cannot be had holds up its own.
     """
-    place = connection.payloads
-    if place is None or not batch or not holds_events(topic):
+    if place is None or not batch:
         yield batch
         return
     missing: dict[int, PayloadUnavailableError] = {}
@@ -179,3 +181,24 @@ def _with_data(connection: Connection, topic: str, batch: list[Placed]) -> Itera
             yield [(partition, record) for record in whole]
     for first in missing.values():
         raise first
+
+
+def records_with_data(place: PayloadPlace | None, topic: str, placed: Iterable[Placed]) -> Iterator[Placed]:
+    """The records of any topic with their data, in their order.
+
+    Without its data an event raises `PayloadUnavailableError`; a command or dead letter comes as it stands in the log.
+    """
+    if place is None:
+        yield from placed
+        return
+    remaining = iter(placed)
+    while some := list(islice(remaining, _TOGETHER)):
+        while some:
+            (partition, _), records = some[0], [record for _, record in some]
+            found, _ = (
+                check_out(place, topic, partition, records)
+                if holds_events(topic)
+                else look_up(place, topic, records)
+            )
+            yield from zip((number for number, _ in some), found, strict=False)
+            some = some[len(found) :]

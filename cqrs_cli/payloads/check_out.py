@@ -5,7 +5,6 @@ outcome says so; it is shown with the reference then.
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 
 from msgspec.structs import replace
 
@@ -23,9 +22,6 @@ from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.transfer import payload_transfer
 
 _HEADERS = {f"ce_{name}" for name in ATTRIBUTES}
-
-#: Commands whose payloads are looked up together.
-_TOGETHER = 100
 
 
 def checked_out(
@@ -80,15 +76,6 @@ def look_up(place: PayloadPlace, topic: str, records: list[Record]) -> tuple[lis
     whole = _with_payloads(place, topic, records, references)
     found = [one if isinstance(one, Record) else record for record, one in zip(records, whole, strict=False)]
     return found, records[len(found) :]
-
-
-def looked_up(place: PayloadPlace | None, topic: str, records: Iterable[Record]) -> Iterator[Record]:
-    """Commands, or dead letters, with their data where they can be had."""
-    remaining = iter(records)
-    while some := list(islice(remaining, _TOGETHER)):
-        while some:
-            found, some = (some, []) if place is None else look_up(place, topic, some)
-            yield from found
 
 
 def _with_payloads(

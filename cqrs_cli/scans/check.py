@@ -52,13 +52,13 @@ class Readable:
 
 def read_partition(plan: ReadPlan, partition: int) -> Readable:
     """Read all events of a partition. Raises nothing: an error is a value, so that Spark sees no task fail."""
-    log = PartitionLog(plan.connection, plan.topics, partition)
+    log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
 
     def work() -> Readable:
         aggregate = load(plan.topics.aggregate, plan.package, plan.root)
         events, found = 0, dict[str, Unreadable]()
         with closing(bulk_consumer(log.connection)) as reader:
-            for records in log.read_with(reader, "events", *plan.bounds[partition]):
+            for records in log.with_data("events", log.read_with(reader, "events", *plan.bounds[partition])):
                 events += len(records)
                 for record in records:
                     _note(aggregate, partition, record, found)

@@ -35,7 +35,7 @@ def read_range(plan: SourcePlan, topic_id: str, part: OffsetRange) -> "Iterator[
     maker = ROW_MAKERS[plan.kind](plan.aggregate, plan.topic, plan.load_aggregate(), plan.type)
     with _collecting_nothing(), closing(bulk_consumer(plan.connection, fetch_wait_max_ms=_AT_END)) as reader:
         arrived = messages_with(plan.connection, reader, plan.topic, *part)
-        for messages in messages_with_data(plan.connection, plan.topic, part.partition, arrived):
+        for messages in messages_with_data(plan.connection.payloads, plan.topic, part.partition, arrived):
             batch = maker.batch(part.partition, messages)
             if batch.num_rows:
                 yield batch

@@ -38,12 +38,12 @@ class Bank:
 
     def send_inline(self, subject: str, command: str, *fields: str) -> None:
         """Send as a program does that has no store."""
-        with CommandProducer(self.harness.connection.without_payloads(), "murmur2") as producer:
+        with CommandProducer(replace(self.harness.connection, payloads=None), "murmur2") as producer:
             send_one(producer, self.harness.topics, self.composed(subject, command, *fields))
 
     def events(self) -> list[Record]:
         """The events as they stand in the log."""
-        topic, connection = self.harness.topics.events, self.harness.connection.without_payloads()
+        topic, connection = self.harness.topics.events, self.harness.connection
         start, end = readers.bounds(connection, topic, [0])[0]
         return [record for batch in readers.read(connection, topic, 0, start, end) for record in batch]
 

@@ -63,7 +63,7 @@ def rows(bank: Bank, kind: SourceKind, connection: Any = None) -> list[Any]:
 def test_rows_have_their_data(opened: Bank) -> None:
     data = [{"owner": LARGE}, {"amount": 5}]
     assert rows(opened, "events") == rows(opened, "commands") == data
-    storeless = opened.harness.connection.without_payloads()
+    storeless = replace(opened.harness.connection, payloads=None)
     with pytest.raises(ContradictionError, match="set payload_store"):
         rows(opened, "events", storeless)
     assert rows(opened, "commands", storeless) == [None, {"amount": 5}]
@@ -81,7 +81,7 @@ def test_replay_folds_payloads(opened: Bank) -> None:
     assert whole.error is None and whole.total.aggregates == 1
     opened.store.alter(reference(opened), opened.folder)
     assert isinstance(total_part(plan, 0).error, PayloadUnavailableError)
-    storeless = replace(plan, connection=plan.connection.without_payloads())
+    storeless = replace(plan, connection=replace(plan.connection, payloads=None))
     assert isinstance(total_part(storeless, 0).error, ContradictionError)
 
 
@@ -133,7 +133,7 @@ def test_tail_of_events_has_their_data(opened: Bank) -> None:
     """Projections and processes read by it: an event that cannot be had is not passed over."""
     harness, found = opened.harness, reference(opened)
     source = EventPartition("bank_account", harness.topics.events, 0)
-    tail = PartitionTail(harness.connection, source, 0, lambda text: None)
+    tail = PartitionTail(harness.connection, source, 0, lambda text: None, harness.connection.payloads)
     kept = opened.store.file(found, opened.folder).read_bytes()
     opened.store.alter(found, opened.folder)
 

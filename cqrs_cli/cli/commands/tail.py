@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from functools import partial
-from itertools import islice, tee
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -16,7 +16,6 @@ from cqrs_cli.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.tailing import Placed
-    from cqrs_cli.payloads.place import PayloadPlace
 
 
 @command(
@@ -96,7 +95,7 @@ def tail(
     # A command sent to a wrong partition has its outcome and dead letter there, but never an event.
     partitioner = cli.settings.partitioner if kind == "events" else "off"
     connection = cli.connection()
-    whole = partial(_with_data, None if kind == "events" else connection.payloads, topic)
+    whole = partial(tailing.records_with_data, connection.payloads, topic)
     bounds = tailing.tail_bounds(connection, topic, origin, key, partitioner, partitions)
     if count is not None and start is None:
         printed, most = _print(cli, whole(tailing.last(connection, topic, bounds, keep, count))), None
@@ -111,20 +110,6 @@ def tail(
             printed += _print(cli, whole(batch if most is None else batch[: most - printed]))
             if printed == most:
                 return
-
-
-def _with_data(place: "PayloadPlace | None", topic: str, placed: Iterable["Placed"]) -> Iterable["Placed"]:
-    """The records, commands and dead letters with their data where the payload store has them."""
-    from cqrs_cli.payloads.check_out import looked_up
-
-    if place is None:
-        return placed
-    places, records = tee(placed)
-    return zip(
-        (partition for partition, _ in places),
-        looked_up(place, topic, (record for _, record in records)),
-        strict=True,
-    )
 
 
 def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:

@@ -29,7 +29,6 @@ def named_payloads(connection: Connection, topics: Topics, questioned: Collectio
     """
     if not questioned:
         return set()
-    connection = connection.without_payloads()
     places = [
         (topics.name(kind), partition)
         for kind in _REFERRING

@@ -25,7 +25,7 @@ from cqrs_cli.core.messages.reasons import is_remembered
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.errors import CqrsError
-from cqrs_cli.kafka import clients, offsets, readers
+from cqrs_cli.kafka import clients, offsets
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
@@ -33,7 +33,6 @@ from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function, target
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.payloads.check_in import referring
-from cqrs_cli.payloads.check_out import checked_out
 
 #: Seconds to wait for the owners' position. It only makes a note: the group may be hidden from a sender.
 _PATIENCE = 2.0
@@ -74,7 +73,7 @@ class Rehearsal:
         self._batches: dict[int, Batch] = {}
         self._ends: dict[int, int] = {}
         for partition, keys in subjects.items():
-            log = PartitionLog(connection, topics, partition)
+            log = PartitionLog(connection, topics, partition, connection.payloads)
             self._ends[partition] = log.bounds("commands")[1]
             states = present_states(log, aggregate, keys)
             decided = recent_decisions(log, keys, _now() - window) if ids_may_repeat else {}
@@ -145,11 +144,9 @@ def present_states(log: PartitionLog, aggregate: Aggregate, keys: Collection[byt
     Raises `ContradictionError` naming the place of an event that does not follow.
     """
     states: dict[str, Folded] = {}
-    connection, topic, number = log.connection, log.topics.events, log.partition
-    low, end = log.bounds("events")
-    batches = readers.read(connection.without_payloads(), topic, number, low, end)
+    batches = log.read("events", *log.bounds("events"))
     mine = ([record for record in records if record.key in keys] for records in batches)
-    for records in checked_out(connection.payloads, topic, number, mine):
+    for records in log.with_data("events", mine):
         for record in records:
             try:
                 event = read_event(record.value)

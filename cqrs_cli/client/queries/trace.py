@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from threading import Event
 from typing import NamedTuple
 
@@ -12,7 +11,7 @@ from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind, Topics
-from cqrs_cli.payloads.check_out import looked_up
+from cqrs_cli.payloads.check_out import look_up
 
 #: Partitions of topics that are read at once.
 READERS = 8
@@ -89,7 +88,7 @@ def _stretches(
         bounds = readers.bounds(connection, topics[name].name(kind), range(parts[name]))
         found = []
         for partition, (low, end) in bounds.items():
-            log = PartitionLog(connection, topics[name], partition)
+            log = PartitionLog(connection, topics[name], partition, connection.payloads)
             start = log.offset_at(kind, since) if low < end else None
             if start is not None and start < end:
                 found.append((log, kind, max(start, low), end))
@@ -109,17 +108,18 @@ def _read(stretches: Iterable[_Stretch], ids: Iterable[str]) -> tuple[list[Linke
 
     def of_stretch(stretch: _Stretch) -> tuple[list[LinkedMessage], int]:
         log, kind, start, end = stretch
-        found, count, place = [], 0, log.connection.payloads
-        as_it_is = replace(log, connection=log.connection.without_payloads())
-        for records in as_it_is.read(kind, start, end):
+        found, count, place = [], 0, log.payloads
+        for records in log.read(kind, start, end):
             if stopped.is_set():
                 break
             count += len(records)
             for record in records:
                 message = read(kind, log.topics.aggregate, log.partition, record)
                 if message is not None and (message.is_anonymous or message.belongs(wanted)):
-                    (whole,) = looked_up(place, log.topics.name(kind), [record])
-                    found.append(read(kind, log.topics.aggregate, log.partition, whole) or message)
+                    if place is not None:
+                        (whole,), _ = look_up(place, log.topics.name(kind), [record])
+                        message = read(kind, log.topics.aggregate, log.partition, whole) or message
+                    found.append(message)
         return found, count
 
     with ThreadPoolExecutor(READERS) as pool:

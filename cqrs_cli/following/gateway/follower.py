@@ -16,7 +16,7 @@ from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.tailing import following
+from cqrs_cli.kafka.tailing import Placed, events_with_data, following
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.kafka.topics.topics import AggregateTopics
 from cqrs_cli.state.store import NotOwnerError
@@ -57,7 +57,7 @@ class AggregateFollower:
         self.replicas: dict[int, Replica] = {}
         with ExitStack() as undo:
             for partition, reach in bounds.items():
-                log = PartitionLog(connection, self.topics, partition)
+                log = self.log(partition)
                 last = log.last_record("events", *reach)
                 self._goals[partition] = 0 if last is None else last.offset + 1
                 replica = Replica(log, described, aggregate, folder, reach, note)
@@ -69,6 +69,10 @@ class AggregateFollower:
         self.arrived: Callable[[], None] = lambda: None
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"following {aggregate.name}", daemon=True)
+
+    def log(self, partition: int) -> PartitionLog:
+        """The logs of one partition."""
+        return PartitionLog(self.connection, self.topics, partition, self.connection.payloads)
 
     def start(self) -> None:
         """Begin to follow."""
@@ -134,16 +138,11 @@ class AggregateFollower:
         positions = {number: replica.position for number, replica in self.replicas.items()}
         stream = following(self.connection, self.topics.events, positions, lambda record: True, self._note)
         try:
-            for placed in stream:
+            for arrived in stream:
                 if self._closing.is_set():
                     return
-                batches: dict[int, list[Record]] = {}
-                for partition, record in placed:
-                    batches.setdefault(partition, []).append(record)
-                for partition, records in batches.items():
-                    self._take(partition, records)
-                if placed:
-                    self.arrived()
+                for placed in events_with_data(self.connection.payloads, self.topics.events, arrived):
+                    self._take_all(placed)
         except NotOwnerError:
             raise ConfigurationError(
                 f"another process follows {self.topics.events} in the same folder",
@@ -151,6 +150,15 @@ class AggregateFollower:
             ) from None
         finally:
             stream.close()
+
+    def _take_all(self, placed: list[Placed]) -> None:
+        batches: dict[int, list[Record]] = {}
+        for partition, record in placed:
+            batches.setdefault(partition, []).append(record)
+        for partition, records in batches.items():
+            self._take(partition, records)
+        if placed:
+            self.arrived()
 
     def _take(self, partition: int, records: list[Record]) -> None:
         replica = self.replicas[partition]

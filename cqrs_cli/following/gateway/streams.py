@@ -95,7 +95,7 @@ async def _page(
 
 
 def _read(follower: AggregateFollower, partition: int, start: int, end: int) -> list[FeedEvent]:
-    stretch = readers.read(follower.connection, follower.topics.events, partition, start, end, batch=_PAGE)
+    stretch = follower.log(partition).events(start, end, _PAGE)
     return [feed_event(partition, record) for record in next(stretch, [])]
 
 

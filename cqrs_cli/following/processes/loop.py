@@ -61,7 +61,10 @@ class ReactLoop(Loop):
         session, source = self.session, self.session.subscription.source
         # Without it this client, which has talked to the group only, finds the partition's leader a second later.
         session.consumer.list_topics(source.topic, timeout=REQUEST_TIMEOUT)
-        self.tail = PartitionTail(session.plan.connection, source, self.at, self.note, session.consumer)
+        connection = session.plan.connection
+        self.tail = PartitionTail(
+            connection, source, self.at, self.note, connection.payloads, session.consumer
+        )
 
     def poll(self) -> list[Record]:
         limit = self.session.limit

@@ -86,7 +86,7 @@ class _Sent(Struct):
 class _Hanging:
     def __init__(self, plan: ProcessPlan, subscription: Subscription) -> None:
         self._plan, self._source, self._topics = plan, subscription.source, plan.topics(subscription)
-        self._connection = plan.connection.without_payloads()
+        self._connection = plan.connection
         self._key = position_key(subscription.source)
         self._positions: _Place = (self._topics.positions, POSITIONS_PARTITION)
         self._commands: list[_Place] = [

@@ -26,6 +26,7 @@ from cqrs_cli.following.processes.status import SubscriptionStatus, process_stat
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.payloads.check_out import checked_out
 from cqrs_cli.proof.reactions import (
     HeardEvent,
     ReactedRange,
@@ -172,7 +173,8 @@ def _heard(
 ) -> Iterator[HeardEvent]:
     """The events of a partition that the process hears, with the commands that `react` gives for each now."""
     source = status.subscription.source
-    for records in readers.read(connection, source.topic, source.partition, status.start, end):
+    read = readers.read(connection, source.topic, source.partition, status.start, end)
+    for records in checked_out(connection.payloads, source.topic, source.partition, read):
         for record in records:
             try:
                 recorded = record_event(

@@ -35,7 +35,7 @@ def project_partitions(
             check_topic_ids(plan.connection, plan.name, plan.topic_ids)
         begun.add(source)
         check_position(plan.connection, plan.name, source, start)
-        return PartitionTail(plan.connection, source, start, note)
+        return PartitionTail(plan.connection, source, start, note, plan.connection.payloads)
 
     projectors = [Projector(plan, source, loaded, engine, opened, stopping, note) for source in sources]
     threads = [

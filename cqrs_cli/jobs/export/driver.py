@@ -93,9 +93,9 @@ def _rows(
 def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
     """The events of one partition, in batches; raises `CqrsError` for one that cannot be read."""
     aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
-    log = PartitionLog(plan.connection, plan.topics, partition)
+    log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
     columns = EventBatches(aggregate, log) if format == "parquet" else None
-    for records in log.read("events", *plan.bounds[partition]):
+    for records in log.events(*plan.bounds[partition]):
         if columns is not None:
             yield columns.batch(records)
         else:

@@ -1,7 +1,7 @@
 """The way to reach Kafka, as a value in Kafka's own (Java) words, and its translation for each client."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from cqrs_cli.kafka.connection import translate
@@ -19,10 +19,6 @@ class Connection:
     bootstrap_server: str
     properties: Mapping[str, str] = field(default_factory=dict)
     payloads: PayloadPlace | None = None
-
-    def without_payloads(self) -> "Connection":
-        """The same cluster, for a reader of records as they stand in the log."""
-        return replace(self, payloads=None)
 
     def __repr__(self) -> str:
         return f"Connection({self.bootstrap_server!r}, {masked(dict(self.properties))})"

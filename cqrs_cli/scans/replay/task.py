@@ -12,6 +12,7 @@ from confluent_kafka import Message
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.message_payloads import messages_with_data
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
@@ -109,7 +110,9 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     fold = ReplayFold(aggregate, plan.until, limit, part, teller)
     try:
         with closing(bulk_consumer(log.connection)) as reader:
-            for messages in log.messages_with(reader, "events", start, end):
+            arrived = log.messages_with(reader, "events", start, end)
+            place, topic = plan.connection.payloads, plan.topics.events
+            for messages in messages_with_data(place, topic, log.partition, arrived):
                 if plan.parts > 1:
                     messages = list(compress(messages, in_part(map(Message.key, messages), part)))
                 fold.fold(list(map(Message.value, messages)), _offset_of(messages))

@@ -75,7 +75,8 @@ def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDiff
 
     Raises `ContradictionError` for logs that do not fit each other, or that one of the codes cannot fold.
     """
-    log = PartitionLog(plan.connection, plan.described.topics, result.partition)
+    topics, place = plan.described.topics, plan.connection.payloads
+    log = PartitionLog(plan.connection, topics, result.partition, place)
     try:
         with ExitStack() as stack:
             for found in _differences(plan, log, result, stack):
@@ -92,7 +93,9 @@ def _differences(
     decided = log.bounds("outcomes")  # before the events: what is decided has its events
     outcomes = Lookahead(placed_outcomes(_records(log, "outcomes", *decided)))
     start, end = _stretch(plan, log, outcomes.command, result)
-    events = Lookahead(placed_events(_records(log, "events", *log.bounds("events", "read_uncommitted"))))
+    events = Lookahead(
+        placed_events(chain.from_iterable(log.events(*log.bounds("events", "read_uncommitted"))))
+    )
     redeciding = _rehearing(plan, log, stack)
     redeciding.fold_before(events.below(start))
     redeciding.remember_before(outcomes.below(start))
