@@ -1,4 +1,4 @@
-"""Projection rate: how fast `cqrs project` brings events into SQLite, PostgreSQL and MariaDB, a row for each."""
+"""Projection rate: how fast `cqrs project` brings events into each database, a row for each event."""
 
 import argparse
 import shutil
@@ -47,6 +47,7 @@ def databases(stack: ExitStack) -> dict[str, Callable[[int], str]]:
     from tests.support.postgres import binaries, postgres
 
     kinds: dict[str, Callable[[int], str]] = {"SQLite": lambda run: f"sqlite:///run-{run}.db"}
+    kinds["DuckDB"] = lambda run: f"duckdb:///run-{run}.duckdb"
     if binaries() is not None:
         server = stack.enter_context(postgres())
         kinds["PostgreSQL"] = lambda run: server.make_database()

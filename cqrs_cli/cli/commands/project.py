@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         "cqrs project recent_orders --to sqlite:///orders.db --once",
         "cqrs project recent_orders --to postgresql://shop@db-1/shop",
         "cqrs project recent_orders --to mariadb://shop@db-1/shop",
+        "cqrs project recent_orders --to duckdb:///orders.duckdb --once",
         "cqrs project recent_orders --rebuild",
         "cqrs project recent_orders --metrics-address 9600",
     ],
@@ -50,7 +51,7 @@ def project(
         ),
     ],
     to: Annotated[
-        str, typer.Option("--to", metavar="URL", help="The database: SQLite, PostgreSQL or MariaDB.")
+        str, typer.Option("--to", metavar="URL", help="The database: SQLite, PostgreSQL, MariaDB or DuckDB.")
     ] = "sqlite:///projections.db",
     once: Annotated[bool, typer.Option("--once", help="Project what is there now, then end.")] = False,
     rebuild: Annotated[
@@ -71,6 +72,7 @@ def project(
     from cqrs_cli.cli.render.progress import serve_metrics
     from cqrs_cli.cli.render.project import RateDisplay
     from cqrs_cli.following.projections.database import parse_database, shown
+    from cqrs_cli.following.projections.databases.known import dialect_of
     from cqrs_cli.following.projections.load import PACKAGE, load_projection
     from cqrs_cli.following.projections.metrics import ProjectionMetrics
     from cqrs_cli.following.projections.prepare import prepare_projection
@@ -92,7 +94,8 @@ def project(
         with cli.working("starting Spark"):
             session = project_session(settings, "project", name, spark, [PACKAGE])
             context = stack.enter_context(session)
-            tasks = min(len(prepared.live.sources), slots(context, note=cli.note))
+            most = dialect_of(place).tasks or len(prepared.live.sources)
+            tasks = min(len(prepared.live.sources), most, slots(context, note=cli.note))
         if prepared.before:
             cli.note(f"took over from {', '.join(prepared.before)}")
         where = f"{counted(len(prepared.live.sources), 'partition')}, {counted(tasks, 'task')}"

@@ -45,7 +45,7 @@ def settings(prefix: str) -> "Settings":
     return load_settings({"topic_prefix": prefix}, ROOT)
 
 
-@pytest.fixture(params=["file", "postgres_place", "maria"])
+@pytest.fixture(params=["file", "postgres_place", "maria", "duck"])
 def place(request: pytest.FixtureRequest) -> "DatabasePlace":
     """An empty database of each kind."""
     found: DatabasePlace = request.getfixturevalue(request.param)
@@ -74,3 +74,12 @@ def maria(maria_server: MariaDb, tmp_path: Path) -> "DatabasePlace":
     from cqrs_cli.following.projections.database import parse_database
 
     return parse_database(maria_server.make_database(), tmp_path)
+
+
+@pytest.fixture
+def duck(tmp_path: Path) -> "DatabasePlace":
+    """An empty DuckDB database."""
+    from cqrs_cli.following.projections.database import parse_database
+
+    pytest.importorskip("duckdb_sqlalchemy", reason="needs the extra `duckdb`")
+    return parse_database("duckdb:///read.duckdb", tmp_path)

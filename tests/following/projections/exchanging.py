@@ -1,9 +1,11 @@
 """Exchanges of tables without a broker."""
 
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from sqlalchemy import Column, Integer, MetaData, String, Table, insert, inspect
+from sqlalchemy import Column, ForeignKey, Integer, MetaData, String, Table, insert, inspect
 
 import cqrs_cli as cqrs
 from aggregates.order import Placed
@@ -13,6 +15,7 @@ from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.swap import raise_first, swap_tables
 from cqrs_cli.following.projections.tables import make_control, make_tables
+from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.projections import upsert
 from tests.following.projections.feeding import (
     Logs,
@@ -54,6 +57,40 @@ def second_revision() -> LoadedProjection:
     return replace(first, projection=cqrs.Projection(project, metadata, revision=2))
 
 
+def referring() -> LoadedProjection:
+    """Buyers, and orders that refer to them."""
+    metadata = MetaData()
+    buyers = Table(
+        "buyers", metadata, Column("customer", String, primary_key=True), Column("orders", Integer)
+    )
+    to = ForeignKey("buyers.customer", name="of_buyer")
+    orders = Table(
+        "an_order",
+        metadata,
+        Column("order_id", String, primary_key=True),
+        Column("customer", String, to),
+        Column("again", ForeignKey("buyers.customer")),
+    )
+
+    def project(db: Any, events: Any) -> None:
+        for one in events:
+            if isinstance(one.event, Placed):
+                customer = one.event.customer
+                upsert(db, buyers, {"customer": customer}, {"orders": 1}, {"orders": 1})
+                db.execute(
+                    insert(orders).values(order_id=one.aggregate_id, customer=customer, again=customer)
+                )
+
+    return replace(recent_orders(), projection=cqrs.Projection(project, metadata, revision=2))
+
+
+def catch_up(
+    new: ProjectionPlan, logs: Logs, loaded: LoadedProjection, targets: Mapping[EventPartition, int]
+) -> None:
+    """Fold what is missing into the new tables."""
+    raise_first(projected(replace(new, targets=targets), logs, loaded))
+
+
 def begin_beside(live: ProjectionPlan, loaded: LoadedProjection, owner: str) -> ProjectionPlan:
     """New tables, empty."""
     dialect = dialect_of(live.place)
@@ -92,7 +129,4 @@ def filled(place: DatabasePlace, logs: Logs, owner: str = "old") -> ProjectionPl
 
 def exchange(live: ProjectionPlan, new: ProjectionPlan, logs: Logs) -> None:
     """Those of the second revision, caught up with the logs."""
-    loaded = second_revision()
-    swap_tables(
-        live, new, lambda targets: raise_first(projected(replace(new, targets=targets), logs, loaded))
-    )
+    swap_tables(live, new, partial(catch_up, new, logs, second_revision()))

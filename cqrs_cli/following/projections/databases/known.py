@@ -3,6 +3,7 @@
 from sqlalchemy import Connection, Engine, make_url
 
 from cqrs_cli.following.projections.databases.dialect import Dialect
+from cqrs_cli.following.projections.databases.duckdb import DuckDb
 from cqrs_cli.following.projections.databases.mariadb import MariaDb
 from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.databases.postgresql import Postgres
@@ -13,6 +14,7 @@ DIALECTS: tuple[Dialect, ...] = (
     Sqlite(),
     Postgres(),
     MariaDb(),
+    DuckDb(),
 )
 
 

@@ -31,13 +31,15 @@ from tests.following.projections.feeding import (
 
 
 class ProjectingContract:
-    """The subclass has a fixture `place`: an empty database."""
+    """The subclass has a fixture `place`: an empty database. `count`: events of a partition."""
+
+    count = 200
 
     @pytest.mark.pins("projected-once")
     @pytest.mark.parametrize("most", [1, 7, 1000])
     def test_rows_are_the_sequential_models(self, place: DatabasePlace, most: int) -> None:
         """Four partitions at once, whose customers are the same ones."""
-        logs = {source(p): random_log(p, 200) for p in range(4)}
+        logs = {source(p): random_log(p, self.count) for p in range(4)}
         loaded, made = recent_orders(), plan(logs, place)
         take(made, loaded)
         assert errors(projected(made, logs, loaded, most)) == []

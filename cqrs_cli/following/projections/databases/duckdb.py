@@ -1,0 +1,115 @@
+"""DuckDB: a file of columns for analysts, which one process at a time has open.
+
+A connection to it is a turn: it is opened for one transaction and closed after it. So processes that write, and others
+that read, take turns; threads of one process do, too, as a file stays open while one of them has it.
+"""
+
+import random
+import threading
+import time
+from collections import defaultdict
+from typing import Any
+
+from sqlalchemy import Connection, Engine, Integer, MetaData, create_engine, event, text
+from sqlalchemy.pool import NullPool
+
+from cqrs_cli.following.projections.databases.dialect import Remedy
+from cqrs_cli.following.projections.databases.files import FileDialect, file_of
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+
+#: Seconds that a turn is waited for before it is said who has the file.
+PATIENCE = 30.0
+
+#: Seconds between two tries to open a file that another process has, at most.
+_TRY_EVERY = 0.005
+
+#: For how long a process leaves the file alone after its turn, so that another one's try falls into it: in seconds, and
+#: as a part of the turn, which is long on a machine that has much to do.
+_PAUSE = 0.01
+_PAUSE_SHARE = 0.1
+
+#: What DuckDB says of a file that another process has, and of a row that another transaction changed.
+_TAKEN = "Could not set lock on file"
+_CONFLICT = "onflict"
+
+#: One for each file of this process, held by the thread whose turn it is.
+_TURNS: defaultdict[str, threading.RLock] = defaultdict(threading.RLock)
+
+
+class DuckDb(FileDialect):
+    """Its SQL is PostgreSQL's, as far as projecting goes."""
+
+    name = driver = "duckdb"
+    module = "_duckdb"
+    example = "duckdb:///orders.duckdb"
+    extra = "duckdb"
+    title = "DuckDB"
+    beyond = (".wal",)
+    tasks = 1  # several would only wait for each other
+
+    def open(self, place: DatabasePlace) -> Engine:
+        alone = {"config": {"threads": 1}}  # a batch has too little for several, and tasks share the cores
+        engine = create_engine(place.url, connect_args=alone, poolclass=NullPool)
+        turn = _TURNS[str(file_of(place))]
+
+        def connect(dialect: Any, _: object, given: Any, named: Any) -> Any:
+            return _in_turn(turn, lambda: dialect.connect(*given, **named))
+
+        def begin(_: object, record: Any) -> None:
+            record.info["cqrs_began"] = time.monotonic()
+
+        def close(connection: Any, record: Any) -> None:
+            connection.close()
+            time.sleep(_PAUSE + _PAUSE_SHARE * (time.monotonic() - record.info["cqrs_began"]))
+            turn.release()
+
+        event.listen(engine, "do_connect", connect)
+        event.listen(engine, "connect", begin)
+        event.listen(engine, "close", close)
+        return engine
+
+    def remedy(self, error: BaseException) -> Remedy:
+        said, kind = str(error), type(error).__name__
+        if kind == "TransactionException" and _CONFLICT in said:
+            return "again"
+        return "wait" if _TAKEN in said or kind == "FatalException" else "none"
+
+    def adapted(self, metadata: MetaData) -> MetaData:
+        """Without sequences: those of new tables would not come with their rows."""
+        copy = MetaData()
+        for table in metadata.sorted_tables:
+            for column in table.to_metadata(copy).primary_key.columns:
+                if isinstance(column.type, Integer) and column.autoincrement == "auto":
+                    column.autoincrement = False
+        return copy
+
+    def tables(self, db: Connection, schema: str | None) -> dict[str, str]:
+        query = text(
+            "SELECT table_name, sql FROM duckdb_tables()"
+            " WHERE database_name = coalesce(:schema, current_database()) AND schema_name = 'main' ORDER BY table_oid"
+        )
+        return dict(tuple(row) for row in db.execute(query, {"schema": schema}))
+
+    def indexes(self, db: Connection, schema: str) -> list[tuple[str, str]]:
+        query = text("SELECT table_name, sql FROM duckdb_indexes() WHERE database_name = :schema")
+        return [(table, script) for table, script in db.execute(query, {"schema": schema})]
+
+
+def _in_turn(turn: Any, connect: Any) -> Any:
+    """A connection, once no other thread and no other process has the file."""
+    import duckdb
+
+    deadline = time.monotonic() + PATIENCE
+    if not turn.acquire(timeout=PATIENCE):
+        raise duckdb.IOException(f"{_TAKEN}: another thread of this process has it")
+    try:
+        while True:
+            try:
+                return connect()
+            except duckdb.IOException as taken:
+                if _TAKEN not in str(taken) or time.monotonic() > deadline:
+                    raise
+                time.sleep(random.uniform(0, _TRY_EVERY))
+    except BaseException:
+        turn.release()
+        raise

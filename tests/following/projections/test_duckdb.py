@@ -1,0 +1,109 @@
+"""DuckDB: one process at a time has its file, so those that write and those that read take turns."""
+
+import subprocess
+import sys
+
+import pytest
+
+from cqrs_cli.following.projections.databases import duckdb
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+from tests.following.projections.contract import DatabaseContract
+from tests.following.projections.feeding import (
+    errors,
+    model,
+    plan,
+    positions,
+    projected,
+    random_log,
+    recent_orders,
+    source,
+    take,
+    told,
+)
+from tests.support import ROOT
+
+HOLDING = """
+import sys, duckdb
+db = duckdb.connect(sys.argv[1].removeprefix("duckdb:///"), read_only=True)
+print("holds", flush=True)
+sys.stdin.read()
+"""
+
+PROJECTING = """
+import sys
+from cqrs_cli.following.projections.databases.place import DatabasePlace
+from tests.following.projections.feeding import *
+logs = {source(p): random_log(p, 20) for p in map(int, sys.argv[2].split(","))}
+sys.exit(bool(errors(projected(plan(logs, DatabasePlace(sys.argv[1])), logs, recent_orders(), most=1))))
+"""
+
+
+class TestDuckDb(DatabaseContract):
+    count = 40
+    meanwhile = "begins"
+
+    @pytest.fixture
+    def place(self, duck: DatabasePlace) -> DatabasePlace:
+        return duck
+
+
+class EndingNotes(list[str]):
+    """Notes of which the first one ends a program."""
+
+    def __init__(self, program: "subprocess.Popen[str]") -> None:
+        super().__init__()
+        self._program = program
+
+    def append(self, text: str) -> None:
+        super().append(text)
+        self._program.communicate()
+
+
+def test_who_has_the_file_is_said(duck: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An analyst's program, which only reads: it is waited for."""
+    monkeypatch.setattr(duckdb, "PATIENCE", 0.1)
+    logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
+    take(plan(logs, duck), loaded)
+    with python(HOLDING, duck.url) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "holds\n"
+        notes = EndingNotes(holder)
+        assert errors(projected(plan(logs, duck), logs, loaded, notes=notes)) == []
+    assert f"(PID {holder.pid})" in notes[0] and "still trying" in notes[0]
+    assert told(duck) == model(logs)
+
+
+@pytest.mark.pins("projected-once")
+def test_processes_take_turns(duck: DatabasePlace) -> None:
+    """Two that write partitions of their own."""
+    logs = {source(p): random_log(p, 20) for p in range(2)}
+    take(plan(logs, duck), recent_orders())
+    with python(PROJECTING, duck.url, "0") as one, python(PROJECTING, duck.url, "1") as other:
+        assert (one.wait(), other.wait()) == (0, 0)
+    assert told(duck) == model(logs)
+
+
+def test_readers_get_their_turn(duck: DatabasePlace) -> None:
+    """While another process writes one batch after the other."""
+    logs = {source(0): random_log(0, 20)}
+    take(plan(logs, duck), recent_orders())
+    with python(PROJECTING, duck.url, "0") as writer:
+        seen = [positions(duck)[0] for _ in iter(writer.poll, 0)]
+    assert seen == sorted(seen) and len(set(seen)) > 2
+
+
+def python(script: str, *arguments: str) -> "subprocess.Popen[str]":
+    call = [sys.executable, "-c", script, *arguments]
+    return subprocess.Popen(call, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("said", ["Current transaction is aborted", "Duplicate key"])
+def test_other_errors_are_not_waited_for(said: str) -> None:
+    assert duckdb.DuckDb().remedy(TransactionException(said)) == "none"
+
+
+def test_conflicts_are_tried_again() -> None:
+    assert duckdb.DuckDb().remedy(TransactionException("Conflict on update!")) == "again"
+
+
+class TransactionException(Exception):
+    """As DuckDB's is called."""
