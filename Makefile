@@ -45,7 +45,7 @@ faults: java ## The whole crash suite: every failpoint and whom it can hit; 100 
 mutants: $(READY) ## Change the pure code in some 9,200 ways; each that no pure test notices must be explained: about an hour
 	@$(PIP) --build-constraint constraints.txt --editable '.[dev,mutants]'
 	@rm -rf mutants
-	@$(BIN)/mutmut run 'cqrs_cli.core.digest.*' # makes all of them, and finds the tests that reach each; runs a few
+	@$(BIN)/mutmut run 'cqrs_cli.core.checks.*' # makes all of them, and finds the tests that reach each; runs a few
 	@cd mutants && ../$(BIN)/python -m tests.mutations.runner
 	@$(BIN)/python -m tests.mutations.survivors
 

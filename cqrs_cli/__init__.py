@@ -1,6 +1,6 @@
 """The names that aggregates and programs import; the README has both. Loads no Spark, Kafka, LMDB or Typer.
 
-Each is loaded on first use: a command line that needs none of them starts a quarter sooner.
+Each is loaded on first use: a command line without them starts 25 % sooner.
 """
 
 import importlib

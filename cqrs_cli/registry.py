@@ -103,7 +103,7 @@ def user_module(name: str, package: str, root: Path, kind: str = "aggregate") ->
 
 
 def require_known(kind: str, name: str, known: list[str], package: str, root: Path) -> None:
-    """Raise `UsageError` for a name that is none of those `known` in the package of this kind of code."""
+    """Raise `UsageError` for a name that is not `known` in the package of this kind of code."""
     if name in known:
         return
     close = difflib.get_close_matches(name, known, 1)
@@ -179,7 +179,7 @@ def _raised_at(error: BaseException, root: Path) -> str:
 
 
 def place_of(where: object, module: ModuleType, root: Path) -> str:
-    """The file and line of a function or class, as the user knows them; that of the module for anything else."""
+    """The file and line of a function or class, as the user knows them; for anything else the file of the module."""
     try:
         file = inspect.getsourcefile(where) or module.__file__  # type: ignore[arg-type]
         return f"{spell_file(file, root)}:{inspect.getsourcelines(where)[1]}"  # type: ignore[arg-type]

@@ -26,11 +26,11 @@ INTRODUCTION = """\
 Written by `python docs/generate_settings.py`; do not edit.
 
 A setting comes from the first of these that has it: its flag, its environment variable, `cqrs.toml`, `[tool.cqrs]` in
-`pyproject.toml`, its default. The files are those of the project's root, the nearest folder upwards that has one of
+`pyproject.toml`, its default. The files are in the project's root, the nearest folder upwards that has one of
 them, else the current folder. In a file `dedup-window` is `dedup_window`; a name that is not a setting is an error,
-and so is a value that does not fit. An empty variable counts as none. Client properties are merged one by one, those of
-`command_config` the lowest. Relative paths start from the file that has them, in flags and variables from the current
-folder. `cqrs doctor` shows each setting in force and where it came from.
+and so is a value that does not fit. An empty variable counts as not set. Client properties are merged one by one; the
+others override `command_config`. Relative paths start from the file that has them, in flags and variables from the
+current folder. `cqrs doctor` shows each setting in force and where it came from.
 
 A duration is a number with its unit, or several: `500ms`, `30s`, `15m`, `24h`, `7d`, `2w`, `1h30m`. Bytes may
 have a unit: `256MiB`, `1GB`. `partitions` and the retentions count when topics are made: retentions of topics that

@@ -77,8 +77,8 @@ class PlainGroup(TyperGroup):
         return _plain(super().get_params(ctx))
 
 
-#: What the writer of the help imports and does not use: Markdown, which none of it is, takes a fifth of `cqrs --help`,
-#: coloured tracebacks a seventh.
+#: Modules that Typer imports for help and that we do not need. Skipping Markdown saves 20 % of `cqrs --help`, skipping
+#: coloured tracebacks 14 %.
 _UNUSED = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
 
 

@@ -17,7 +17,7 @@ _NAMED = re.compile(r": cqrs (?:init|run|project|tail|trace|show|replay|verify|s
 
 
 def with_flags(hint: str, flags: Mapping[str, object]) -> str:
-    """The hint; the command after its colon gets those of the flags that choose the cluster and the topics."""
+    """The hint, with the flags that choose the cluster and the topics added to the command after its colon."""
     given = "".join(
         f" {flag} {shlex.quote(str(value))}"
         for name, flag in _PLACE.items()

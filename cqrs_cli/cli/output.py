@@ -42,7 +42,7 @@ class Printer:
         self.timestamped = (
             False  # lines on stderr begin with time and level: for what runs for days, with a log
         )
-        self.streaming = False  # notes are JSON Lines on stdout, between those of what goes on
+        self.streaming = False  # notes are JSON Lines on stdout, between the lines of progress
 
     def result(self, document: "Document", text: "Text") -> None:
         """The result of a one-shot command: the document as JSON, or the text (a string as it is).

@@ -1,4 +1,4 @@
-"""The processes of a call: which are meant, and the plan of those that run beside aggregates."""
+"""The processes of a call: which are meant, and the plan of processes that run together with aggregates."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

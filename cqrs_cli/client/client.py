@@ -35,8 +35,8 @@ class Client:
         with Client() as client:
             outcome = client.send("acc-42", Deposit(100), expect=7).wait()
 
-    The project is that of the folder `project`, by default the current one, and its settings count as they do for
-    `cqrs`: the other arguments stand above them. `timeout`: seconds that a command has until its outcome.
+    `project` is the folder of the project, by default the current one. Its settings count as they do for `cqrs`; the
+    other arguments override them. `timeout`: seconds that a command has until its outcome.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Client:
         return pending
 
     def recorded(self, outcome: CommandOutcome) -> tuple[int, int]:
-        """Partition and offset up to which events are recorded now, those of the outcome's command among them.
+        """Partition and offset up to which events are recorded now, including the events of the outcome's command.
 
         `cqrs_cli.following.projections.wait(db, *client.recorded(outcome))` waits until a read model has them.
         """

@@ -24,9 +24,9 @@ _read_type = msgspec.json.Decoder(_Typed).decode
 def decode(record: Any, *, project: str | Path | None = None) -> Recorded[Event]:
     """The event in a record of an events topic: a message of confluent-kafka, or a record of kafka-python.
 
-    Its class is that of the aggregate in `project`: the folder of a project or one below; the current one if none is
-    given. Raises `ContradictionError` for a record that is not an event of the aggregate, `UsageError` if there is no
-    such aggregate, or if the message is an error of the consumer's. Large data come from the project's payload store:
+    Its class is found in `project`, the folder of a project or a folder within; by default the current one. Raises
+    `ContradictionError` for a record that is not an event of the aggregate, `UsageError` if there is no such aggregate,
+    or if the message is an error of the consumer's. Large data come from the project's payload store:
     raises `PayloadUnavailableError`.
     """
     error = _member(record, "error") if hasattr(record, "error") else None

@@ -19,9 +19,9 @@ def check_original(
     mark: int,
     expired: int,
 ) -> Original | None:
-    """Check 5, with both memories: what is deferred, however long, and what was decided. Raises `Refused`.
+    """Check 5, with both memories: deferred commands, however old, and decided ones. Raises `Refused`.
 
-    `entry` is the record's own, if an owner has said its command again; a `deferredfrom` without it is a client's.
+    `entry`: the deferral that resubmitted this record. Without it, `deferredfrom` was set by a client.
     """
     if entry is not None:
         if entry.cancelled:
@@ -59,7 +59,7 @@ def check_time(
 ) -> None:
     """Check 9: parks a command whose `notbefore` is to come by the record's time; raises `Refused` (NOT_YET, EXPIRED).
 
-    What an owner has said again (`entry`) is due, whatever its record's time says: the broker's clock may be behind.
+    A command that an owner has said again (`entry`) is due at any record time: the broker's clock may be behind.
     """
     if envelope.notbefore is not None and entry is None:
         assert isinstance(verdict.fingerprint, int)

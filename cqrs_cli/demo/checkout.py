@@ -76,7 +76,7 @@ class CheckoutPlay:
     """One performance: make the topics, then run."""
 
     def __init__(self, settings: "Settings", connection: Connection, name: str) -> None:
-        """`name` sets this performance's order apart from those of others in the same topics."""
+        """`name` makes this performance's order differ from others in the same topics."""
         self.settings, self.connection = settings, connection
         self.aggregates = {
             one: registry.load(one, settings.aggregates, settings.root) for one in (ORDER, PAYMENT)

@@ -79,7 +79,7 @@ class Play:
     """One performance; its acts are called in the order they stand here."""
 
     def __init__(self, settings: "Settings", connection: Connection, name: str) -> None:
-        """`name` sets this performance's accounts apart from those of others in the same topics."""
+        """`name` makes this performance's accounts differ from others in the same topics."""
         self.settings = settings
         self.connection = connection
         self.aggregate = registry.load(AGGREGATE, settings.aggregates, settings.root)

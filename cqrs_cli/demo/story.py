@@ -19,7 +19,7 @@ class Step:
 
 
 def accounts(run: str) -> tuple[str, str]:
-    """The ids of the two accounts. `run` sets them apart from those of other runs in the same topics."""
+    """The ids of the two accounts. `run` makes them differ from other runs in the same topics."""
     return f"ada-{run}", f"bob-{run}"
 
 

@@ -15,7 +15,7 @@ CheckStatus = Literal["ok", "warn", "fail"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One finding. `exit_code` is that of the failure's kind (`cqrs_cli.errors`); 0 unless it failed."""
+    """One finding. `exit_code`: the code of the failure's kind (`cqrs_cli.errors`); 0 unless it failed."""
 
     name: str
     status: CheckStatus
@@ -55,5 +55,5 @@ def examined(name: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
 
 
 def exit_code(checks: Iterable[Check]) -> int:
-    """0 when nothing failed, else that of the first failure."""
+    """The exit code of the first failure; 0 when nothing failed."""
     return next((check.exit_code for check in checks if check.status == "fail"), 0)

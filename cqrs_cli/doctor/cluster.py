@@ -45,8 +45,8 @@ def check_cluster(
     roles: Sequence[Role] = DEFAULT_ROLES,
     processes: Sequence[ProcessUse] = (),
 ) -> Iterator[Check]:
-    """Check the cluster behind `connection` and the topics of these aggregates, as far as the roles need them, and
-    those of these processes where run is among the roles.
+    """Check the cluster behind `connection` and the topics of these aggregates, as far as the roles need them.
+    If `run` is among the roles, the topics of these processes are checked, too.
     """
     processes = processes if "run" in roles else ()
     with Admin(connection) as admin:

@@ -97,7 +97,7 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         return partial(_task, self._plan, self.tasks, self._notes.address, results)
 
     def look(self) -> ProjectionProgress:
-        """The progress now; that of the last look if database or broker are away."""
+        """The progress now; the progress of the last look if database or broker are away."""
         try:
             if self._plan.targets is None and time.monotonic() - self._read_ends > _ENDS_EVERY:
                 self._read_ends = time.monotonic()

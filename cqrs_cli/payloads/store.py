@@ -41,7 +41,7 @@ class StoredPayload(NamedTuple):
 
 
 class PayloadStore:
-    """Payloads by folder and sum. Errors are those of the file system: `OSError` for all that may pass."""
+    """Payloads by folder and sum. Raises the file system's errors: `OSError` for every error that may pass."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri

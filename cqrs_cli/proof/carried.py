@@ -19,7 +19,7 @@ class BehindError(Exception):
 class Carried(Struct, frozen=True):
     """What a proof leaves for the next one, besides traces, versions and ids, which are on disk.
 
-    Commands below `commands` are proved. Records below `read` have left their traces: those of later commands are
+    Commands below `commands` are proved. Records below `read` have left their traces. Traces of later commands are
     kept, and outcomes for as long as a repetition may point to them.
     """
 
@@ -37,7 +37,7 @@ class Carried(Struct, frozen=True):
 
 
 class BoundedIndex:
-    """The traces of commands from `floor` on, and those of earlier outcomes that were kept: an `Index`."""
+    """The traces of commands from `floor` on, and the traces of earlier outcomes that were kept: an `Index`."""
 
     def __init__(self, index: Index, floor: int) -> None:
         self.known_from = 0  # the first command that may have a trace: the logs have none before

@@ -1,4 +1,4 @@
-"""Reading events: those of one command are consecutive, complete and in order."""
+"""Reading events: the events of one command are consecutive, complete and in order."""
 
 from collections.abc import Iterable, Iterator
 

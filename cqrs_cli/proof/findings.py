@@ -45,7 +45,7 @@ class Findings:
     """Violations of one partition. `accepted` counts missing records whose loss an operator accepted."""
 
     def __init__(self, before: Report | None = None) -> None:
-        """`before`: those of an earlier proof, which count on."""
+        """`before`: the findings of an earlier proof, to which these are added."""
         before = before or Report()
         self.named = list(before.violations)
         self.count = before.violation_count

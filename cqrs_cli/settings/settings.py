@@ -50,7 +50,7 @@ class Settings(BaseModel):
         None, description="A file of Java client properties: TLS, logins, `bootstrap.servers`."
     )
     properties: ClientProperties = Field(
-        {}, description="Single client properties over those of `command_config`; no secrets."
+        {}, description="Single client properties, which override `command_config`; no secrets."
     )
     topic_prefix: str = Field(
         "", pattern=r"^[a-zA-Z0-9._-]{0,100}$", description="Put before every topic's name as it is."
@@ -160,7 +160,7 @@ class Settings(BaseModel):
         )
 
     def client_properties(self) -> dict[str, str]:
-        """Kafka's client properties by their Java names: those of `command_config`, and over them `properties`."""
+        """Kafka's client properties by their Java names: `command_config`, overridden by `properties`."""
         held = sources.command_config(self.command_config) if self.command_config else {}
         held.pop("bootstrap.servers", None)
         return {**held, **self.properties}

@@ -21,8 +21,8 @@ def views(
     """Make a temporary view of each topic of a project's aggregates (`order_events`), and of each type of event with
     its fields as columns (`order_Placed`); their names. A query of one reads what is committed when it is planned.
 
-    `only` some of them: each takes Spark a moment. `options` are those of every read. Raises `UsageError` for a name in
-    `only` that is none.
+    `only`: the names of the views to make, since each takes Spark a moment. `options`: for every read. Raises
+    `UsageError` for a name in `only` that is not a view.
     """
     from cqrs_cli import registry
     from cqrs_cli.errors import UsageError

@@ -20,7 +20,7 @@ _UNREAD = SimpleNamespace(**dict.fromkeys(TEXT_COLUMNS.values()))
 
 
 class CommandRows(RowMaker):
-    """The commands: every record, also one that is not a command; or those of one type that can be read as it."""
+    """The commands: every record, also one that is not a command; or only records that can be read as one type."""
 
     kind = "commands"
 

@@ -19,7 +19,7 @@ _buffer: Any = memoryview
 
 
 class EventRows(RowMaker):
-    """The events: each with `data` as it was written, or those of one type of today with its fields."""
+    """The events: each with `data` as it was written, or only events of one present type, with its fields."""
 
     kind = "events"
 

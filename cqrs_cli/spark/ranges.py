@@ -36,7 +36,7 @@ def split_ranges(starts: Offsets, ends: Offsets, splits: int | None = None) -> l
 
 
 def limit_ends(starts: Offsets, ends: Offsets, most: int) -> dict[int, int]:
-    """The ends of a read of `most` offsets at most, each partition's share being that of its backlog.
+    """The ends of a read of `most` offsets at most, each partition having its backlog's share.
 
     Something is read if there is anything. A partition that is not in `starts` begins at 0.
     """

@@ -114,8 +114,8 @@ def _uuids(ids: Sequence[str]) -> bytes | None:
 def greatest_id(keys: Sequence[bytes]) -> str:
     """A text that no command id of these entries is greater than, where `keys` are the greatest of their segments.
 
-    UUIDs in text have the order of their keys, and any other id has a key that is greater than those of all UUIDs. So
-    where a segment holds only UUIDs, an id greater than the greatest of them is not in it. Where one holds another id,
+    UUIDs in text have the order of their keys, and the key of any other id is greater than the keys of all UUIDs. So
+    if a segment holds only UUIDs, an id greater than its greatest UUID is not in it. If a segment holds another id,
     there is no such text: nothing is greater than the last code point, repeated beyond the length of an id.
     """
     if not all(key.startswith(_UUID) for key in keys):

@@ -25,7 +25,7 @@ MAX_READERS: Final = 1_000
 def open_environment(path: Path, map_size: int, readonly: bool) -> lmdb.Environment:
     """The environment in the folder `path`; raises LMDB's errors, and `CorruptError` if the file was cut short.
 
-    The size of the reader table is that of the process which opens it first, alone.
+    The process that opens the environment first sets the size of the reader table.
     """
     # readahead: an owner looks up here and there (cold, a third faster without), a reader lists everything
     # (cold, four times as fast with)

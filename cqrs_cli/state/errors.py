@@ -30,7 +30,7 @@ class CorruptError(ConfigurationError):
 
 @contextmanager
 def translated(path: Path) -> Iterator[None]:
-    """Turn the system's errors about the folder into `ConfigurationError`, those of a full reader table into
+    """Turn the system's errors about the folder into `ConfigurationError`, errors of a full reader table into
     `UnavailableError`; MapFull and MapResized pass through.
     """
     try:

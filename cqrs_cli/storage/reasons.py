@@ -29,7 +29,7 @@ _S3_ERROR = re.compile(r"AWS Error (\w+)")
 #: libcurl's number for a time that ran out.
 _TIMED_OUT = "curlCode: 28"
 
-#: What Amazon's client says if the bytes are not those of the checksum that the store keeps with them.
+#: What Amazon's client says if the bytes do not match the checksum that the store keeps with them.
 _ALTERED = "checksums mismatch"
 
 _LONGEST = 300

@@ -1,6 +1,6 @@
 """A file that says what keeps an owner from deciding, or a process from reacting, for `status` on this machine.
 
-It lies beside the shard; an owner without one has the place for it all the same.
+It lies next to the shard. An owner without a shard has the same folder.
 """
 
 import os

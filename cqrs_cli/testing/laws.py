@@ -91,7 +91,7 @@ def _check(aggregate: Aggregate, examples: int) -> list[History]:
             raise
         raise broken[0].with_traceback(None) from None
     except BrokenLaw as error:
-        # hypothesis explains which lines ran: those of this package
+        # hypothesis explains which lines ran: lines of this package
         error.__notes__ = [note.partition("Explanation:")[0].rstrip() for note in error.__notes__]
         raise error.with_traceback(None)  # noqa: B904 - the same one, without the way through the drawing
     return tried

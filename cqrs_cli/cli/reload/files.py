@@ -61,7 +61,7 @@ def changed_names(before: Sources, today: Sources, root: Path) -> list[str]:
 def load_contracts(names: Sequence[str] | None, package: str, root: Path) -> dict[str, dict[str, Any]]:
     """The contracts of these aggregates (None: all) as the files have them now, loaded by a process of their own.
 
-    Raises `CqrsError` for code that cannot be loaded, without names also for that of the project's processes.
+    Raises `CqrsError` for code that cannot be loaded; without names the project's processes are loaded, too.
     """
     fresh = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(1, mp_context=fresh) as pool:

@@ -25,11 +25,11 @@ class Aggregate:
     name: str
     decider: Decider[Any, Any, Any]
     commands: dict[str, type[Command]]
-    events: dict[str, type[Event]]  # those of today
+    events: dict[str, type[Event]]  # the present ones
     state: type[State]
     upcasters: dict[str, Upcaster]
     decode_command: dict[str, Callable[[bytes], Command]]
-    decode_event: dict[str, Callable[[bytes], Event]]  # those of today, and all that have an upcaster
+    decode_event: dict[str, Callable[[bytes], Event]]  # the present ones, and all that have an upcaster
     decode_state: Callable[[bytes], State]
     event_types: dict[type, str]
     may_be_inexact: bool

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 
 def code_digest(module: str) -> str:
-    """16 hex digits that change when the module's code does, or that of what it imports from its package.
+    """16 hex digits that change when the module's code changes, or code that it imports from its package.
 
     Comments, docstrings and layout do not count. Empty where there is no source (code typed into a prompt).
     """

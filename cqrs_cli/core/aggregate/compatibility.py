@@ -1,4 +1,4 @@
-"""The changes from the messages that were committed to those of today, and what to do about each.
+"""The changes from the committed messages to the present ones, and what to do about each.
 
 Both are as `contract` has them: events on the log and commands of clients were made by the one, and are read by the
 code of today.

@@ -17,7 +17,7 @@ _LENGTHS = {"min_length": "at least {} long", "max_length": "at most {} long"}
 
 
 class FieldShape(NamedTuple):
-    """A field of a message. `fields` are those of the object that it holds, directly or in a list or dict."""
+    """A field of a message. `fields`: the fields of the object that it holds, directly or in a list or dict."""
 
     name: str  # on the wire
     type: str  # as one would write it: `int`, `'a' | 'b'`

@@ -64,7 +64,7 @@ def keep(folder: Path, carried: Carried) -> None:
 
 
 def _sums(folder: Path) -> dict[str, int]:
-    """The checksums of a partition's LMDB files; they are read as a whole."""
+    """The checksums of a partition's LMDB files, over all their bytes."""
     sums = {}
     for name in (_STORE, *TRACES):
         sums[name] = 0
@@ -90,7 +90,7 @@ class Folders(NamedTuple):
 
 
 def begin_folder(folder: Path, before: Path | None) -> Folders:
-    """A new folder for a partition, whose LMDB files begin as those of `before`."""
+    """A new folder for a partition, whose LMDB files begin as copies of the files in `before`."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, mode=OWNER_ONLY)
     for name in (_STORE, *TRACES):
@@ -129,7 +129,7 @@ def _done_with(name: str, index: TraceIndex, carried: Carried) -> Iterator[int]:
 
 
 def write_file(file: Path, content: bytes) -> None:
-    """Write a file as a whole and for good, or not at all."""
+    """Write all of a file durably, or nothing."""
     draft = file.with_name(f"{file.name}.draft")
     with draft.open("wb") as out:
         out.write(content)

@@ -57,7 +57,7 @@ class _Head(Struct, frozen=True):
 
 
 class Generations(NamedTuple):
-    """The folder of an earlier verify's state, None if there is none, and that of the one at work."""
+    """The folder with the state of an earlier verify, None if there is none, and the folder of the present one."""
 
     before: Path | None
     after: Path

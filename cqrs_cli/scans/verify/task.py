@@ -180,7 +180,7 @@ class _PartitionProof:
     def _first(self, kind: Kind, bounds: tuple[int, int]) -> int:
         """The offset from which a log is to be read; raises `ContradictionError` if it has become shorter.
 
-        Deferred commands are in a compacted topic, which is read as a whole: an entry may be gone without a word.
+        Deferred commands are in a compacted topic, so all of it is read: compaction may have removed any entry.
         """
         start, end = bounds
         if self.earlier is None or kind == "deferred":

@@ -71,7 +71,7 @@ class WhatifResult:
 
 
 def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDifference]:
-    """The differences of one partition: those of commands in their order, then those of states; `result` is filled.
+    """The differences of one partition: first of commands in their order, then of states. `result` is filled.
 
     Raises `ContradictionError` for logs that do not fit each other, or that one of the codes cannot fold.
     """

@@ -1,4 +1,4 @@
-"""Folders beside a shard, for a copy that is made of it or that is to take its place."""
+"""Folders next to a shard: for a copy of it, or for the data that will replace it."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from cqrs_cli.system.lock import try_lock
 
 @contextmanager
 def workplace(shard: Path, kind: Literal["copy", "fetch", "rebuild"]) -> Iterator[Path]:
-    """An empty folder beside the shard while the block lasts. Those that killed processes left are removed."""
+    """An empty folder next to the shard while the block lasts. Folders that killed processes left are removed."""
     for left in shard.parent.glob(f"{shard.name}.{kind}-*"):
         _remove_if_left(left)
     place = shard.with_name(f"{shard.name}.{kind}-{os.getpid()}")
