@@ -6,7 +6,7 @@ import re
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from types import FrameType
 
@@ -62,14 +62,19 @@ class Terminated(KeyboardInterrupt):
         self.number = number
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; the exit status is returned. The only place where errors become exit codes."""
+def main(
+    arguments: Sequence[str] | None = None, read: Callable[[Sequence[str]], Call | int] | None = None
+) -> int:
+    """Run one command line, and return the exit status. The only place where errors become exit codes.
+
+    `read` stands in for `parse`.
+    """
     arguments = sys.argv[1:] if arguments is None else arguments
     output = Printer("json" if _wants_json(arguments) else "text")
     verbose = False
     try:
         with _terminated_like_interrupted():
-            call = parse(arguments)
+            call = (read or parse)(arguments)
             if isinstance(call, int):
                 return call
             output, verbose = call.cli, call.cli.verbose

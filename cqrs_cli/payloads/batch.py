@@ -11,9 +11,15 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.payloads.place import PayloadPlace
 from cqrs_cli.payloads.transfer import payload_transfer
 
-#: The most payloads of one batch, and the most bytes of them. The first one is fetched whatever its size.
-MOST_PAYLOADS = 500
-MOST_PAYLOAD_BYTES = 64 * 1024 * 1024
+
+class MostPayloads(NamedTuple):
+    """The most payloads of one batch, and the most bytes of them. The first one is fetched whatever its size."""
+
+    payloads: int = 500
+    bytes: int = 64 * 1024 * 1024
+
+
+MOST_AT_ONCE = MostPayloads()
 
 
 class FetchedBatch(NamedTuple):
@@ -30,18 +36,22 @@ class WantedPayloads(NamedTuple):
     references: dict[PayloadReference, None]
 
 
-def fetch_payloads(place: PayloadPlace | None, topic: str, records: list[Record]) -> FetchedBatch:
+def fetch_payloads(
+    place: PayloadPlace | None, topic: str, records: list[Record], most: MostPayloads = MOST_AT_ONCE
+) -> FetchedBatch:
     """The records that may be decided at once, with the payloads that they refer to. Without a store: all, and none."""
     if place is None or not any(map(may_refer, records)):
         return FetchedBatch(records, {})
     references = (command_reference(record) if may_refer(record) else None for record in records)
-    count, wanted = first_payloads(references)
+    count, wanted = first_payloads(references, most)
     payloads = payload_transfer(place).fetch(payload_folder(topic), wanted)
     return FetchedBatch(records if count == len(records) else records[:count], payloads)
 
 
 def first_payloads(
-    references: Iterable[PayloadReference | None], each_its_own: bool = False
+    references: Iterable[PayloadReference | None],
+    most: MostPayloads = MOST_AT_ONCE,
+    each_its_own: bool = False,
 ) -> WantedPayloads:
     """The payloads that may be fetched at once. `each_its_own`: a payload that several records name counts for each."""
     wanted: dict[PayloadReference, None] = {}
@@ -50,7 +60,7 @@ def first_payloads(
         if reference is None or (reference in wanted and not each_its_own):
             continue
         total += reference.size
-        if wanted and (total > MOST_PAYLOAD_BYTES or len(wanted) == MOST_PAYLOADS):
+        if wanted and (total > most.bytes or len(wanted) == most.payloads):
             return WantedPayloads(number - 1, wanted)
         wanted[reference] = None
     return WantedPayloads(number, wanted)

@@ -17,7 +17,7 @@ from cqrs_cli.core.messages.payload_reference import (
     with_data,
 )
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.payloads.batch import command_reference, first_payloads, may_refer
+from cqrs_cli.payloads.batch import MOST_AT_ONCE, MostPayloads, command_reference, first_payloads, may_refer
 from cqrs_cli.payloads.place import PayloadPlace, PayloadUnavailableError
 from cqrs_cli.payloads.transfer import payload_transfer
 
@@ -25,7 +25,11 @@ _HEADERS = {f"ce_{name}" for name in ATTRIBUTES}
 
 
 def checked_out(
-    place: PayloadPlace | None, topic: str, partition: int, batches: Iterable[list[Record]]
+    place: PayloadPlace | None,
+    topic: str,
+    partition: int,
+    batches: Iterable[list[Record]],
+    most: MostPayloads = MOST_AT_ONCE,
 ) -> Iterator[list[Record]]:
     """The records of a topic, in batches: events with their data. Raises `PayloadUnavailableError`.
 
@@ -37,7 +41,7 @@ def checked_out(
     for records in batches:
         rest = records
         while rest:
-            whole, rest = check_out(place, topic, partition, rest)
+            whole, rest = check_out(place, topic, partition, rest, most)
             yield whole
 
 
@@ -47,7 +51,7 @@ def holds_events(topic: str) -> bool:
 
 
 def check_out(
-    place: PayloadPlace, topic: str, partition: int, records: list[Record]
+    place: PayloadPlace, topic: str, partition: int, records: list[Record], most: MostPayloads = MOST_AT_ONCE
 ) -> tuple[list[Record], list[Record]]:
     """The first events with their data in them, as many as memory should hold, and the others.
 
@@ -57,7 +61,7 @@ def check_out(
     if not any(record.value is not None and MARK in record.value for record in records):
         return records, []
     references = [_event_reference(record) for record in records]
-    whole = _with_payloads(place, topic, records, references)
+    whole = _with_payloads(place, topic, records, references, most)
     found: list[Record] = []
     for one in whole:
         if isinstance(one, str):
@@ -79,10 +83,14 @@ def look_up(place: PayloadPlace, topic: str, records: list[Record]) -> tuple[lis
 
 
 def _with_payloads(
-    place: PayloadPlace, topic: str, records: list[Record], references: list[PayloadReference | None]
+    place: PayloadPlace,
+    topic: str,
+    records: list[Record],
+    references: list[PayloadReference | None],
+    most: MostPayloads = MOST_AT_ONCE,
 ) -> list[Record | str]:
     """The first records, with their data or why these cannot be had."""
-    count, wanted = first_payloads(references, each_its_own=True)
+    count, wanted = first_payloads(references, most, each_its_own=True)
     payloads = payload_transfer(place).fetch(payload_folder(topic), wanted) if wanted else {}
     whole: list[Record | str] = []
     for record, reference in zip(records[:count], references, strict=False):

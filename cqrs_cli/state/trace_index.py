@@ -31,10 +31,11 @@ _T = TypeVar("_T")
 class TraceIndex:
     """Lies in the folder `path`, which must exist. Not for several threads."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, together: int = TRACES_TOGETHER, map_size: int = _MAP_SIZE) -> None:
+        """`together`: traces that are appended at once."""
+        self._path, self._together = path, together
         self._env = lmdb.open(
-            str(path), map_size=_MAP_SIZE, sync=False, metasync=False, lock=False, readahead=True
+            str(path), map_size=map_size, sync=False, metasync=False, lock=False, readahead=True
         )
         self._waiting: list[tuple[bytes, bytes]] = []
         self._bytes = 0
@@ -48,7 +49,7 @@ class TraceIndex:
         self._greatest = command
         self._waiting.append((_pack(command), trace))
         self._bytes += len(trace)
-        if len(self._waiting) >= TRACES_TOGETHER or self._bytes >= BYTES_TOGETHER:
+        if len(self._waiting) >= self._together or self._bytes >= BYTES_TOGETHER:
             self._flush()
         return None
 

@@ -7,14 +7,14 @@ from cqrs_cli.errors import ConfigurationError
 
 #: Seconds that a store has to accept a connection, and that it may send nothing.
 _CONNECT_TIMEOUT = 5.0
-_REQUEST_TIMEOUT = 9.0
+STORE_TIMEOUT = 9.0
 
 _ATTEMPTS = 3
 
 _OPTIONS = {"region", "scheme", "endpoint_override"}
 
 
-def open_bucket(parts: SplitResult) -> tuple[Any, str]:
+def open_bucket(parts: SplitResult, timeout: float = STORE_TIMEOUT) -> tuple[Any, str]:
     """The client for a URI, and the path in it. Nothing is asked of the store yet."""
     from pyarrow import fs
 
@@ -30,7 +30,7 @@ def open_bucket(parts: SplitResult) -> tuple[Any, str]:
         **options,
         allow_delayed_open=True,  # a small object is one request
         connect_timeout=_CONNECT_TIMEOUT,
-        request_timeout=_REQUEST_TIMEOUT,
+        request_timeout=timeout,
         retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
     )
     return client, path

@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, urlsplit
 from uuid import uuid4
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
-from cqrs_cli.storage.buckets import list_files, open_bucket
+from cqrs_cli.storage.buckets import STORE_TIMEOUT, list_files, open_bucket
 from cqrs_cli.storage.reasons import explain_store_error, is_altered
 
 #: Bytes that are read at once: an object store is asked for each time.
@@ -124,8 +124,9 @@ class StorageFolder:
             raise kind(f"{self.uri} cannot be used: {reason.text}", reason.hint) from error
 
 
-def open_folder(uri: str, root: Path) -> StorageFolder:
+def open_folder(uri: str, root: Path, timeout: float = STORE_TIMEOUT) -> StorageFolder:
     """The folder at a URI, or at a path relative to `root`; it need not exist. Nothing is asked of a store yet.
+    `timeout`: seconds that a store may send nothing.
 
     Raises `ConfigurationError` for a URI that cannot be one, or that holds a password.
     """
@@ -137,7 +138,7 @@ def open_folder(uri: str, root: Path) -> StorageFolder:
         return StorageFolder(str(path), fs.LocalFileSystem(), str(path))
     try:
         if parts.scheme == "s3":
-            return StorageFolder(uri.partition("?")[0], *open_bucket(parts))
+            return StorageFolder(uri.partition("?")[0], *open_bucket(parts, timeout))
         return StorageFolder(uri.partition("?")[0], *fs.FileSystem.from_uri(uri))
     except (OSError, ArrowException, ValueError, TypeError, NotImplementedError) as error:
         raise ConfigurationError(f"{uri.partition('?')[0]} is not a folder: {error}", _FORM) from None

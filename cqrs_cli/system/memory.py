@@ -2,6 +2,7 @@
 
 import os
 import resource
+from collections.abc import Iterable
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -9,23 +10,23 @@ _STATM = Path("/proc/self/statm")
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 
 
-def process_memory() -> int:
+def process_memory(statm: Path = _STATM) -> int:
     """Bytes of memory that belong to this process alone, about; 0 where nobody says."""
     try:
-        _, resident, shared, *_ = _STATM.read_text().split()
+        _, resident, shared, *_ = statm.read_text().split()
     except OSError:
         return 0
     return (int(resident) - int(shared)) * _PAGE
 
 
-def memory_share() -> int:
+def memory_share(container_limits: Iterable[Path] = _CGROUP_LIMITS) -> int:
     """Bytes for one of the tasks that run here at once: half of what there is, by the number of cores.
 
     That is the machine's memory, or what the container or the process (RLIMIT_AS) may have of it.
     """
     found = [
         os.sysconf("SC_PHYS_PAGES") * _PAGE,
-        *(limit for file in _CGROUP_LIMITS if (limit := _limit(file))),
+        *(limit for file in container_limits if (limit := _limit(file))),
     ]
     share = min(found) // (2 * (os.cpu_count() or 1))
     process, _ = resource.getrlimit(resource.RLIMIT_AS)

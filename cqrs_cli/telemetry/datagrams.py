@@ -2,6 +2,7 @@
 
 import hmac
 import socket
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import dataclass
 
@@ -58,13 +59,13 @@ def noted_text(body: bytes) -> str | None:
 class DatagramSender:
     """Sends datagrams to a driver. Nothing happens where that is not possible."""
 
-    def __init__(self, to: Address) -> None:
+    def __init__(self, to: Address, look_up: Callable[[str], str] = socket.gethostbyname) -> None:
         self._key = to.key
         self._at: tuple[str, int] | None = None
         with suppress(
             OSError
         ):  # looked up once: a name server that is slow must not hold up the task each time
-            self._at = socket.gethostbyname(to.host), to.port
+            self._at = look_up(to.host), to.port
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
 

@@ -14,9 +14,6 @@ from msgspec import Struct
 from cqrs_cli.telemetry.datagrams import Address, DatagramSender
 from cqrs_cli.telemetry.listener import DatagramListener
 
-#: Seconds between two words of a task.
-TELL_EVERY = 0.2
-
 
 class TaskReport(Struct, frozen=True, array_like=True):
     """A task's word: the offsets and records that are done; `whole`: all its offsets, where only the task knows."""
@@ -42,6 +39,9 @@ _decoder = msgspec.msgpack.Decoder(TaskReport)
 class TaskReporter(ABC):
     """Tells the driver that a task begins, and how far it is. Without an address it tells nobody."""
 
+    #: Seconds between two words of a task.
+    every = 0.2
+
     def __init__(self, to: Address | None) -> None:
         self._sender = None if to is None else DatagramSender(to)
         self._say()
@@ -52,7 +52,7 @@ class TaskReporter(ABC):
 
     def tell(self) -> None:
         """Say how far the task is, unless it has just done so. To be called at least several times a second."""
-        if time.monotonic() - self._told >= TELL_EVERY:
+        if time.monotonic() - self._told >= self.every:
             self._say()
 
     def _say(self) -> None:

@@ -1,13 +1,16 @@
 """For tests of the command line: a project in a folder of its own, and `cqrs` called in process."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from cqrs_cli.cli.main import main
+from cqrs_cli.cli.context import Call, Cli
+from cqrs_cli.cli.main import main, parse
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.support import AGGREGATES
 
@@ -31,6 +34,26 @@ class DeliveryReport(NamedTuple):
 
 
 Cqrs = Callable[..., DeliveryReport]
+Connect = Callable[[Cli], object]
+
+
+class Unconnected(Cli):
+    """A call that never reaches a broker."""
+
+    def __init__(self, connect: Connect, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._connect = connect
+
+    def connection(self, start: bool = True) -> Any:
+        return self._connect(self)
+
+
+def read_unconnected(connect: Connect, arguments: Sequence[str]) -> Call | int:
+    call = parse(arguments)
+    if isinstance(call, int):
+        return call
+    options = {"output": call.cli.output, "quiet": call.cli.quiet, "verbose": call.cli.verbose}
+    return replace(call, cli=Unconnected(connect, call.cli.flags, **options))
 
 
 @pytest.fixture
@@ -40,9 +63,10 @@ def cqrs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
     monkeypatch.chdir(tmp_path)
 
-    def call(*arguments: str) -> DeliveryReport:
+    def call(*arguments: str, connect: Connect | None = None) -> DeliveryReport:
+        """`connect` is called in place of connecting."""
         capfd.readouterr()
-        status = main(arguments)
+        status = main(arguments, partial(read_unconnected, connect) if connect else None)
         return DeliveryReport(status, *capfd.readouterr())
 
     return call

@@ -16,15 +16,14 @@ from tests.support import AGGREGATES
 
 
 @pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> Cqrs:
+def broken(cqrs: Cqrs) -> Cqrs:
     """`cqrs`, where connecting raises the exception given as the first argument."""
 
     def call(error: BaseException, *arguments: str) -> object:
         def connection(cli: Cli) -> None:
             raise error
 
-        monkeypatch.setattr(Cli, "connection", connection)
-        return cqrs("status", "counter", *arguments)
+        return cqrs("status", "counter", *arguments, connect=connection)
 
     return call  # type: ignore[return-value]
 
@@ -78,26 +77,22 @@ def test_signals_end_quietly(broken: Cqrs, error: BaseException, status: int) ->
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
-def test_other_signals_are_like_ctrl_c(
-    monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs, number: int, status: int
-) -> None:
-    monkeypatch.setattr(Cli, "connection", lambda cli: signal.raise_signal(number))
+def test_other_signals_are_like_ctrl_c(cqrs: Cqrs, number: int, status: int) -> None:
     before = signal.getsignal(number)
-    assert cqrs("status", "counter") == (status, "", "")
+    assert cqrs("status", "counter", connect=lambda _: signal.raise_signal(number)) == (status, "", "")
     assert signal.getsignal(number) == before
 
 
-def test_ignored_hangup_stays_ignored(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
+def test_ignored_hangup_stays_ignored(cqrs: Cqrs) -> None:
     """As `nohup` starts a program."""
 
     def connection(cli: Cli) -> None:
         signal.raise_signal(signal.SIGHUP)
         raise UnavailableError("no broker")
 
-    monkeypatch.setattr(Cli, "connection", connection)
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        assert cqrs("status", "counter").status == 4
+        assert cqrs("status", "counter", connect=connection).status == 4
     finally:
         signal.signal(signal.SIGHUP, before)
 

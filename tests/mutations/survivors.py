@@ -8,11 +8,11 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.mutations.change import Change
+from tests.mutations.change import Change, Class, Explained
 from tests.mutations.explained import CLASSES, EXPLAINED
 
 #: The exit codes that mutmut keeps of a mutant: pytest passed, or had no test that reaches it.
@@ -82,16 +82,18 @@ def _unlike(one: list[str], other: list[str]) -> tuple[list[str], list[str]]:
     return one[start : len(one) - end], other[start : len(other) - end]
 
 
-def reason(survivor: Survivor) -> str | None:
+def reason(
+    survivor: Survivor, classes: Sequence[Class] = CLASSES, named: Sequence[Explained] = EXPLAINED
+) -> str | None:
     """The explanation of a survivor, if it has one."""
     old, new = (
         "".join(part) for part in _unlike(_PIECES.findall(survivor.old), _PIECES.findall(survivor.new))
     )
     change = Change(survivor.old, survivor.new, old, new)
-    for one in CLASSES:
+    for one in classes:
         if one.holds(change):
             return one.why
-    for explained in EXPLAINED:
+    for explained in named:
         if explained.module == survivor.module and (
             any(text in survivor.new for text in explained.texts)
             or (not survivor.new and survivor.old in explained.gone)
@@ -100,11 +102,11 @@ def reason(survivor: Survivor) -> str | None:
     return None
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, explain: Callable[[Survivor], str | None] = reason) -> int:
     """Say what is explained and why, and list the rest; 1 if there is a rest, or if the run was not whole."""
     found = list(survivors(folder))
-    reasons = Counter(filter(None, map(reason, found)))
-    rest = [one for one in found if reason(one) is None]
+    reasons = Counter(filter(None, map(explain, found)))
+    rest = [one for one in found if explain(one) is None]
     for why, count in reasons.most_common():
         print(f"{count:5}  {why}")
     for one in rest:

@@ -1,6 +1,8 @@
 """A survivor is explained by a rule or by name, or it fails `make mutants`."""
 
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,17 +25,24 @@ def x_f__mutmut_2(a, b):
     c = "as it was"
     return {1}
 """
+Explain = Callable[[survivors.Survivor], str | None]
 WORDS, SUM = '"as it was"', "a[:16] + len(list(zip(a, b, strict=True)))"
 
 
-def run(folder: Path, words: str = WORDS, total: str = SUM, codes: tuple[int | None, ...] = (0, 0)) -> int:
+def run(
+    folder: Path,
+    words: str = WORDS,
+    total: str = SUM,
+    codes: tuple[int | None, ...] = (0, 0),
+    explain: Explain = survivors.reason,
+) -> int:
     """The exit status, for a run with these two mutants that ended so."""
     (folder / "cqrs_cli").mkdir(exist_ok=True)
     names = ["cqrs_cli.core.x_f__mutmut_1", "cqrs_cli.core.x_f__mutmut_2"]
     (folder / "cqrs_cli/core.py").write_text(MUTATED.replace("{0}", words).replace("{1}", total))
     results = {"exit_code_by_key": dict(zip(names, codes, strict=True))}
     (folder / "cqrs_cli/core.py.meta").write_text(json.dumps(results))
-    return survivors.main(folder)
+    return survivors.main(folder, explain)
 
 
 def test_change_of_words_is_explained(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,20 +65,19 @@ def test_other_change_is_listed(
     assert "0 mutants are explained, 1 are not" in said
 
 
-def test_named_change_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    codes = (1, 0)
-    monkeypatch.setattr(survivors, "EXPLAINED", (Explained("core", "seen by nobody", ("a[:17] +",)),))
-    assert run(tmp_path, total=SUM.replace("16", "17"), codes=codes) == 0
-    assert run(tmp_path, total=SUM.replace("16", "18"), codes=codes) == 1
+def test_named_change_is_explained(tmp_path: Path) -> None:
+    named = Explained("core", "seen by nobody", ("a[:17] +",))
+    run_one = partial(run, tmp_path, codes=(1, 0), explain=partial(survivors.reason, named=[named]))
+    assert run_one(total=SUM.replace("16", "17")) == 0
+    assert run_one(total=SUM.replace("16", "18")) == 1
 
 
-def test_line_that_is_gone_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    explained = Explained("core", "seen by nobody", (), gone=(f"c = {WORDS}",))
-    monkeypatch.setattr(survivors, "EXPLAINED", (explained,))
-    monkeypatch.setattr(survivors, "CLASSES", ())
-    assert run(tmp_path, codes=(0, 1), total=SUM) == 1
+def test_line_that_is_gone_is_explained(tmp_path: Path) -> None:
+    gone = Explained("core", "seen by nobody", (), gone=(f"c = {WORDS}",))
+    explain = partial(survivors.reason, classes=(), named=[gone])
+    assert run(tmp_path, codes=(0, 1), total=SUM, explain=explain) == 1
     (tmp_path / "cqrs_cli/core.py").write_text(MUTATED.replace("    c = {0}\n", "").replace("{1}", SUM))
-    assert survivors.main(tmp_path) == 0
+    assert survivors.main(tmp_path, explain) == 0
 
 
 def test_what_was_not_run_stays_explained(tmp_path: Path) -> None:

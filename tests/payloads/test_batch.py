@@ -6,8 +6,7 @@ import pytest
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference, refer, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.payloads import batch as payloads
-from cqrs_cli.payloads.batch import fetch_payloads
+from cqrs_cli.payloads.batch import MostPayloads, fetch_payloads
 from cqrs_cli.payloads.place import PayloadPlace
 from tests.core.tally import command, record
 from tests.payloads.stores import FolderStore
@@ -45,16 +44,13 @@ def test_batch_is_fetched_together(store: FolderStore) -> None:
     assert fetched.payloads == {good: b"good", lost: "it is missing"}
 
 
-@pytest.mark.parametrize("bound", ["MOST_PAYLOADS", "MOST_PAYLOAD_BYTES"])
-def test_batch_ends_where_memory_does(
-    store: FolderStore, monkeypatch: pytest.MonkeyPatch, bound: str
-) -> None:
+@pytest.mark.parametrize(("most", "left"), [(MostPayloads(payloads=2), 2), (MostPayloads(bytes=2), 1)])
+def test_batch_ends_where_memory_does(store: FolderStore, most: MostPayloads, left: int) -> None:
     """A payload that is named twice counts once; one alone is fetched whatever its size."""
-    monkeypatch.setattr(payloads, bound, 2)
     one, two, three = (store.put(data, FOLDER) for data in (b"1", b"2", b"three"))
     batch = [referring(number, each) for number, each in enumerate([one, two, one, three, one])]
-    fetched = fetch_payloads(store.place, TOPIC, batch)
+    fetched = fetch_payloads(store.place, TOPIC, batch, most)
     assert [each.offset for each in fetched.records] == [0, 1, 2]
     assert set(fetched.payloads) == {one, two}
-    rest = fetch_payloads(store.place, TOPIC, batch[3:])
-    assert (len(rest.records), rest.payloads[three]) == (2 if bound == "MOST_PAYLOADS" else 1, b"three")
+    rest = fetch_payloads(store.place, TOPIC, batch[3:], most)
+    assert (len(rest.records), rest.payloads[three]) == (left, b"three")

@@ -8,7 +8,7 @@ from cqrs_cli.core.fold import UnreadableEventError, decode_event
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.payload_reference import refer, with_reference
 from cqrs_cli.core.messages.record import Headers, Record
-from cqrs_cli.payloads import batch
+from cqrs_cli.payloads.batch import MostPayloads
 from cqrs_cli.payloads.check_out import checked_out, look_up
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from tests.core.tally import AGGREGATE, Add, Partition, command, record
@@ -39,11 +39,11 @@ def test_events_come_with_their_data(store: FolderStore) -> None:
     assert [one.offset for one in records] == [1, 2, 3]
 
 
-def test_events_come_as_memory_allows(store: FolderStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_come_as_memory_allows(store: FolderStore) -> None:
     """A payload that several records name is in memory for each."""
-    monkeypatch.setattr(batch, "MOST_PAYLOAD_BYTES", 15)
     events = [event(store, number) for number in (1, 1, 1, 2)]
-    assert numbers(list(checked_out(store.place, TOPIC, 0, [events]))) == [[1, 1], [1, 2]]
+    found = checked_out(store.place, TOPIC, 0, [events], MostPayloads(bytes=15))
+    assert numbers(list(found)) == [[1, 1], [1, 2]]
 
 
 def test_lost_event_stops_its_reader(store: FolderStore) -> None:

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cqrs_cli.state import trace_index
 from cqrs_cli.state.trace_index import TraceIndex
 
 
@@ -45,16 +44,15 @@ def test_the_first_command_may_be_the_last(index: TraceIndex) -> None:
     assert (index.first(), index.last()) == (0, 0)
 
 
-def test_many_are_written_in_between(index: TraceIndex, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_index, "TRACES_TOGETHER", 10)
-    for command in range(95):
-        index.add(command, b"%d" % command)
-    assert list(index.items()) == [(command, b"%d" % command) for command in range(95)]
+def test_many_are_written_in_between(tmp_path: Path) -> None:
+    with closing(TraceIndex(tmp_path, together=10)) as index:
+        for command in range(95):
+            index.add(command, b"%d" % command)
+        assert list(index.items()) == [(command, b"%d" % command) for command in range(95)]
 
 
-def test_a_map_that_is_full_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trace_index, "_MAP_SIZE", 64 * 1024)
-    with closing(TraceIndex(tmp_path)) as index:
+def test_a_map_that_is_full_grows(tmp_path: Path) -> None:
+    with closing(TraceIndex(tmp_path, map_size=64 * 1024)) as index:
         for command in range(100):
             index.add(command, bytes(10_000))
         index.add(50, b"")

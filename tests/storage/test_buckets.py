@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.storage import buckets
 from cqrs_cli.storage.folder import StorageFolder, open_folder
 from tests.support import ROOT
 from tests.support.objects.running import READER, Bucket, ObjectServer
@@ -102,13 +101,12 @@ def test_dead_server_is_named(folder: StorageFolder, objects: ObjectServer) -> N
     assert folder.files() == []
 
 
-def test_silent_server_is_given_up(bucket: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_server_is_given_up(bucket: Bucket) -> None:
     """It takes connections and never answers."""
-    monkeypatch.setattr(buckets, "_REQUEST_TIMEOUT", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         uri = bucket._replace(port=silent.getsockname()[1]).uri("in")
         with pytest.raises(UnavailableError, match="it does not answer; is the store up"):
-            open_folder(uri, Path("/")).read("a")
+            open_folder(uri, Path("/"), timeout=1.0).read("a")
 
 
 def test_documented_folders_are_possible() -> None:

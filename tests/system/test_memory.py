@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.system import memory
 from cqrs_cli.system.memory import memory_share, process_memory
 
 
@@ -17,18 +16,16 @@ def test_own_memory_is_counted() -> None:
     assert process_memory() - before > len(held) * 0.9
 
 
-def test_unknown_memory_is_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(memory, "_STATM", tmp_path / "statm")
-    assert process_memory() == 0
+def test_unknown_memory_is_nothing(tmp_path: Path) -> None:
+    assert process_memory(tmp_path / "statm") == 0
 
 
 @pytest.mark.parametrize(("limit", "is_less"), [("1048576", True), ("max", False)])
-def test_container_has_less(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, limit: str, is_less: bool
-) -> None:
+def test_container_has_less(tmp_path: Path, limit: str, is_less: bool) -> None:
     (tmp_path / "max").write_text(f"{limit}\n")
-    monkeypatch.setattr(memory, "_CGROUP_LIMITS", (tmp_path / "max", tmp_path / "gone"))
-    assert (memory_share() == (1 << 20) // (2 * (os.cpu_count() or 1))) == is_less
+    assert (
+        memory_share((tmp_path / "max", tmp_path / "gone")) == (1 << 20) // (2 * (os.cpu_count() or 1))
+    ) == is_less
 
 
 def test_limited_process_takes_half(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,6 @@
 
 import socket
 
-import pytest
-
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.deciding.measures import Folding, Measures
 from cqrs_cli.deciding.report import (
@@ -58,27 +56,25 @@ def test_long_notes_fit_a_datagram() -> None:
     assert len(sign(body, KEY)) < 65_000
 
 
-def test_host_is_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_host_is_looked_up_once() -> None:
     asked: list[str] = []
 
     def look_up(host: str) -> str:
         asked.append(host)
         return "127.0.0.1"
 
-    monkeypatch.setattr(socket, "gethostbyname", look_up)
-    sender = DatagramSender(Address("driver-1", 9, KEY))
+    sender = DatagramSender(Address("driver-1", 9, KEY), look_up)
     for _ in range(3):
         sender.send_body(encode_report(report()))
     sender.close()
     assert asked == ["driver-1"]
 
 
-def test_unknown_host_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unknown_host_gets_nothing() -> None:
     def unknown(_: str) -> str:
         raise socket.gaierror("unknown")
 
-    monkeypatch.setattr(socket, "gethostbyname", unknown)
-    sender = DatagramSender(Address("nowhere", 9, KEY))
+    sender = DatagramSender(Address("nowhere", 9, KEY), unknown)
     sender.send_body(encode_report(report()))
     sender.close()
 

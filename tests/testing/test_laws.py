@@ -4,6 +4,7 @@ import importlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -50,10 +51,10 @@ def bag(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MakeBag]:
     monkeypatch.syspath_prepend(tmp_path)
     made: list[str] = []
 
-    def make(**parts: str) -> ModuleType:
+    def make(source: str = SOURCE, **parts: str) -> ModuleType:
         name = f"bag_{len(made)}"
         made.append(name)
-        (tmp_path / f"{name}.py").write_text(SOURCE.format(**WELL | parts))
+        (tmp_path / f"{name}.py").write_text(source.format(**WELL | parts))
         importlib.invalidate_caches()
         return importlib.import_module(name)
 
@@ -197,11 +198,10 @@ def test_laws_name_the_missing_package(bag: MakeBag, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture
-def timed_bag(bag: MakeBag, monkeypatch: pytest.MonkeyPatch) -> MakeBag:
+def timed_bag(bag: MakeBag) -> MakeBag:
     """As `bag`, of aggregates whose `decide` asks for the context."""
     source = SOURCE.replace("(command: Add, bag: Bag)", "(command: Add, bag: Bag, at: cqrs.Context)")
-    monkeypatch.setattr(f"{__name__}.SOURCE", source)
-    return bag
+    return partial(bag, source)
 
 
 def test_rule_about_time_keeps_the_laws(timed_bag: MakeBag) -> None:

@@ -29,7 +29,10 @@ SAID_AFTER = 4.0
 
 
 def slots(
-    context: "SparkContext", within: float = EXECUTORS_WITHIN, note: Callable[[str], None] | None = None
+    context: "SparkContext",
+    within: float = EXECUTORS_WITHIN,
+    note: Callable[[str], None] | None = None,
+    said_after: float = SAID_AFTER,
 ) -> int:
     """The number of tasks that run at once. Waits for the executors; raises `UnavailableError` if none registers.
 
@@ -48,7 +51,7 @@ def slots(
                 f"{context.master} gave no executor within {within:.0f} s{_why(context, ': ')}",
                 "start workers, or free cores: stop what holds them",
             )
-        if not found and note is not None and time.monotonic() - began > min(SAID_AFTER, within / 2):
+        if not found and note is not None and time.monotonic() - began > min(said_after, within / 2):
             note(f"waiting for cores of {context.master}{_why(context, ': ')}")
             note = None
         time.sleep(0 if found and not complete_after else 0.05)

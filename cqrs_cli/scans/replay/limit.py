@@ -18,14 +18,14 @@ class MemoryLimit:
     reached stays the most there may be, unless they become larger.
     """
 
-    def __init__(self, limit: int, used: Callable[[], int] = process_memory) -> None:
-        self._used = used
+    def __init__(self, limit: int, used: Callable[[], int] = process_memory, fewest: int = FEWEST) -> None:
+        self._used, self._fewest = used, fewest
         self._most: int | None = None
         self._limit = max(limit, int(used() * _SLACK))  # an earlier task may have left free memory
 
     def is_reached(self, aggregates: int) -> bool:
         """True if there are too many."""
-        if aggregates < FEWEST:
+        if aggregates < self._fewest:
             return False
         used = self._used()
         if used <= self._limit:

@@ -54,6 +54,7 @@ class DecisionRules:
     max_event_bytes: int
     partition_of: Callable[[bytes], int] | None = None
     payloads: PayloadPlace | None = None
+    batch: int = BATCH
 
 
 @dataclass(slots=True)
@@ -95,13 +96,13 @@ class Redeciding:
 
     def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:
         """Fold the events before the stretch, with both codes."""
-        while some := list(islice(events, BATCH)):
+        while some := list(islice(events, self.rules.batch)):
             _fold(self.today, self._was, some)
             _fold(self.other, self._would, some)
 
     def remember_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
         """Remember the decisions before the stretch, and what waits; the clock is the greatest time among them."""
-        while some := list(islice(outcomes, BATCH)):
+        while some := list(islice(outcomes, self.rules.batch)):
             entries: dict[tuple[str, str], DedupEntry] = {}
             parked = dict(change for change in map(change_of, some) if change is not None)
             clock = self._would.positions.clock
@@ -113,7 +114,7 @@ class Redeciding:
     def decide(self, commands: Iterable[DecidedCommand]) -> Iterator[HistoryDifference]:
         """Decide the commands of the stretch again; the differences, in their order."""
         remaining = iter(commands)
-        while some := list(islice(remaining, BATCH)):
+        while some := list(islice(remaining, self.rules.batch)):
             for part in self._payloads.parts(some):
                 yield from self._decide(part)
                 _fold(self.today, self._was, [event for each in part for event in each.events])

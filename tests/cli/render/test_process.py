@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.render.progress import Display
 from cqrs_cli.following.processes.plan import ProcessProgress, Subscription
@@ -12,7 +10,7 @@ from tests.cli.conftest import Cqrs
 from tests.support.progress import snapshot
 
 
-def test_listening_is_no_warning(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
+def test_listening_is_no_warning(cqrs: Cqrs) -> None:
     """It is said once, when each partition of the processes has been claimed."""
     subscriptions = [
         Subscription("checkout", EventPartition("order", "order.events", number)) for number in range(2)
@@ -28,6 +26,5 @@ def test_listening_is_no_warning(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) ->
                 display.show(replace(snapshot(at, 0), processes=processes))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Cli, "connection", connection)
-    (said,) = cqrs("run", "counter").err.splitlines()
+    (said,) = cqrs("run", "counter", connect=connection).err.splitlines()
     assert " info: checkout: listening; what is recorded from now on is reacted to" in said

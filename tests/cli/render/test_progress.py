@@ -55,7 +55,7 @@ def test_idle_run_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert shown(capfd, snapshot(0, 0), snapshot(PLAIN_EVERY, 0, lag=3)) == []
 
 
-def test_lines_of_a_run_have_times(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
+def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
     """In a pipe: a terminal's user sees when they come."""
 
     def connection(cli: Cli) -> None:
@@ -64,19 +64,18 @@ def test_lines_of_a_run_have_times(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) 
             display.show(snapshot(0, 20))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Cli, "connection", connection)
-    said = cqrs("run", "counter")
+    said = cqrs("run", "counter", connect=connection)
     time = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
     assert re.fullmatch(f"{time} warning: noted\n{time} info: 0 commands/s · {line(20)}\n", said.err)
 
 
-def test_error_of_run_has_its_time(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
+def test_error_of_run_has_its_time(cqrs: Cqrs) -> None:
     def connection(_: Cli) -> None:
         raise UnavailableError("no broker", "start one")
 
-    monkeypatch.setattr(Cli, "connection", connection)
-    assert re.fullmatch(r"\d{4}-\S+Z error: no broker; start one\n", cqrs("run", "counter").err)
-    assert cqrs("status", "counter").err == "error: no broker; start one\n"
+    said = cqrs("run", "counter", connect=connection).err
+    assert re.fullmatch(r"\d{4}-\S+Z error: no broker; start one\n", said)
+    assert cqrs("status", "counter", connect=connection).err == "error: no broker; start one\n"
 
 
 def rebuilding(at: float, done: int, decided: int = 0) -> Snapshot:
@@ -154,10 +153,13 @@ def test_quiet_stream_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     assert streamed(capfd, snapshot(0, 5), quiet=True) == []
 
 
-def test_run_streams_unless_once(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
-    monkeypatch.setattr(Cli, "connection", lambda cli: cli.note("noted"))
-    assert cqrs("run", "counter", "-o", "json").lines[0]["text"] == "noted"
-    once = cqrs("run", "counter", "--once", "-o", "json")
+def noting(cli: Cli) -> None:
+    cli.note("noted")
+
+
+def test_run_streams_unless_once(cqrs: Cqrs) -> None:
+    assert cqrs("run", "counter", "-o", "json", connect=noting).lines[0]["text"] == "noted"
+    once = cqrs("run", "counter", "--once", "-o", "json", connect=noting)
     assert once.out == "" and "info: noted" in once.err
 
 
@@ -221,6 +223,5 @@ def screen(written: str) -> list[str]:
     return [one.rstrip() for one in lines]
 
 
-def test_other_commands_have_no_times(monkeypatch: pytest.MonkeyPatch, cqrs: Cqrs) -> None:
-    monkeypatch.setattr(Cli, "connection", lambda cli: cli.note("noted"))
-    assert cqrs("status", "counter").err.startswith("noted\n")
+def test_other_commands_have_no_times(cqrs: Cqrs) -> None:
+    assert cqrs("status", "counter", connect=noting).err.startswith("noted\n")

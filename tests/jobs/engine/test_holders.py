@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from cqrs_cli.errors import UnavailableError
-from cqrs_cli.jobs.engine import slots as counting
 from cqrs_cli.jobs.engine.slots import explain_state, slots, who_holds
 
 RUN = {"id": "app-1", "name": "cqrs run bank_account", "cores": 4, "user": "ada", "state": "RUNNING"}
@@ -69,11 +68,31 @@ def test_a_web_ui_may_be_another(told: bytes) -> None:
         assert "--conf spark.master.ui.port=N" in who_holds("spark://127.0.0.1:7077", str(port), "app-2")
 
 
-def waiting(port: int, cores: Iterator[int], monkeypatch: pytest.MonkeyPatch) -> Any:
+class Executors(NamedTuple):
+    """The one executor of an application, as Spark's JVM tells of it."""
+
+    cores: int
+
+    def size(self) -> int:
+        return 1
+
+    def apply(self, _: int) -> "Executors":
+        return self
+
+    def totalCores(self) -> int:
+        return self.cores
+
+
+def waiting(port: int, cores: Iterator[int]) -> Any:
     """A context whose executors come as `cores` says."""
-    monkeypatch.setattr(counting, "_cores", lambda context: next(cores))
     conf = {"spark.master.ui.port": str(port)}
-    return SimpleNamespace(master="spark://127.0.0.1:7077", applicationId="app-2", getConf=lambda: conf)
+    store = SimpleNamespace(executorList=lambda _: Executors(next(cores)))
+    return SimpleNamespace(
+        master="spark://127.0.0.1:7077",
+        applicationId="app-2",
+        getConf=lambda: conf,
+        _jsc=SimpleNamespace(sc=lambda: SimpleNamespace(statusStore=lambda: store)),
+    )
 
 
 def none_until(told: list[str]) -> Iterator[int]:
@@ -82,17 +101,16 @@ def none_until(told: list[str]) -> Iterator[int]:
         yield 2 if told else 0
 
 
-def test_waiting_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_is_told_once() -> None:
     told: list[str] = []
-    monkeypatch.setattr(counting, "SAID_AFTER", 0.0)
     with web_ui(json.dumps(HELD).encode()) as port:
-        assert slots(waiting(port, none_until(told), monkeypatch), note=told.append) == 2
+        assert slots(waiting(port, none_until(told)), note=told.append, said_after=0.0) == 2
     assert told == [f"waiting for cores of spark://127.0.0.1:7077: {TOLD}"]
 
 
-def test_the_end_of_waiting_names_the_holder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_end_of_waiting_names_the_holder() -> None:
     with (
         web_ui(json.dumps(HELD).encode()) as port,
         pytest.raises(UnavailableError, match="gave no executor within 0 s: all of its 4 cores are held"),
     ):
-        slots(waiting(port, none_until([]), monkeypatch), within=0.0)
+        slots(waiting(port, none_until([])), within=0.0)

@@ -16,7 +16,6 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.scans.replay import task
 from cqrs_cli.scans.replay.fold import ReplayFold
 from cqrs_cli.scans.replay.progress import ReplayTeller
-from cqrs_cli.telemetry import task_reports as engine
 from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.heard import Heard, told
 from tests.jobs.replay.limits import Most
@@ -30,10 +29,10 @@ if TYPE_CHECKING:
 AGGREGATE = Aggregate.of("counter", counter.decider)
 
 
-@pytest.fixture(autouse=True)
-def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tell of every stretch."""
-    monkeypatch.setattr(engine, "TELL_EVERY", 0.0)
+class Talkative(ReplayTeller):
+    """Tells of every stretch."""
+
+    every = 0.0
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def words() -> Iterator[Heard]:
 
 
 def test_share_moves_within_a_task(words: Heard) -> None:
-    with closing(ReplayTeller(words.address, 0, 1000)) as teller:
+    with closing(Talkative(words.address, 0, 1000)) as teller:
         teller.read(10, 1019, 0)
         assert told(words, 2) == (20, 250, 10, 0)
         teller.read(20, 1059, 0)
@@ -56,12 +55,12 @@ def test_clock_begins_with_the_tasks(words: Heard) -> None:
     """Spark's workers start for seconds: the rest would look too long."""
     assert words.progress({}).seconds == 0
     assert words.progress({0: 9}).seconds > 0  # a network that drops all words
-    with closing(ReplayTeller(words.address, 0, 1000)):
+    with closing(Talkative(words.address, 0, 1000)):
         eventually(lambda: words.progress({}).seconds > 0)
 
 
 def test_ended_tasks_have_done_all(words: Heard) -> None:
-    with closing(ReplayTeller(words.address, 2, 0)) as teller:
+    with closing(Talkative(words.address, 2, 0)) as teller:
         teller.read(30, 39, 0)
         assert told(words, 2, {0: 9}) == (140, 250, 39, 0)
         assert told(words, 2, {2: 7}) == (
@@ -75,13 +74,13 @@ def test_ended_tasks_have_done_all(words: Heard) -> None:
 def test_late_words_take_nothing_back(words: Heard) -> None:
     """Datagrams may pass one another, and Spark may run a task again."""
     for at in (39, 9):
-        with closing(ReplayTeller(words.address, 2, 0)) as teller:
+        with closing(Talkative(words.address, 2, 0)) as teller:
             teller.read(at, at, 0)
     assert told(words, 6).done == 40
 
 
 def test_foreign_words_are_ignored(words: Heard) -> None:
-    with closing(ReplayTeller(words.address, 7, 0)) as teller:
+    with closing(Talkative(words.address, 7, 0)) as teller:
         teller.read(1, 1, 0)
         teller._sender.send_body(b"?")  # type: ignore[union-attr]
     assert told(words, 4) == (0, 250, 0, 0)
@@ -89,7 +88,7 @@ def test_foreign_words_are_ignored(words: Heard) -> None:
 
 def test_events_on_disk_are_to_come(words: Heard) -> None:
     values = [counted(f"a{number}", version) for version in range(1, 6) for number in range(10)]
-    teller = ReplayTeller(words.address, 2, 0)
+    teller = Talkative(words.address, 2, 0)
     with closing(ReplayFold(AGGREGATE, None, Most(4), teller=teller)) as fold:
         for at in range(0, 50, 10):
             fold.fold(values[at : at + 10], range(at, 50).__getitem__)

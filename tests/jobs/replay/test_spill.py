@@ -82,11 +82,10 @@ def test_waiting_contradiction_has_its_offset() -> None:
         assert raised.value.offset == 50
 
 
-def test_limit_counts_what_reached_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limit_counts_what_reached_it() -> None:
     """Freed memory is not given back: the count at which the limit was reached stays the most."""
-    monkeypatch.setattr(limit, "FEWEST", 2)
     used = [100, 100, 1001, 1001, 1001, 1100]
-    found = MemoryLimit(1000, lambda: used.pop(0))
+    found = MemoryLimit(1000, lambda: used.pop(0), fewest=2)
     assert [found.is_reached(count) for count in (5, 10, 5, 10, 6)] == [False, True, False, True, True]
 
 

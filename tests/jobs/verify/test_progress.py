@@ -12,7 +12,6 @@ from cqrs_cli.jobs.verify import driver
 from cqrs_cli.jobs.verify.driver import plan_verify
 from cqrs_cli.scans.verify.progress import ProofTeller
 from cqrs_cli.scans.verify.task import OWNER_LOGS, ProofPlan, prove_partition
-from cqrs_cli.telemetry import task_reports as engine
 from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.heard import Heard, told
 from tests.support.harness import TopicHarness
@@ -22,10 +21,10 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-@pytest.fixture(autouse=True)
-def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tell of every stretch."""
-    monkeypatch.setattr(engine, "TELL_EVERY", 0.0)
+class Talkative(ProofTeller):
+    """Tells of every stretch."""
+
+    every = 0.0
 
 
 @pytest.fixture
@@ -39,7 +38,7 @@ def words() -> Iterator[Heard]:
 def test_share_moves_within_a_partition(words: Heard) -> None:
     """A partition that has not begun counts as the others do."""
     assert told(words, 0) == (0, 3, 0, 0)
-    teller = ProofTeller(words.address, 0)
+    teller = Talkative(words.address, 0)
     teller.begin(100)
     teller.read(10, 20)
     assert told(words, 2) == (20, 300, 10, 0)
@@ -52,7 +51,7 @@ def test_share_moves_within_a_partition(words: Heard) -> None:
 def test_ended_partitions_have_done_all(words: Heard) -> None:
     """Also where a network drops the words."""
     assert told(words, 0, {0: 50}) == (1, 3, 50, 0)
-    teller = ProofTeller(words.address, 1)
+    teller = Talkative(words.address, 1)
     teller.begin(100)
     teller.end(90)  # commands that are not decided are not read
     teller.close()
@@ -62,7 +61,7 @@ def test_ended_partitions_have_done_all(words: Heard) -> None:
 
 def test_proof_from_the_beginning_moves_on(words: Heard) -> None:
     """What an earlier verify has left was of no use: there is more to read."""
-    teller = ProofTeller(words.address, 0)
+    teller = Talkative(words.address, 0)
     teller.begin(10)
     teller.read(8, 8)
     teller.begin(1000)

@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
 from cqrs_cli.proof.whatif.difference import HistoryDifference
-from cqrs_cli.scans.whatif.redeciding import DecisionRules, Redeciding
+from cqrs_cli.scans.whatif.redeciding import BATCH, DecisionRules, Redeciding
 from cqrs_cli.scans.whatif.task import scratch
 from tests.proof import history as tally
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, Add, Added, History, Tally, home
@@ -27,9 +27,11 @@ def code(
     return Aggregate.of("tally", cqrs.Decider(decide, evolve, Tally()))
 
 
-def again(history: History, other: Aggregate = AGGREGATE, start: int = 0) -> list[HistoryDifference]:
+def again(
+    history: History, other: Aggregate = AGGREGATE, start: int = 0, batch: int = BATCH
+) -> list[HistoryDifference]:
     """The differences, of the commands from an offset on."""
-    rules = DecisionRules(PARTITION, TOPIC, WINDOW, MAX_EVENT_BYTES, home)
+    rules = DecisionRules(PARTITION, TOPIC, WINDOW, MAX_EVENT_BYTES, home, batch=batch)
     outcomes = Lookahead(placed_outcomes(history.outcomes))
     events = Lookahead(placed_events(history.events))
     with ExitStack() as stack:

@@ -13,7 +13,6 @@ from cqrs_cli.core.messages.outcome import read_outcome
 from cqrs_cli.ownership.trials.trial import Trial
 from cqrs_cli.proof.whatif.decided import HistoryError
 from cqrs_cli.proof.whatif.difference import blame_of
-from cqrs_cli.scans.whatif import redeciding
 from tests.jobs.whatif.rehearsed import again, code, decided_by
 from tests.proof import history as tally
 from tests.proof.history import (
@@ -84,10 +83,7 @@ def test_every_changed_decision_is_found(seed: int, other: Aggregate) -> None:
 @given(seeds, st.sampled_from(OTHERS), st.integers(0, 60))
 def test_cuts_make_no_difference(seed: int, other: Aggregate, start: int) -> None:
     history = History(drawn(seed))
-    with pytest.MonkeyPatch.context() as patch:
-        whole = again(history, other, start)
-        patch.setattr(redeciding, "BATCH", 3)
-        assert again(history, other, start) == whole
+    assert again(history, other, start, batch=3) == again(history, other, start)
 
 
 def test_changed_rule_is_told_whole() -> None:
