@@ -73,6 +73,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 FUNCTIONAL = (cqrs_cli.core, cqrs_cli.proof)  # packages of pure functions
+_CONNECTION = "cqrs_cli.kafka.connection.connection"
 CORE = sorted(
     f"{package.__name__}.{module.name}"
     for package in FUNCTIONAL
@@ -118,6 +119,12 @@ def test_imports_point_in_one_direction(part: str) -> None:
         str(path.relative_to(ROOT)): parts(path) - MAY_IMPORT[part] - LEAVES - {part} for path in files(part)
     }
     assert {path: names for path, names in wrong.items() if names} == {}
+
+
+def test_readers_cannot_fetch_payloads() -> None:
+    """All that talks to Kafka takes a cluster; only a connection knows where payloads rest."""
+    knowing = {path.name for path in files("kafka") if f"{_CONNECTION}.Connection" in set(imported(path))}
+    assert knowing == set()
 
 
 MODULES = {

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
@@ -40,7 +40,7 @@ _DENIED = {
 
 
 def consumer(
-    connection: Connection,
+    connection: Cluster,
     *,
     group: str | None = None,
     isolation: Isolation = "read_committed",
@@ -69,7 +69,7 @@ def consumer(
 
 
 def bulk_consumer(
-    connection: Connection, *, isolation: Isolation = "read_committed", **overrides: Any
+    connection: Cluster, *, isolation: Isolation = "read_committed", **overrides: Any
 ) -> Consumer:
     """A consumer tuned for reading much: large fetches, a deep queue (at most 16 MiB)."""
     return consumer(
@@ -84,7 +84,7 @@ def bulk_consumer(
 
 
 def producer(
-    connection: Connection,
+    connection: Cluster,
     *,
     transactional_id: str | None = None,
     on_error: Callable[[KafkaError], object] | None = None,
@@ -110,7 +110,7 @@ def producer(
     )
 
 
-def described(connection: Connection, client: Consumer | Producer, topic: str | None = None) -> Any:
+def described(connection: Cluster, client: Consumer | Producer, topic: str | None = None) -> Any:
     """The cluster's metadata, and the topic's: the first question of a command.
 
     librdkafka tries until time is up, also where nothing can change, and then knows no reason. So kafka-python is asked
@@ -132,7 +132,7 @@ def _asked(client: Consumer | Producer, topic: str | None, timeout: float) -> An
     )
 
 
-def _explain(connection: Connection) -> None:
+def _explain(connection: Cluster) -> None:
     from cqrs_cli.kafka.admin import client as admin_client
 
     try:
@@ -172,7 +172,7 @@ def is_about_group(error: KafkaError) -> bool:
     return bool(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED)
 
 
-def failed(connection: Connection, error: KafkaException | KafkaError, need: RequiredAcl) -> CqrsError:
+def failed(connection: Cluster, error: KafkaException | KafkaError, need: RequiredAcl) -> CqrsError:
     """The error to raise for one of librdkafka's; `need` is the ACL that the request needed."""
     return need.denied() if is_denied(error) else unreachable(connection, error)
 
@@ -182,7 +182,7 @@ def is_unreachable(error: KafkaError) -> bool:
     return error.code() in _UNREACHABLE
 
 
-def unreachable(connection: Connection, error: KafkaException | KafkaError | str) -> UnavailableError:
+def unreachable(connection: Cluster, error: KafkaException | KafkaError | str) -> UnavailableError:
     """The error to raise when no broker answered."""
     detail = error if isinstance(error, str) else str(_kafka_error(error).str())
     return UnavailableError(

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.payloads.check_out import check_out
 from cqrs_cli.payloads.place import PayloadPlace
@@ -41,7 +41,7 @@ class PartitionTail:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Cluster,
         source: EventPartition,
         start: int,
         note: Tell,

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed, kafka_error
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
 
@@ -55,7 +55,7 @@ def _metadata(place: TopicPartition) -> str:
         return ""
 
 
-def committed_now(connection: Connection, topics: Topics, partitions: Iterable[int]) -> dict[int, Committed]:
+def committed_now(connection: Cluster, topics: Topics, partitions: Iterable[int]) -> dict[int, Committed]:
     """The commits of the owners' group, read without waiting for pending ones."""
     client = consumer(connection, group=topics.group, isolation="read_uncommitted")
     try:
@@ -66,7 +66,7 @@ def committed_now(connection: Connection, topics: Topics, partitions: Iterable[i
         client.close()
 
 
-def is_pending(connection: Connection, group: str, topic: str, partition: int) -> bool:
+def is_pending(connection: Cluster, group: str, topic: str, partition: int) -> bool:
     """True if the group's offset waits for the end of a transaction, and not for a slow broker."""
     waiting = consumer(connection, group=group)
     try:

@@ -10,7 +10,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka import offsets, readers
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, Isolation, is_denied
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.offsets import Committed
@@ -28,7 +28,7 @@ class PartitionLog:
     that rest outside of Kafka.
     """
 
-    connection: Connection
+    connection: Cluster
     topics: Topics
     partition: int
     payloads: PayloadPlace | None = None

@@ -20,7 +20,7 @@ from cqrs_cli.kafka.clients import (
     is_denied,
     kafka_error,
 )
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
@@ -48,7 +48,7 @@ class StalledError(UnavailableError):
     """Records below the wanted end stay invisible: an open transaction hides them, or the broker is gone."""
 
 
-def partitions(connection: Connection, topic: str) -> int:
+def partitions(connection: Cluster, topic: str) -> int:
     """The number of the topic's partitions; raises `ConfigurationError` if it does not exist."""
     probe = consumer(connection)
     try:
@@ -63,7 +63,7 @@ def partitions(connection: Connection, topic: str) -> int:
 
 
 def bounds(
-    connection: Connection, topic: str, numbers: Iterable[int], isolation: Isolation = "read_committed"
+    connection: Cluster, topic: str, numbers: Iterable[int], isolation: Isolation = "read_committed"
 ) -> dict[int, tuple[int, int]]:
     """(log start, end) of each partition; end: the last stable offset, or, read_uncommitted, the high watermark."""
     probe = consumer(connection, isolation=isolation)
@@ -97,7 +97,7 @@ def _from_leader(topic: str, partition: int, ask: Callable[[], _T]) -> _T:
         raise
 
 
-def offset_at(connection: Connection, topic: str, partition: int, timestamp: int) -> int | None:
+def offset_at(connection: Cluster, topic: str, partition: int, timestamp: int) -> int | None:
     """The first offset whose record is not older than `timestamp` (ms); None if there is none."""
     probe = consumer(connection)
     try:
@@ -116,7 +116,7 @@ def offset_at(connection: Connection, topic: str, partition: int, timestamp: int
 
 
 def read(
-    connection: Connection,
+    connection: Cluster,
     topic: str,
     partition: int,
     start: int,
@@ -138,7 +138,7 @@ def read(
 
 
 def read_with(
-    connection: Connection,
+    connection: Cluster,
     reader: Consumer,
     topic: str,
     partition: int,
@@ -152,7 +152,7 @@ def read_with(
 
 
 def messages_with(
-    connection: Connection,
+    connection: Cluster,
     reader: Consumer,
     topic: str,
     partition: int,
@@ -182,7 +182,7 @@ def messages_with(
             )
 
 
-def read_failure(connection: Connection, topic: str, partition: int, error: KafkaError) -> Exception:
+def read_failure(connection: Cluster, topic: str, partition: int, error: KafkaError) -> Exception:
     """The error to raise for one that came in place of a message."""
     if error.code() in _UNKNOWN:
         return _missing(topic, partition)
@@ -194,7 +194,7 @@ def read_failure(connection: Connection, topic: str, partition: int, error: Kafk
     return failed(connection, error, RequiredAcl("Read", "topic", topic))
 
 
-def patient_follower(connection: Connection, reader: Consumer, note: Callable[[str], None]) -> Follower:
+def patient_follower(connection: Cluster, reader: Consumer, note: Callable[[str], None]) -> Follower:
     """A follower that waits for brokers that do not answer: `note` is told once."""
     waiting = f"no answer from {connection.bootstrap_server}; still trying"
     return Follower(reader, partial(read_failure, connection), lambda: note(waiting))
@@ -208,13 +208,13 @@ def _missing(topic: str, partition: int) -> MissingError:
     return MissingError(f"{topic} partition {partition} does not exist", "create it: cqrs init")
 
 
-def first_record(connection: Connection, topic: str, partition: int, start: int, end: int) -> Record | None:
+def first_record(connection: Cluster, topic: str, partition: int, start: int, end: int) -> Record | None:
     """The first committed record from `start` and below `end`, None if there is none."""
     return next((records[0] for records in read(connection, topic, partition, start, end)), None)
 
 
 def last_record(
-    connection: Connection,
+    connection: Cluster,
     topic: str,
     partition: int,
     start: int,

@@ -12,7 +12,7 @@ from confluent_kafka import Message, TopicPartition
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
 from cqrs_cli.payloads.check_out import check_out, holds_events, look_up
@@ -52,7 +52,7 @@ class Origin(NamedTuple):
 
 
 def tail_bounds(
-    connection: Connection,
+    connection: Cluster,
     topic: str,
     origin: Origin,
     key: bytes | None,
@@ -75,7 +75,7 @@ def tail_bounds(
     }
 
 
-def _start(connection: Connection, topic: str, partition: int, low: int, end: int, origin: Origin) -> int:
+def _start(connection: Cluster, topic: str, partition: int, low: int, end: int, origin: Origin) -> int:
     match origin.kind:
         case "beginning":
             return low
@@ -87,9 +87,7 @@ def _start(connection: Connection, topic: str, partition: int, low: int, end: in
     return end
 
 
-def merged(
-    connection: Connection, topic: str, stretches: Bounds, keep: Keep
-) -> Generator[Placed, None, None]:
+def merged(connection: Cluster, topic: str, stretches: Bounds, keep: Keep) -> Generator[Placed, None, None]:
     """All records within `stretches`, by timestamp as far as the partitions are; within a partition as in the log."""
     queue = max(1024, _QUEUE // max(1, len(stretches)))
     with ExitStack() as opened:
@@ -106,7 +104,7 @@ def _time(placed: Placed) -> tuple[int, int]:
 
 
 def _stretch(
-    connection: Connection, topic: str, partition: int, start: int, end: int, keep: Keep, queue: int
+    connection: Cluster, topic: str, partition: int, start: int, end: int, keep: Keep, queue: int
 ) -> Generator[Placed, None, None]:
     reader = clients.consumer(connection, queued_max_messages_kbytes=queue, queued_min_messages=50_000)
     try:
@@ -116,7 +114,7 @@ def _stretch(
         reader.close()
 
 
-def last(connection: Connection, topic: str, stretches: Bounds, keep: Keep, count: int) -> list[Placed]:
+def last(connection: Cluster, topic: str, stretches: Bounds, keep: Keep, count: int) -> list[Placed]:
     """The last `count` records within `stretches`, by timestamp."""
     found: list[Placed] = []
     for partition, (start, end) in stretches.items():
@@ -127,7 +125,7 @@ def last(connection: Connection, topic: str, stretches: Bounds, keep: Keep, coun
 
 
 def _last(
-    connection: Connection, topic: str, partition: int, start: int, end: int, keep: Keep, count: int
+    connection: Cluster, topic: str, partition: int, start: int, end: int, keep: Keep, count: int
 ) -> list[Record]:
     """The same of one partition; reads backwards in growing strides, as offsets have holes and `keep` drops records."""
     stride = 4 * count + 16
@@ -142,7 +140,7 @@ def _last(
 
 
 def following(
-    connection: Connection, topic: str, ends: Mapping[int, int], keep: Keep, note: Callable[[str], None]
+    connection: Cluster, topic: str, ends: Mapping[int, int], keep: Keep, note: Callable[[str], None]
 ) -> Generator[list[Placed], None, None]:
     """Records from these offsets on as they are committed, in batches, without end; an empty batch when none came.
 

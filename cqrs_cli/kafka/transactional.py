@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli import failpoints
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, producer
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.librdkafka_log import until_sent
 from cqrs_cli.kafka.write_errors import (
     BatchLateError,
@@ -54,7 +54,7 @@ class TransactionalWriter:
     """The part that the writers of a partition share: the fence, and the end of a transaction."""
 
     def __init__(
-        self, connection: Connection, transactional_id: str, home: str, request_bytes: int, timeout: float
+        self, connection: Cluster, transactional_id: str, home: str, request_bytes: int, timeout: float
     ) -> None:
         """`home`: a topic that it writes to or reads. `request_bytes`: of a batch of records at most."""
         self._home, self._request_bytes, self._timeout = home, request_bytes, timeout

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaException
 from msgspec.structs import replace
 
 from cqrs_cli.kafka.clients import bulk_consumer, consumer, is_in_sync
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.transactional import TransactionalWriter
 from cqrs_cli.ownership.claim import Claim, Judgement, believable, judge, parse_claim
@@ -24,7 +24,7 @@ class Session(ABC, Generic[_W]):
     """It belongs to one owner and closes with it; the next owner begins with new clients. Use as a context manager."""
 
     def __init__(
-        self, connection: Connection, group: str, writer: _W, mine: Claim, timing: Timing, batch_limit: int
+        self, connection: Cluster, group: str, writer: _W, mine: Claim, timing: Timing, batch_limit: int
     ) -> None:
         """`batch_limit`: records that may be committed at once."""
         self.mine, self.timing, self.batch_limit = mine, timing, batch_limit

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.readers import StalledError
 
 
@@ -20,7 +20,7 @@ def settlement(commit: bool) -> str:
 
 
 def explain_stall(
-    connection: Connection, places: Iterable[tuple[str, int]], error: StalledError
+    connection: Cluster, places: Iterable[tuple[str, int]], error: StalledError
 ) -> UnavailableError:
     """`error` with the open transaction that hides the end of one of these (topic, partition)s, and how to end it.
 

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.kafka.clients import consumer, failed, unreachable
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.readers import MissingError, watermarks
 from cqrs_cli.kafka.topics.acls import RequiredAcl
@@ -40,7 +40,7 @@ class Standings(Generic[_P]):
     manager.
     """
 
-    def __init__(self, connection: Connection, seats: Mapping[_P, Seat]) -> None:
+    def __init__(self, connection: Cluster, seats: Mapping[_P, Seat]) -> None:
         self._connection, self._seats = connection, seats
         self._clients: dict[str, Consumer] = {}
 
@@ -87,7 +87,7 @@ class Standings(Generic[_P]):
         return self._clients[group]
 
 
-def standings(connection: Connection, seats: Mapping[_P, Seat]) -> dict[_P, Standing]:
+def standings(connection: Cluster, seats: Mapping[_P, Seat]) -> dict[_P, Standing]:
     """What is committed for these places now; raises `UnavailableError`, `ConfigurationError`."""
     with Standings(connection, seats) as reader:
         return reader.look()

@@ -68,11 +68,7 @@ def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> Non
     stage.place(0, 1)
     stage.write([event])
     stage.place(2, 1)
-    at = next(
-        one.offset
-        for one in records(replace(stage.connection, payloads=None), stage.events, 0)
-        if one.key == event.key
-    )
+    at = next(one.offset for one in records(stage.connection, stage.events, 0) if one.key == event.key)
     plan = stage.plan(once=False, beginning=True)
     with TaskNotes("127.0.0.1") as heard, reacting(replace(plan, reports=heard.address)) as process:
         (note,) = eventually(heard.fresh)

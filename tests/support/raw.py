@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from cqrs_cli.core.context import OutputRecord
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka.admin import client as admin_client
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 
 
 class Producer(NamedTuple):
@@ -189,7 +189,7 @@ class Raw:
 
 
 @contextmanager
-def raw(connection: Connection) -> Iterator[Raw]:
+def raw(connection: Cluster) -> Iterator[Raw]:
     client = admin_client.connect(connection)
     try:
         yield Raw(client)

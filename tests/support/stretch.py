@@ -6,7 +6,7 @@ from confluent_kafka import Producer
 
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import producer
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.readers import bounds
 from tests.support.waiting import eventually
 
@@ -14,7 +14,7 @@ from tests.support.waiting import eventually
 class Stretch:
     """One partition."""
 
-    def __init__(self, connection: Connection, topic: str) -> None:
+    def __init__(self, connection: Cluster, topic: str) -> None:
         self.connection, self.topic = connection, topic
         with Admin(connection) as admin:
             admin.create(
@@ -40,13 +40,13 @@ class Stretch:
         abort(self.connection, self.topic, values)
 
 
-def abort(connection: Connection, topic: str, values: Iterable[bytes]) -> None:
+def abort(connection: Cluster, topic: str, values: Iterable[bytes]) -> None:
     """Records in a transaction that is given up, and its marker, in partition 0 of any topic."""
     begin(connection, topic, values).abort_transaction(10)
     settled(connection, topic)
 
 
-def begin(connection: Connection, topic: str, values: Iterable[bytes]) -> Producer:
+def begin(connection: Cluster, topic: str, values: Iterable[bytes]) -> Producer:
     """Records in a transaction that is left open, in partition 0 of any topic."""
     client = producer(connection, transactional_id=f"{topic}.writer")
     client.init_transactions(10)
@@ -57,7 +57,7 @@ def begin(connection: Connection, topic: str, values: Iterable[bytes]) -> Produc
     return client
 
 
-def settled(connection: Connection, topic: str) -> None:
+def settled(connection: Cluster, topic: str) -> None:
     """Wait for the marker of a transaction that has just ended in partition 0.
 
     The coordinator answers as soon as it has noted the end, and writes the markers after that.

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.handshake import CHECK, Refusal, UnreachedError, first_reachable, greet
 
 #: Milliseconds that the first answer may take, and any later one.
@@ -43,7 +43,7 @@ class _Overheard(logging.Handler):
             raise errors.SaslAuthenticationFailedError(str(error))
 
 
-def connect(connection: Connection) -> Any:
+def connect(connection: Cluster) -> Any:
     """A connected `KafkaAdminClient`; raises `UnavailableError` with the reason, or `ConfigurationError`."""
     from kafka import KafkaAdminClient
     from kafka.net.compat import KafkaNetClient
@@ -104,7 +104,7 @@ def _overhearing(login: bool) -> Iterator[_Overheard]:
 
 
 @contextmanager
-def admin_errors(connection: Connection, overheard: _Overheard | None = None) -> Iterator[None]:
+def admin_errors(connection: Cluster, overheard: _Overheard | None = None) -> Iterator[None]:
     """Turn kafka-python's errors into ours, naming the bootstrap server and no configuration."""
     from kafka import errors
 
@@ -129,11 +129,11 @@ def admin_errors(connection: Connection, overheard: _Overheard | None = None) ->
         raise _unreachable(connection, (overheard.reason if overheard else "") or _name(error)) from error
 
 
-def _unreachable(connection: Connection, detail: str) -> UnavailableError:
+def _unreachable(connection: Cluster, detail: str) -> UnavailableError:
     return _refused(connection, Refusal(detail, CHECK))
 
 
-def _refused(connection: Connection, no: Refusal) -> UnavailableError:
+def _refused(connection: Cluster, no: Refusal) -> UnavailableError:
     return UnavailableError(f"no answer from Kafka at {connection.bootstrap_server} ({no.reason})", no.hint)
 
 

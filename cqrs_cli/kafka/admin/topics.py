@@ -9,7 +9,7 @@ from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.admin import authorized, client, hanging, transactions
 from cqrs_cli.kafka.admin.configs import topic_configs
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
-from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.checks import TopicInfo, aggregate_topics, missing_topics, mistakes
 from cqrs_cli.kafka.topics.topics import KINDS, MAX_MESSAGE_BYTES, AggregateTopics, Kind, TopicPlan, Topics
@@ -23,7 +23,7 @@ _T = TypeVar("_T")
 class Admin:
     """An open connection for administration; a context manager. Every method raises `UnavailableError` within 10 s."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Cluster) -> None:
         self.connection = connection
         self._client = client.connect(connection)
 

@@ -1,40 +1,16 @@
-"""The way to reach Kafka, as a value in Kafka's own (Java) words, and its translation for each client."""
+"""The connection that a project's settings name: a cluster, and the place of the data that rest outside of it."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from cqrs_cli.kafka.connection import translate
+from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.payloads.place import PayloadPlace
-from cqrs_cli.settings.java_properties import masked
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Connection:
-    """A cluster and the client properties to reach it with, by their Java names. Picklable; shows no secrets.
+class Connection(Cluster):
+    """A cluster, and the place of the large payloads that its records refer to.
 
-    `payloads` is the place of the payloads that its records refer to.
+    All that talks to Kafka takes a `Cluster`, and so cannot fetch a payload: that is for those who are given the place.
     """
 
-    bootstrap_server: str
-    properties: Mapping[str, str] = field(default_factory=dict)
     payloads: PayloadPlace | None = None
-
-    def __repr__(self) -> str:
-        return f"Connection({self.bootstrap_server!r}, {masked(dict(self.properties))})"
-
-    def librdkafka(self) -> dict[str, Any]:
-        """The same for confluent-kafka; raises `ConfigurationError` for what librdkafka cannot do."""
-        return {"bootstrap.servers": self.bootstrap_server, **translate.librdkafka(self.properties)}
-
-    def kafka_python(self) -> dict[str, Any]:
-        """The same for kafka-python; what only librdkafka knows is left out. Raises `ConfigurationError`."""
-        return {
-            "bootstrap_servers": self.bootstrap_server.split(","),
-            **translate.kafka_python(self.properties),
-        }
-
-    def check(self) -> None:
-        """Raise `ConfigurationError` for a property or value that librdkafka does not take. Connects to nothing."""
-        if self.properties:
-            translate.check_properties(self.librdkafka())
