@@ -10,6 +10,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.errors import ConfigurationError, CqrsError
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.partitioner import Partitioner, target
 from cqrs_cli.payloads.check_in import checked_in
@@ -27,6 +28,16 @@ _BULK: dict[str, Any] = {
     "batch_size": 1_000_000,
     "queue_buffering_max_messages": 500_000,
     "delivery_timeout_ms": 120_000,
+}
+
+#: A command that failed so may be sent again, with its id: it is decided once, however often it is in the log.
+_SEND_AGAIN = {
+    ErrorKind.AWAY,
+    ErrorKind.ELECTING,
+    ErrorKind.COORDINATING,
+    ErrorKind.PASSING,
+    ErrorKind.BROKEN,
+    ErrorKind.LATE,
 }
 
 #: Sends between two looks at what was delivered.
@@ -83,8 +94,8 @@ class CommandProducer:
 
     def _look_up(self, topic: str) -> int:
         found = clients.described(self._connection, self._producer, topic).topics[topic]
-        if found.error is not None and found.error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-            raise _failure(self._connection, topic, found.error)
+        if found.error is not None and error_kind(found.error) is not ErrorKind.MISSING:
+            raise send_failure(self._connection, topic, found.error)
         if not found.partitions:
             raise ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
         return len(found.partitions)
@@ -119,7 +130,7 @@ class CommandProducer:
             except BufferError:
                 self._producer.poll(0.05)
             except KafkaException as error:
-                raise _failure(self._connection, topic, clients.kafka_error(error)) from error
+                raise send_failure(self._connection, topic, clients.kafka_error(error)) from error
         self.sent += 1
         if self.sent % _POLL_EVERY == 0:
             self.poll()
@@ -157,7 +168,7 @@ class CommandProducer:
                 delivered(partition, offset)
             elif failed is not None and error is not None:
                 self._failed += 1
-                failed(_failure(self._connection, message.topic() or "?", error))
+                failed(send_failure(self._connection, message.topic() or "?", error))
             else:
                 self._note_failure(error, message)
 
@@ -170,17 +181,19 @@ class CommandProducer:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise _failure(self._connection, *self._failure)
+            raise send_failure(self._connection, *self._failure)
 
 
-def _failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError:
-    code: Any = error.code()
-    if code in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE):
-        return CommandTooLargeError(f"a command is larger than {topic} takes", "see its max.message.bytes")
-    if clients.is_denied(error):
-        return RequiredAcl("Write", "topic", topic).denied()
-    if code in (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART):
-        return ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
-    if clients.is_unreachable(error) or code == KafkaError._MSG_TIMED_OUT:
-        return clients.unreachable(connection, error)
+def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError:
+    match error_kind(error):
+        case ErrorKind.TOO_LARGE:
+            return CommandTooLargeError(
+                f"a command is larger than {topic} takes", "see its max.message.bytes"
+            )
+        case ErrorKind.DENIED:
+            return RequiredAcl("Write", "topic", topic).denied()
+        case ErrorKind.MISSING:
+            return ConfigurationError(f"topic {topic} does not exist", "create it: cqrs init")
+        case kind if kind in _SEND_AGAIN:
+            return clients.unreachable(connection, error)
     return CqrsError(f"{topic}: {error.str()}", "cqrs doctor looks for the cause")

@@ -9,6 +9,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.connection.librdkafka_log import LIBRDKAFKA_LOG
+from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
 _T = TypeVar("_T")
@@ -20,23 +21,6 @@ REQUEST_TIMEOUT = 10.0
 
 #: Seconds within which a healthy broker has answered the first question.
 SOON = 1.0
-
-_UNREACHABLE = {
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TRANSPORT,
-    KafkaError._RESOLVE,
-    KafkaError._TIMED_OUT,
-    KafkaError._AUTHENTICATION,
-    KafkaError._SSL,
-}
-
-
-_DENIED = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-}
 
 
 def consumer(
@@ -141,8 +125,8 @@ def _explain(connection: Cluster) -> None:
         pass  # kafka-python cannot do all that librdkafka can: then it knows no reason either
 
 
-def answered(ask: Callable[[], _T], passing: Collection[int], within: float) -> _T:
-    """The result of `ask`, repeated for up to `within` seconds while it fails with one of the `passing` errors.
+def answered(ask: Callable[[], _T], passing: Collection[ErrorKind], within: float) -> _T:
+    """The result of `ask`, repeated for up to `within` seconds while it fails with an error of the `passing` kinds.
 
     Raises `KafkaException`.
     """
@@ -151,7 +135,7 @@ def answered(ask: Callable[[], _T], passing: Collection[int], within: float) -> 
         try:
             return ask()
         except KafkaException as error:
-            if kafka_error(error).code() not in passing or time.monotonic() > deadline:
+            if error_kind(error) not in passing or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 
@@ -164,7 +148,7 @@ def is_in_sync(client: Consumer, topic: str, partition: int) -> bool:
 
 def is_denied(error: KafkaException | KafkaError) -> bool:
     """True if an ACL is missing."""
-    return _kafka_error(error).code() in _DENIED
+    return error_kind(error) is ErrorKind.DENIED
 
 
 def is_about_group(error: KafkaError) -> bool:
@@ -179,7 +163,7 @@ def failed(connection: Cluster, error: KafkaException | KafkaError, need: Requir
 
 def is_unreachable(error: KafkaError) -> bool:
     """True if this error says that no broker answered."""
-    return error.code() in _UNREACHABLE
+    return error_kind(error) is ErrorKind.AWAY
 
 
 def unreachable(connection: Cluster, error: KafkaException | KafkaError | str) -> UnavailableError:

@@ -7,6 +7,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Message
 
 from cqrs_cli.kafka.clients import is_about_group, is_unreachable
+from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 
 #: Makes the error to raise for one that came in place of a message: topic, partition, and librdkafka's error.
 Failure = Callable[[str, int, KafkaError], Exception]
@@ -65,7 +66,7 @@ class Follower:
                 messages.append(message)
                 continue
             topic, partition = message.topic() or "?", message.partition() or 0
-            if error.code() == KafkaError._PARTITION_EOF:
+            if error_kind(error) is ErrorKind.END:
                 self.ends[topic, partition] = message.offset() or 0
             elif self._unreachable is not None and is_unreachable(error):
                 if not self._silent:

@@ -7,15 +7,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT, answered, consumer, failed, kafka_error
 from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.error_kinds import ErrorKind
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
-
-_STARTING = {
-    KafkaError.NOT_COORDINATOR,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-}
-
 
 #: Seconds that a commit may stay pending behind a fence.
 PENDING_PATIENCE = 2.0
@@ -37,7 +31,7 @@ def committed(
     `KafkaException`.
     """
     wanted = [TopicPartition(topic, partition) for partition in partitions]
-    found = answered(lambda: client.committed(wanted, timeout=timeout), _STARTING, timeout)
+    found = answered(lambda: client.committed(wanted, timeout=timeout), {ErrorKind.COORDINATING}, timeout)
     return {
         place.partition: Committed(place.offset if place.offset >= 0 else None, _metadata(place))
         for place in found

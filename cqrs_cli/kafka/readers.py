@@ -18,24 +18,15 @@ from cqrs_cli.kafka.clients import (
     described,
     failed,
     is_denied,
-    kafka_error,
 )
 from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.follower import Follower
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 
-#: The broker that was asked does not know the partition.
-_UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
-
-#: No leader yet: the broker has just started, another one takes over, or the partition is new. librdkafka (since 2.10)
-#: drops the connection to an old leader that the cluster no longer counts among its own.
-_ELECTING = {
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError._DESTROY_BROKER,
-    *_UNKNOWN,
-}
+#: No leader yet: the broker has just started, another one takes over, or the partition is new.
+_LEADERLESS = {ErrorKind.ELECTING, ErrorKind.MISSING}
 
 _T = TypeVar("_T")
 
@@ -90,9 +81,9 @@ def watermarks(reader: Consumer, topic: str, partition: int) -> tuple[int, int]:
 def _from_leader(topic: str, partition: int, ask: Callable[[], _T]) -> _T:
     """The answer of the partition's leader, as soon as it has one."""
     try:
-        return answered(ask, _ELECTING, REQUEST_TIMEOUT)
+        return answered(ask, _LEADERLESS, REQUEST_TIMEOUT)
     except KafkaException as error:
-        if kafka_error(error).code() in _UNKNOWN:
+        if error_kind(error) is ErrorKind.MISSING:
             raise _missing(topic, partition) from error
         raise
 
@@ -184,9 +175,9 @@ def messages_with(
 
 def read_failure(connection: Cluster, topic: str, partition: int, error: KafkaError) -> Exception:
     """The error to raise for one that came in place of a message."""
-    if error.code() in _UNKNOWN:
+    if error_kind(error) is ErrorKind.MISSING:
         return _missing(topic, partition)
-    if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+    if error_kind(error) is ErrorKind.GONE:
         return UnavailableError(
             f"{topic} partition {partition}: {error.str()}",
             "records were deleted while they were read, or that broker has just come back: try again",

@@ -5,18 +5,10 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
+from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
+
 #: The record itself is at fault: trying the same batch again would end the same way.
-_REFUSED = {
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError.RECORD_LIST_TOO_LARGE,
-    KafkaError.INVALID_MSG,
-    KafkaError.INVALID_MSG_SIZE,
-    KafkaError.INVALID_RECORD,
-    KafkaError.INVALID_TIMESTAMP,
-    KafkaError._MSG_TIMED_OUT,
-    KafkaError._INVALID_ARG,
-    KafkaError._QUEUE_FULL,
-}
+_REFUSED = {ErrorKind.TOO_LARGE, ErrorKind.UNTIMELY, ErrorKind.LATE, ErrorKind.REFUSED}
 
 
 def blames_the_batch(error: KafkaError) -> bool:
@@ -24,7 +16,7 @@ def blames_the_batch(error: KafkaError) -> bool:
 
     Fencing, a broker that does not answer and unknown results do not blame the batch.
     """
-    return error.code() in _REFUSED
+    return error_kind(error) in _REFUSED
 
 
 class BatchRefusedError(Exception):
@@ -52,10 +44,11 @@ class ReadShortError(Exception):
 
 def refused_batch(error: KafkaError) -> BatchRefusedError | None:
     """The error to raise if the batch itself caused this one; None if it did not."""
-    if error.code() == KafkaError._MSG_TIMED_OUT:
-        return BatchLateError(error.str())
-    if error.code() == KafkaError.INVALID_TIMESTAMP:
-        return BatchTimeError(error.str())
+    match error_kind(error):
+        case ErrorKind.LATE:
+            return BatchLateError(error.str())
+        case ErrorKind.UNTIMELY:
+            return BatchTimeError(error.str())
     return BatchRefusedError(error.str()) if blames_the_batch(error) else None
 
 

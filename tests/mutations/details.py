@@ -73,7 +73,7 @@ DETAILS = [
     Mutation(
         "fencing blames the batch",
         "cqrs_cli/kafka/write_errors.py",
-        (("    KafkaError._QUEUE_FULL,\n", "    KafkaError._QUEUE_FULL,\n    KafkaError._FENCED,\n"),),
+        (("ErrorKind.LATE, ErrorKind.REFUSED}", "ErrorKind.LATE, ErrorKind.REFUSED, ErrorKind.BROKEN}"),),
         "tests/kafka/test_write_errors.py",
     ),
     Mutation(
