@@ -195,7 +195,7 @@ def test_files_and_folders_stay_small() -> None:
     assert statistics.median(lines.values()) <= 100
     assert statistics.quantiles(lines.values(), n=10)[-1] <= 220
     folders = Counter(path.parent for path in MODULES.values() if path.name != "__init__.py")
-    assert [path.name for path, count in folders.items() if count == 1 and path.name != "status"] == []
+    assert [path.name for path, count in folders.items() if count == 1] == []
 
 
 def test_whatever_lies_in_jobs_names_spark() -> None:

@@ -23,7 +23,7 @@ from tests.support.harness import TopicHarness
 from tests.support.progress import look, reacting, report
 
 if TYPE_CHECKING:
-    from cqrs_cli.following.projections.metrics import ProjectionMetrics
+    from cqrs_cli.status.metrics import ProjectionMetrics
 
 PAGE = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
 OPERATIONS = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
@@ -62,8 +62,8 @@ def exposed() -> dict[str, set[str]]:
 
 def projecting() -> "ProjectionMetrics":
     """The metrics of a projection of two partitions, one of them three events behind."""
-    from cqrs_cli.following.projections.metrics import ProjectionMetrics
     from cqrs_cli.following.projections.plan import ProjectionProgress
+    from cqrs_cli.status.metrics import ProjectionMetrics
 
     here, there = (EventPartition("order", "order.events", number) for number in (0, 1))
     metrics = ProjectionMetrics("recent_orders")

@@ -22,7 +22,8 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.readers import bounds, partitions, read
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.runs.snapshot import Snapshot
-from cqrs_cli.status.decided import partition_statuses
+from cqrs_cli.status.decided import decided_places
+from cqrs_cli.status.shards import with_shards
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -143,9 +144,9 @@ class Play:
     def live(self) -> Tally:
         """All accounts as their owners keep them, in LMDB; raises `CqrsError` if a shard is gone."""
         count = total = 0
-        for part in partition_statuses(
-            self.connection, self.topics, self.settings.state_dir, with_digest=True
-        ):
+        state_dir = self.settings.state_dir
+        places = decided_places(self.connection, self.topics, state_dir)
+        for part in with_shards(places, self.topics, state_dir, with_digest=True):
             if part.shard is None or part.shard.digest is None:
                 raise CqrsError(f"the state of partition {part.partition} is gone", "run the demo again")
             count += part.shard.aggregates

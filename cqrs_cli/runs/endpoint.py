@@ -31,9 +31,6 @@ class JobLook(Protocol):
     @property
     def at(self) -> float: ...
 
-    def waiting_places(self) -> dict[str, str]:
-        """The partitions that are not served now, each with the reason."""
-
 
 _L = TypeVar("_L", bound=JobLook)
 
@@ -43,6 +40,9 @@ class Served(Protocol[_L]):
 
     snapshot: _L | None
     asked: str
+
+    def waiting(self) -> dict[str, str]:
+        """The partitions in which nothing is done now, each with the reason."""
 
     def collect(self) -> Iterator[Metric]: ...
 
@@ -91,7 +91,7 @@ class Endpoint(Generic[_L]):
             return {"ready": False, "why": "the run has not begun"}
         if self._clock() - snapshot.at > FRESH_WITHIN:
             return {"ready": False, "why": f"no answer from {self._metrics.asked}"}
-        waiting = snapshot.waiting_places()
+        waiting = self._metrics.waiting()
         return {"ready": not waiting, "waiting": waiting}
 
     def close(self) -> None:

@@ -1,6 +1,5 @@
 """A run's metrics for Prometheus, made of the last look at it. docs/metrics.md lists them."""
 
-import time
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -9,90 +8,36 @@ from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
-    InfoMetricFamily,
     Metric,
 )
 
-from cqrs_cli.core.messages.reasons import STATUSES, Reason
+from cqrs_cli.core.messages.reasons import Reason
 from cqrs_cli.deciding.measures import STEPS
+from cqrs_cli.status.metrics import JobMetrics
 from cqrs_cli.telemetry.histogram import BATCH_BOUNDS, LATENCY_BOUNDS
-from cqrs_cli.version import __version__
 
 if TYPE_CHECKING:
     from cqrs_cli.deciding.plan import Partition
     from cqrs_cli.runs.snapshot import Snapshot
+    from cqrs_cli.status.place import PlaceStatus
 
 #: The labels of what is counted in each partition.
 _PLACE = ("aggregate", "partition")
 
 
-class Metrics:
-    """A collector for a Prometheus registry."""
+class Metrics(JobMetrics["Snapshot"]):
+    """The metrics of a run: of its partitions, and what their owners measure themselves."""
 
-    asked = "Kafka"
+    def places(self, look: "Snapshot") -> "Sequence[PlaceStatus]":
+        return look.places()
 
-    def __init__(self) -> None:
-        self.snapshot: Snapshot | None = None
-
-    def collect(self) -> Iterator[Metric]:
-        """The metrics now; prometheus-client calls this."""
-        yield InfoMetricFamily("cqrs_run", "The version of cqrs.", {"version": __version__})
-        snapshot = self.snapshot
-        ready = snapshot is not None and not snapshot.waiting_places()
-        yield GaugeMetricFamily("cqrs_ready", "1 if the owner of every partition decides.", int(ready))
-        if snapshot is not None:
-            yield from _of_the_run(snapshot)
-            yield from _of_the_claims(snapshot)
-            yield from _of_the_processes(snapshot)
-            yield from _of_the_reports(snapshot)
-
-
-def _of_the_run(snapshot: "Snapshot") -> Iterator[Metric]:
-    looked_at = time.time() - (time.monotonic() - snapshot.at)
-    yield GaugeMetricFamily(
-        "cqrs_observed_timestamp_seconds", "When Kafka was last asked how far the run is.", looked_at
-    )
-    yield CounterMetricFamily(
-        "cqrs_submissions",
-        "Submissions of the Spark job: each after the first is a lost task.",
-        snapshot.submission + 1,
-    )
-
-
-def _of_the_claims(snapshot: "Snapshot") -> Iterator[Metric]:
-    """The metrics that the claims and the logs' ends tell, wherever the owners are."""
-    commands = CounterMetricFamily("cqrs_commands", "Commands decided.", labels=(*_PLACE, "status"))
-    events = CounterMetricFamily("cqrs_events", "Events written.", labels=_PLACE)
-    lag = GaugeMetricFamily("cqrs_lag_commands", "Commands that wait to be decided.", labels=_PLACE)
-    owned = GaugeMetricFamily("cqrs_partition_owned", "1 if this run owns the partition.", labels=_PLACE)
-    for partition, counts in snapshot.counts.items():
-        for status in STATUSES:
-            commands.add_metric([*_labels(partition), status], getattr(counts, status))
-        events.add_metric(_labels(partition), counts.events)
-    for partition, waiting in snapshot.lags.items():
-        lag.add_metric(_labels(partition), waiting)
-        owned.add_metric(_labels(partition), partition not in snapshot.unowned)
-    yield from (commands, events, lag, owned)
-
-
-def _of_the_processes(snapshot: "Snapshot") -> Iterator[Metric]:
-    """The metrics of processes, which positions and the logs' ends tell."""
-    labels = ("process", *_PLACE)
-    position = GaugeMetricFamily(
-        "cqrs_process_position", "The offset of the next event that the process reads.", labels=labels
-    )
-    lag = GaugeMetricFamily("cqrs_process_lag_events", "Events that wait to be reacted to.", labels=labels)
-    owned = GaugeMetricFamily(
-        "cqrs_process_partition_owned", "1 if this run hears the partition for the process.", labels=labels
-    )
-    seen = snapshot.processes
-    for subscription, end in () if seen is None else seen.ends.items():
-        place = [subscription.process, subscription.source.aggregate, str(subscription.source.partition)]
-        at = 0 if seen is None else seen.positions.get(subscription, 0)
-        position.add_metric(place, at)
-        lag.add_metric(place, max(0, end - at))
-        owned.add_metric(place, int(seen is not None and subscription in seen.claimed))
-    yield from (position, lag, owned)
+    def more(self, look: "Snapshot") -> Iterator[Metric]:
+        yield CounterMetricFamily(
+            "cqrs_submissions",
+            "Submissions of the Spark job: each after the first is a lost task.",
+            look.submission + 1,
+        )
+        yield from _of_the_reports(look)
 
 
 def _of_the_reports(snapshot: "Snapshot") -> Iterator[Metric]:

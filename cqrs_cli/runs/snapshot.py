@@ -9,6 +9,8 @@ from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.following.processes.plan import ProcessProgress
 from cqrs_cli.ownership.claim import Counts
+from cqrs_cli.status.place import DECIDED, PlaceStatus, idle_places
+from cqrs_cli.status.running import places_of_processes
 
 
 class Rebuild(NamedTuple):
@@ -64,11 +66,28 @@ class Snapshot:
             *(one.place for one in sorted(unheard)),
         ]
 
+    def places(self) -> list[PlaceStatus]:
+        """The status of each partition that the run decides, and of each that its processes hear."""
+        waiting = self.waiting()
+        decided = [
+            PlaceStatus(
+                DECIDED,
+                partition.aggregate,
+                partition.aggregate,
+                "",
+                partition.number,
+                lag=self.lags.get(partition),
+                owned=partition not in self.unowned if partition in self.lags else None,
+                idle=waiting.get(partition, ""),
+                counts=self.counts.get(partition),
+            )
+            for partition in sorted({*self.counts, *self.lags, *waiting})
+        ]
+        return [*decided, *places_of_processes(self.processes)]
+
     def waiting_places(self) -> dict[str, str]:
-        """The same by name, and the partitions of events that nobody hears for a process of the run."""
-        owners = {f"{name}:{number}": why for (name, number), why in self.waiting().items()}
-        unheard = [] if self.processes is None else self.processes.unowned
-        return owners | dict.fromkeys((one.place for one in sorted(unheard)), "no owner")
+        """The partitions in which nothing is done now, by name, and the reason of each."""
+        return idle_places(self.places())
 
     def total(self, name: str, aggregate: str | None = None) -> int:
         """A count summed over the partitions, of one aggregate or all."""

@@ -1,169 +1,138 @@
-"""The status of each partition: how far it is decided, its owner, and its shard on this machine. Needs no Spark."""
+"""Reads the status of each partition of an aggregate: how far it is decided, and by whom. Needs no Spark."""
 
 import time
-from collections.abc import Iterable, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
-import msgspec
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException
 
-from cqrs_cli.core import digest
 from cqrs_cli.deciding.explain import hidden_commands
-from cqrs_cli.deciding.plan import Partition, shard_folder
+from cqrs_cli.deciding.plan import shard_folder
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.kafka.connection.connection import Connection
-from cqrs_cli.kafka.offsets import committed, committed_now
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
-from cqrs_cli.ownership.trials.slow import SlowCommand, slow_command
-from cqrs_cli.state.identity import Identity
-from cqrs_cli.state.shard import open_readonly
+from cqrs_cli.ownership.standing import Seat, Standing, Standings
+from cqrs_cli.ownership.trials.slow import slow_command
+from cqrs_cli.status.place import DECIDED, PlaceStatus, claimed
+from cqrs_cli.status.sample import Sampler
 from cqrs_cli.telemetry.blocked import blocked_by
 
-#: An owner that has not committed for this long, by its clock and ours, decides nothing now.
-_LATELY_MS = 10_000
 
-#: Seconds between two looks at the claims, to see how fast commands are decided.
-_SPEED_SECONDS = 0.5
+class DecidedReader:
+    """Reads the partitions of an aggregate, once or again and again over the same connections."""
 
+    def __init__(
+        self,
+        connection: Connection,
+        topics: Topics,
+        state_dir: Path,
+        *,
+        again: bool = False,
+        sampling: bool = False,
+    ) -> None:
+        """Raises `ConfigurationError` if its topics do not exist.
 
-class ShardStatus(NamedTuple):
-    """A partition's state on this machine: its aggregates, bytes on disk, and the sum of their digests if asked for."""
+        `again`: a transaction that hides commands is named at the second look in a row: most are short. `sampling`:
+        the newest records are read, too.
+        """
+        self._connection, self._topics, self._again = connection, topics, again
+        self._numbers = range(readers.partitions(connection, topics.commands))
+        self._folder = shard_folder(state_dir, topics)
+        self._sampler = Sampler(connection, topics) if sampling else None
+        self._hidden: set[int] = set()  # behind a transaction at the look before
+        seats = {number: Seat(topics.group, topics.commands, number) for number in self._numbers}
+        self._standings = Standings(connection, seats)
+        self._reader: Consumer | None = None
 
-    aggregates: int
-    bytes: int
-    digest: int | None
+    def close(self) -> None:
+        """Give the connections back; another look makes new ones."""
+        self._standings.__exit__()
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
 
+    def look(self) -> list[PlaceStatus]:
+        """Every partition now; raises `UnavailableError` if the broker does not answer."""
+        try:
+            standings, at = self._standings.look(), time.monotonic()
+            bounds, stable = self._standings.bounds(), self._stable()
+            seen = [self._place(number, at, standings[number], *bounds[number]) for number in standings]
+            if self._sampler is not None:
+                reader = self._connected()
+                seen = [self._sampler.add_to(one, reader, stable[one.partition]) for one in seen]
+        except (KafkaException, CqrsError) as error:
+            self.close()  # a client that met a broker alone may believe it for minutes
+            raise self._failure(error) from error
+        return self._with_hiding(seen, {number for number, end in stable.items() if end < bounds[number][1]})
 
-class PartitionStatus(NamedTuple):
-    """Commands are in the log from `start` to `end`, and decided below `position` (None: none yet, or it expired).
+    def _connected(self) -> Consumer:
+        """A client that sees only what is committed."""
+        if self._reader is None:
+            self._reader = clients.consumer(self._connection, fetch_wait_max_ms=10)
+        return self._reader
 
-    `hidden_by`: the open transaction of a client that keeps the last of them from being decided; `way_out`: its end.
-    """
+    def _stable(self) -> dict[int, int]:
+        """Where the committed commands end."""
+        reader, topic = self._connected(), self._topics.commands
+        return {number: readers.watermarks(reader, topic, number)[1] for number in self._numbers}
 
-    partition: int
-    start: int
-    end: int
-    position: int | None
-    claim: Claim | None
-    shard: ShardStatus | None
-    hidden_by: OpenTransaction | None = None
-    way_out: str = ""
-    slow: SlowCommand | None = None  # if its owner is on this machine
-    blocked: str = ""  # what its owner waits for, if that is on this machine, and there are commands
+    def _place(self, number: int, at: float, found: Standing, start: int, end: int) -> PlaceStatus:
+        claim, shard = found.claim, self._folder / str(number)
+        lag = max(0, end - max(start, found.offset or 0))
+        return PlaceStatus(
+            DECIDED,
+            self._topics.aggregate,
+            self._topics.aggregate,
+            self._topics.commands,
+            number,
+            at=at,
+            start=start,
+            end=end,
+            position=found.offset,
+            lag=lag,
+            owner=claimed(claim),
+            owned=found.open_claim is not None,
+            counts=None if claim is None else claim.counts,
+            topic_id=None if claim is None else claim.topic_id,
+            trial=None if claim is None or claim.trial is None else str(claim.trial),
+            slow=slow_command(shard),
+            waits_for=(blocked_by(shard) or None) if lag else None,
+        )
 
-    @property
-    def lag(self) -> int:
-        """The number of commands that are not decided yet; an upper bound, as offsets have holes."""
-        return max(0, self.end - max(self.start, self.position or 0))
+    def _with_hiding(self, seen: list[PlaceStatus], behind: set[int]) -> list[PlaceStatus]:
+        """Name the transactions that hide the last commands of the partitions `behind`."""
+        asked = behind & self._hidden if self._again else behind
+        self._hidden = behind
+        places = [(self._topics.commands, number) for number in sorted(asked)]
+        found = {one.partition: one for one in hidden_commands(self._connection, places)}
+        return [
+            replace(one, hidden_by=hides, way_out=hides.way_out(self._connection.bootstrap_server))
+            if (hides := found.get(one.partition))
+            else one
+            for one in seen
+        ]
 
-
-class ClaimLook(NamedTuple):
-    """The claims at a moment (monotonic seconds)."""
-
-    at: float
-    claims: dict[Partition, Claim | None]
-
-
-def look_at_claims(
-    connection: Connection, topics: Mapping[str, Topics], partitions: Iterable[Partition]
-) -> ClaimLook:
-    """The claims of these partitions now; `topics` by aggregate."""
-    wanted = sorted(partitions)
-    claims: dict[Partition, Claim | None] = {}
-    for name in {partition.aggregate for partition in wanted}:
-        numbers = [partition.number for partition in wanted if partition.aggregate == name]
-        for number, one in committed_now(connection, topics[name], numbers).items():
-            claims[Partition(name, number)] = parse_claim(one.metadata)
-    return ClaimLook(time.monotonic(), claims)
-
-
-def commit_speeds(before: ClaimLook, after: ClaimLook) -> dict[Partition, float]:
-    """Commands a second that were decided between two looks; 0 where another run has taken over meanwhile."""
-    seconds = max(after.at - before.at, 1e-3)
-    speeds = dict.fromkeys(after.claims, 0.0)
-    for partition, claim in after.claims.items():
-        earlier = before.claims.get(partition)
-        if claim is not None and earlier is not None and claim.run == earlier.run:
-            speeds[partition] = max(0, claim.counts.commands - earlier.counts.commands) / seconds
-    return speeds
-
-
-def present_speeds(
-    connection: Connection, topics: Mapping[str, Topics], found: Mapping[Partition, Claim | None]
-) -> dict[Partition, float]:
-    """Commands a second that are decided now. It takes half a second if an owner has committed lately, else no time."""
-    now = time.time() * 1000
-    busy = [
-        partition
-        for partition, claim in found.items()
-        if claim is not None and claim.attempt != TERMINAL and now - claim.counts.last < _LATELY_MS
-    ]
-    speeds = dict.fromkeys(found, 0.0)
-    if busy:
-        before = look_at_claims(connection, topics, busy)
-        time.sleep(_SPEED_SECONDS)
-        speeds |= commit_speeds(before, look_at_claims(connection, topics, busy))
-    return speeds
-
-
-def partition_statuses(
-    connection: Connection, topics: Topics, state_dir: Path, with_digest: bool = False, shards: bool = True
-) -> list[PartitionStatus]:
-    """Every partition of an aggregate; raises `ConfigurationError` if its topics do not exist.
-
-    Without `shards` none is looked at: its owner keeps the state in memory, and what lies there is of long ago.
-    """
-    numbers, name = range(readers.partitions(connection, topics.commands)), topics.commands
-    client = clients.consumer(connection, group=topics.group, isolation="read_uncommitted")
-    try:
-        positions = committed(client, name, numbers)
-        bounds = {number: readers.watermarks(client, name, number) for number in numbers}
-    except KafkaException as error:
-        raise _failure(connection, topics, error) from error
-    finally:
-        client.close()
-    stable = readers.bounds(connection, name, numbers)
-    places = [(name, number) for number in numbers if stable[number][1] < bounds[number][1]]
-    hidden = {one.partition: one for one in hidden_commands(connection, places)}
-    seen = []
-    for number in numbers:
-        claim = parse_claim(positions[number].metadata)
-        path = shard_folder(state_dir, topics) / str(number)
-        shard = None if claim is None or not shards else _shard(path, claim.topic_id, with_digest)
-        position, found = positions[number].offset, hidden.get(number)
-        way_out = "" if found is None else found.way_out(connection.bootstrap_server)
-        slow = slow_command(path)
-        one = PartitionStatus(number, *bounds[number], position, claim, shard, found, way_out, slow)
-        seen.append(one._replace(blocked=blocked_by(path) if one.lag else ""))
-    return seen
+    def _failure(self, error: KafkaException | CqrsError) -> CqrsError:
+        """The missing ACL, if it is one: for a group that may not be described librdkafka reports a timeout."""
+        need = RequiredAcl("Describe", "group", self._topics.group)
+        with Admin(self._connection) as admin:
+            if admin.missing_acls([need]):
+                return need.denied("read")
+        if isinstance(error, KafkaException):
+            return clients.failed(self._connection, error, need)
+        return clients.unreachable(self._connection, error.message) if _passes(error) else error
 
 
-def _failure(connection: Connection, topics: Topics, error: KafkaException) -> CqrsError:
-    """The missing ACL, if it is one: for a group that may not be described librdkafka reports a timeout."""
-    need = RequiredAcl("Describe", "group", topics.group)
-    with Admin(connection) as admin:
-        return need.denied("read") if admin.missing_acls([need]) else clients.failed(connection, error, need)
+def _passes(error: CqrsError) -> bool:
+    """True for what a broker that has just come back may say."""
+    return isinstance(error, (readers.MissingError, readers.StalledError))
 
 
-def _shard(path: Path, topic_id: str, with_digest: bool) -> ShardStatus | None:
-    """The shard in `path`, if it can be trusted and belongs to this topic, not to an earlier one of that name."""
-    store = open_readonly(path)
-    if store is None:
-        return None
-    with closing(store):
-        identity = msgspec.json.decode(store.identity(), type=Identity)
-        if identity.topics.get("commands") != topic_id:
-            return None
-        total = None
-        if with_digest:
-            total = 0
-            for aggregate_id, saved in store.items():
-                total = digest.add(total, digest.aggregate_digest(aggregate_id, saved.version, saved.state))
-        return ShardStatus(store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), total)
+def decided_places(connection: Connection, topics: Topics, state_dir: Path) -> list[PlaceStatus]:
+    """Every partition of an aggregate, at one look."""
+    with closing(DecidedReader(connection, topics, state_dir)) as reader:
+        return reader.look()

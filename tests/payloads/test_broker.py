@@ -5,7 +5,8 @@ import pytest
 from cqrs_cli.core.messages.payload_reference import find_reference
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.runs.reporter import Reporter
-from cqrs_cli.status.decided import PartitionStatus, partition_statuses
+from cqrs_cli.status.decided import decided_places
+from cqrs_cli.status.place import PlaceStatus
 from cqrs_cli.telemetry.blocked import blocked_by
 from tests.payloads.bank import LARGE, Bank, opened, state, supervised
 from tests.payloads.stores import EACH_STORE
@@ -80,10 +81,10 @@ def test_lost_event_stops_every_reader(bank: Bank) -> None:
         state(bank, "ada")
 
 
-def lagging(bank: Bank) -> PartitionStatus:
-    """The partition as `cqrs status` sees it, but for its shard, which is open in this process."""
+def lagging(bank: Bank) -> PlaceStatus:
+    """The partition as `cqrs status` sees it."""
     harness = bank.harness
-    (part,) = partition_statuses(harness.connection, harness.topics, harness.folder / "state", shards=False)
+    (part,) = decided_places(harness.connection, harness.topics, harness.folder / "state")
     return part
 
 
@@ -101,7 +102,7 @@ def test_event_waits_for_its_payload(bank: Bank) -> None:
             return blocked_by(bank.harness.shard_path())
 
         assert "could not be stored" in eventually(blocked)
-        assert lagging(bank).blocked == blocked()
+        assert lagging(bank).waits_for == blocked()
         assert bank.events() == [] and bank.harness.outcomes() == []
         bank.store.accept()
         eventually(lambda: bank.harness.outcomes())

@@ -74,11 +74,11 @@ def test_process_waits_for_a_lost_event(stage: Stage, store: FolderStore) -> Non
         (note,) = eventually(heard.fresh)
         assert f"{stage.events}:0@{at} refers to payload {reference.sha256}: it is missing" in note
         assert stage.asked() == orders(0, 1)
-        eventually(lambda: "it is missing" in statuses(stage)["order"].blocked)
+        eventually(lambda: "it is missing" in str(statuses(stage)["order"].waits_for))
         (store.path / f"{stage.prefix}payment").write_text("a file where the folder should be")
         store.put(kept, f"{stage.prefix}order")
         eventually(lambda: "could not be stored" in process.notes[-1])
-        eventually(lambda: "could not be stored" in statuses(stage)["order"].blocked)
+        eventually(lambda: "could not be stored" in str(statuses(stage)["order"].waits_for))
         assert stage.asked() == orders(0, 1)
         (store.path / f"{stage.prefix}payment").unlink()
         eventually(lambda: stage.asked() == orders(0, 3))

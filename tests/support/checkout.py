@@ -1,9 +1,11 @@
 """A process of the tests, and the process checkout as its commands see it."""
 
+from cqrs_cli.following.processes.heard import heard_partitions
 from cqrs_cli.following.processes.load import load_process
-from cqrs_cli.following.processes.status import SubscriptionStatus, process_statuses
 from cqrs_cli.following.processes.verify import verify_process
 from cqrs_cli.proof.reactions import Reactions
+from cqrs_cli.status.heard import heard_place
+from cqrs_cli.status.place import PlaceStatus
 from tests.following.processes.stage import Stage
 from tests.support import ROOT
 
@@ -22,11 +24,12 @@ process = cqrs.Process(react)
 """
 
 
-def statuses(stage: Stage) -> dict[str, SubscriptionStatus]:
+def statuses(stage: Stage) -> dict[str, PlaceStatus]:
     """By aggregate."""
     loaded = load_process(stage.name, ROOT, "aggregates")
-    found = process_statuses(stage.connection, loaded, stage.prefix, stage.settings.state_dir)
-    return {one.subscription.source.aggregate: one for one in found}
+    found = heard_partitions(stage.connection, stage.topics, loaded.sources)
+    places = (heard_place(one, stage.topics, stage.settings.state_dir) for one in found)
+    return {place.aggregate: place for place in places}
 
 
 def verified(stage: Stage) -> Reactions:

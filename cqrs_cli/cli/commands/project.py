@@ -74,10 +74,10 @@ def project(
     from cqrs_cli.following.projections.database import parse_database, shown
     from cqrs_cli.following.projections.databases.known import dialect_of
     from cqrs_cli.following.projections.load import PACKAGE, load_projection
-    from cqrs_cli.following.projections.metrics import ProjectionMetrics
     from cqrs_cli.following.projections.prepare import prepare_projection
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
+    from cqrs_cli.status.metrics import ProjectionMetrics
 
     cli.timestamped = not sys.stderr.isatty()
     spark = spark_properties(conf or ())

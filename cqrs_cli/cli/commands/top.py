@@ -1,7 +1,7 @@
 """`cqrs top`: a live view of all partitions."""
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,12 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, duration
 from cqrs_cli.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from cqrs_cli.cli.live.model import Choices
+    from cqrs_cli.status.rates import Look
 
 
 @command(app, examples=["cqrs top", "cqrs top bank_account order --every 5s"])
@@ -40,17 +46,29 @@ def top(
     known = cli.aggregate_names()
     for name in set(aggregates or ()) - set(known):
         cli.aggregate(name)  # says which there are
-    from cqrs_cli.cli.live.loop import show_live
-    from cqrs_cli.cli.live.polling import StatusPoller, look_or_tell
+    from cqrs_cli.cli.live.loop import LiveLook, show_live
+    from cqrs_cli.cli.live.screen import picture
     from cqrs_cli.cli.processes import chosen_processes
+    from cqrs_cli.status.reader import StatusReader
 
     topics = {name: cli.topics(name) for name in aggregates or known}
     if not topics:
         cli.usable(None)  # says how to begin
     connection = cli.connection()
     processes = [] if aggregates else chosen_processes(cli, connection, None)
-    uses = [one.use(cli.settings.topic_prefix) for one in processes]
-    looker = StatusPoller(connection, topics, cli.settings.state_dir, uses)
-    show_live(cli.stdout, lambda: look_or_tell(looker), looker.close, interval)
-    for name, why_not in looker.missing.items():
+    reader = StatusReader(
+        connection,
+        topics,
+        cli.settings.state_dir,
+        processes,
+        prefix=cli.settings.topic_prefix,
+        again=True,
+        sampling=True,
+    )
+
+    def draw(seen: LiveLook, look: "Look", choices: "Choices") -> "RenderableType":
+        return picture(look, choices, seen.reasons, seen.trouble, cli.stdout.width, cli.stdout.height)
+
+    show_live(cli.stdout, reader.look, reader.close, interval, draw)
+    for name, why_not in reader.missing.items():
         cli.note(f"{name}: {cli.with_flags(str(why_not))}")

@@ -1,1 +1,1 @@
-"""`cqrs top`: a live view of all partitions. `model` is pure, `looking` asks the broker, `screen` draws."""
+"""The live display of `cqrs top` and `cqrs status --watch`. `model` is pure, `loop` looks, `screen` draws."""

@@ -4,6 +4,7 @@ import os
 import select
 import sys
 import termios
+import time
 import tty
 from types import TracebackType
 
@@ -11,20 +12,27 @@ from types import TracebackType
 class Keys:
     """Reads keys without waiting for Enter, and without showing them. Use as a context manager.
 
+    Where stdin is not a terminal there are no keys.
+
     Afterwards the terminal is as it was, whatever ended the block. Ctrl-C raises `KeyboardInterrupt`, as ever.
     """
 
     def __enter__(self) -> "Keys":
-        self._input = sys.stdin.fileno()
-        self._before = termios.tcgetattr(self._input)
-        tty.setcbreak(self._input)
+        self._input = sys.stdin.fileno() if sys.stdin.isatty() else None
+        if self._input is not None:
+            self._before = termios.tcgetattr(self._input)
+            tty.setcbreak(self._input)
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
+        if self._input is not None:
+            termios.tcsetattr(self._input, termios.TCSADRAIN, self._before)
 
     def pressed(self, timeout: float) -> str:
         """The keys that were pressed; waits at most `timeout` seconds for the first. `q` where the terminal is gone."""
+        if self._input is None:
+            time.sleep(timeout)
+            return ""
         if not select.select([self._input], [], [], timeout)[0]:
             return ""
         return os.read(self._input, 100).decode(errors="replace") or "q"

@@ -1,16 +1,17 @@
-"""The loop of `cqrs top`: looks in the background, draws, and listens to the keys."""
+"""Looks again and again. The one live display, of `cqrs top` and `cqrs status --watch`: it draws and hears the keys."""
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.cli.live.keys import Keys
-from cqrs_cli.cli.live.model import Look, Reasons, View
-from cqrs_cli.cli.live.screen import MOST, picture
+from cqrs_cli.cli.live.model import Choices, Reasons
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.status.rates import Look, rated
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
 #: Seconds that a key may wait to be seen to.
 _TICK = 0.1
@@ -18,24 +19,50 @@ _TICK = 0.1
 #: Seconds that the end waits for a look that is under way: one at a broker that is gone takes longer.
 _LAST = 1.0
 
+#: Reasons that are kept to be shown.
+_MOST = 6
 
-class _Seen(NamedTuple):
-    """The looks and the trouble to show, handed from the looking thread to the drawing one as one value."""
 
+def looks(
+    look: Callable[[], Look],
+    interval: float,
+    say: Callable[[str], None],
+    sleep: Callable[[float], object],
+) -> Iterator[Look]:
+    """A look every `interval` seconds, with the rates since the one before; the first one has none.
+
+    `say` is told why there is none, if the broker is away. `sleep` returns True to end it.
+    """
     before: Look | None = None
-    now: Look | None = None
+    while True:
+        began = time.monotonic()
+        try:
+            now = look()
+        except UnavailableError as error:
+            say(error.message)
+        else:
+            before = rated(before, now)
+            yield before
+        if sleep(max(0.0, began + interval - time.monotonic())):
+            return
+
+
+class LiveLook(NamedTuple):
+    """The look and the trouble to show, handed from the looking thread to the drawing one as one value."""
+
+    look: Look | None = None
     reasons: Sequence[tuple[str, str, int]] = ()
     trouble: str = ""
 
 
 class _Watch:
-    """Looks every `interval` seconds in a thread of its own: a broker that is slow to answer holds up no key."""
+    """Looks in a thread of its own: a broker that is slow to answer holds up no key."""
 
-    def __init__(self, look: Callable[[], Look | str], close: Callable[[], None], interval: float) -> None:
+    def __init__(self, look: Callable[[], Look], close: Callable[[], None], interval: float) -> None:
         self._look, self._close, self._interval = look, close, interval
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
-        self.seen = _Seen()
+        self.seen = LiveLook()
         self.error: Exception | None = None
 
     def __enter__(self) -> "_Watch":
@@ -46,18 +73,15 @@ class _Watch:
         self._stop.set()
         self._thread.join(_LAST)
 
+    def _say(self, trouble: str) -> None:
+        self.seen = self.seen._replace(trouble=trouble)
+
     def _run(self) -> None:
         reasons = Reasons()
         try:
-            while not self._stop.is_set():
-                began = time.monotonic()
-                look = self._look()
-                if isinstance(look, str):
-                    self.seen = self.seen._replace(trouble=look)
-                else:
-                    reasons.add(look)
-                    self.seen = _Seen(self.seen.now, look, reasons.most(MOST))
-                self._stop.wait(max(0.0, began + self._interval - time.monotonic()))
+            for look in looks(self._look, self._interval, self._say, self._stop.wait):
+                reasons.add(look)
+                self.seen = LiveLook(look, reasons.most(_MOST))
         except Exception as error:
             self.error = error
         finally:
@@ -65,32 +89,36 @@ class _Watch:
 
 
 def show_live(
-    console: "Console", look: Callable[[], Look | str], close: Callable[[], None], interval: float
+    console: "Console",
+    look: Callable[[], Look],
+    close: Callable[[], None],
+    interval: float,
+    draw: "Callable[[LiveLook, Look, Choices], RenderableType]",
+    screen: bool = True,
 ) -> None:
-    """Show looks until `q` is pressed, then `close`. Afterwards the terminal is as it was.
+    """Draw looks until `q` is pressed, then `close`. Afterwards the terminal is as it was.
 
-    `look` is called in another thread; it may return why there is none. An error that it raises is raised here.
+    On a `screen` of its own, or in place of what was drawn before. `look` is called in another thread; an error that it
+    raises is raised here, unless the broker is away.
     """
     from rich.live import Live
 
-    view = View()
+    choices = Choices()
     with (
         Keys() as keys,
         _Watch(look, close, interval) as watch,
-        Live("looking …", console=console, screen=True, auto_refresh=False) as live,
+        Live("looking …", console=console, screen=screen, auto_refresh=False) as live,
     ):
         shown = watch.seen
-        while not view.ended:
+        while not choices.ended:
             if watch.error is not None:
                 raise watch.error
-            if not view.paused:
+            if not choices.paused:
                 shown = watch.seen
-            if shown.now is not None:
-                drawn = picture(
-                    shown.before, shown.now, view, shown.reasons, watch.seen.trouble, console.height
-                )
-                live.update(drawn, refresh=True)
+            if shown.look is not None:
+                seen = shown._replace(trouble=watch.seen.trouble)
+                live.update(draw(seen, shown.look, choices), refresh=True)
             elif watch.seen.trouble:
                 live.update(f"{watch.seen.trouble}; still trying, q quits", refresh=True)
             for key in keys.pressed(_TICK):
-                view = view.press(key)
+                choices = choices.press(key)

@@ -1,106 +1,87 @@
-"""The picture of `cqrs top`: a table of rows, the reasons of the last minute, notes and keys."""
+"""The picture of `cqrs top`: a table of rows, the reasons of the last minute, remarks and keys."""
 
 from collections.abc import Sequence
+from math import ceil
 
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from cqrs_cli.cli.live.model import Look, Row, View, partition_rows, summed
+from cqrs_cli.cli.live.model import SORTS, Choices
 from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.render.places import columns_of, fitting, place_table
 from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.status.columns import COLUMNS, Column, Row, View, row, total
+from cqrs_cli.status.place import DECIDED
+from cqrs_cli.status.rates import Look
 
-#: Header → what the rows are sorted by when it is underlined.
-COLUMNS = {
-    "partition": "name",
-    "sent/s": "sent",
-    "decided/s": "decided",
-    "refused/s": "refused",
-    "lag": "lag",
-    "oldest": "oldest",
-    "latency": "",
-    "owner": "",
-}
+#: The width below which the head says less.
+NARROW = 80
 
-_KEYS = "sort: n name  s sent  d decided  r refused  l lag  o oldest    a aggregates  p pause  q quit"
+_KEYS = "q quit  p pause  a aggregates  sort: " + "  ".join(f"{key} {name}" for key, name in SORTS.items())
 
-#: Reasons and notes that have a place.
+#: Reasons and remarks that have a place.
 MOST = 6
 
 
 def picture(
-    before: Look | None,
-    now: Look,
-    view: View,
+    look: Look,
+    choices: Choices,
     reasons: Sequence[tuple[str, str, int]],
     trouble: str,
+    width: int,
     height: int,
+    of: Sequence[Column] = COLUMNS,
 ) -> RenderableType:
     """The whole screen, at most `height` lines high: rows that find no place are counted."""
-    rows = view.rows(before, now)
-    told = [*([f"{trouble}; still trying"] if trouble else []), *_notes(now)]
-    below = bool(reasons) + min(len(told), MOST) + 2
+    columns = columns_of(View.TOP, [DECIDED, *(place.kind for place in look.places)], of)
+    rows = choices.rows(look.places, columns)
+    sums = total("total", [row(place, columns) for place in look.places], columns)
+    left, names = fitting(DECIDED, [*rows, sums], columns, width)
+    told = _told(look, trouble, width, min(height // 2, height - 7))
+    below = bool(reasons) + sum(_lines(note, width) for note in told) + 2
     room = max(1, height - below - 4)
-    head = Text.assemble(
-        ("cqrs top  ", "bold"),
-        f"{rfc3339(now.clock)}  {len(now.partitions)} partitions  sorted by {view.sort}",
-        ("  paused", "bold yellow") if view.paused else "",
+    shown = [columns[number] for number in left]
+    table = place_table(
+        DECIDED, [_only(one, left) for one in rows[:room]], shown, _only(sums, left), choices.sort, names
     )
-    parts: list[RenderableType] = [head, _table(rows[:room], view.sort, before, now)]
+    parts: list[RenderableType] = [_head(look, choices, width), table]
     if len(rows) > room:
         parts.append(Text(f"and {len(rows) - room} more: a shows aggregates", "dim"))
     if reasons:
-        told_reasons = "  ".join(f"{name} {reason} {times:,}" for name, reason, times in reasons)
-        parts.append(Text(printable(f"refused in the last minute: {told_reasons}"), "yellow", no_wrap=True))
-    parts += [Text(printable(note), "red", no_wrap=True, overflow="ellipsis") for note in told[:MOST]]
+        often = "  ".join(f"{name} {reason} {times:,}" for name, reason, times in reasons)
+        text = printable(f"refused in the last minute: {often}")
+        parts.append(Text(text, "yellow", no_wrap=True, overflow="ellipsis"))
+    parts += [Text(note, "red", overflow="fold") for note in told]
     parts.append(Text(_KEYS, "dim", no_wrap=True, overflow="ellipsis"))
     return Group(*parts)
 
 
-def _notes(now: Look) -> list[str]:
-    return [
-        *now.notes,
-        *(
-            f"{name} {number}: {note}"
-            for (name, number), part in now.partitions.items()
-            for note in part.notes
-        ),
-    ]
-
-
-def _table(rows: Sequence[Row], sort: str, before: Look | None, now: Look) -> Table:
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), show_footer=True, footer_style="dim")
-    total = summed(partition_rows(before, now))
-    for header, footer in zip(COLUMNS, ("all", *_cells(total)[1:]), strict=True):
-        left = header in ("partition", "owner")
-        style = "underline" if COLUMNS[header] == sort else ""
-        table.add_column(Text(header, style), footer, justify="left" if left else "right", no_wrap=True)
-    for row in rows:
-        table.add_row(*_cells(row), style="" if row.owner != "none" else "red" if row.lag else "dim")
-    return table
-
-
-def _cells(row: Row) -> tuple[str, ...]:
-    name = row.aggregate if row.partition is None else f"{row.aggregate} {row.partition}"
-    return (
-        name,
-        _rate(row.sent),
-        _rate(row.decided),
-        _rate(row.refused),
-        f"{row.lag:,}",
-        _seconds(row.oldest),
-        _seconds(row.latency),
-        printable(row.owner),
+def _head(look: Look, choices: Choices, width: int) -> Text:
+    clock = rfc3339(look.clock)
+    title, clock = ("", clock[11:19]) if width < NARROW else ("cqrs top  ", clock)
+    return Text.assemble(
+        (title, "bold"),
+        f"{clock}  {len(look.places)} partitions  sorted by {choices.sort}",
+        ("  paused", "bold yellow") if choices.paused else "",
     )
 
 
-def _rate(rate: float | None) -> str:
-    return "" if rate is None else f"{rate:,.0f}" if rate >= 10 or rate == 0 else f"{rate:.1f}"
+def _only(row: Row, numbers: Sequence[int]) -> Row:
+    return Row(row.label, tuple(row.values[number] for number in numbers))
 
 
-def _seconds(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds < 1:
-        return f"{seconds * 1000:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds / 60:,.0f} min"
+def _told(look: Look, trouble: str, width: int, most: int) -> list[str]:
+    """The trouble and the remarks that find room in so many lines, the first one in any case."""
+    remarks = [f"{place.label}: {remark}" for place in look.places for remark in place.remarks()]
+    told: list[str] = []
+    for text in [*([f"{trouble}; still trying"] if trouble else []), *remarks][:MOST]:
+        text = printable(text)
+        if told and sum(_lines(one, width) for one in (*told, text)) > most:
+            break
+        told.append(text)
+    return told
+
+
+def _lines(text: str, width: int) -> int:
+    return ceil(cell_len(text) / width)

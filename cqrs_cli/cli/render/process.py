@@ -1,16 +1,12 @@
 """Shows how far processes came."""
 
-from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from cqrs_cli.cli.context import Cli
     from cqrs_cli.following.processes.plan import ProcessProgress
-    from cqrs_cli.following.processes.status import SubscriptionStatus
     from cqrs_cli.proof.reactions import Reactions
 
 #: Violations that are listed for people.
@@ -53,63 +49,6 @@ class Listening:
             self._cli.note(
                 f"{names}: listening; what is recorded from now on is reacted to, whatever happens"
             )
-
-
-def process_status_document(seen: Mapping[str, Sequence["SubscriptionStatus"]]) -> dict[str, Any]:
-    """The part of `cqrs status` about processes, by name."""
-    return {
-        name: {"lag": sum(part.lag for part in parts), "partitions": [_hearing(part) for part in parts]}
-        for name, parts in seen.items()
-    }
-
-
-def _hearing(part: "SubscriptionStatus") -> dict[str, Any]:
-    from cqrs_cli.core.messages.timestamps import rfc3339
-    from cqrs_cli.ownership.claim import TERMINAL
-
-    claim = None if part.position is None else part.position.claim
-    return {
-        "topic": part.subscription.source.topic,
-        "partition": part.subscription.source.partition,
-        "start": part.start,
-        "end": part.end,
-        "position": None if part.position is None else part.position.offset,
-        "lag": part.lag,
-        "owner": None
-        if claim is None
-        else {
-            "run": claim.run,
-            "since": rfc3339(claim.run_epoch),
-            "stopped": claim.attempt == TERMINAL,
-        },
-        "stopped_at": part.stopped_at,
-        "waits_for": part.blocked or None,
-    }
-
-
-def process_status_table(parts: Iterable["SubscriptionStatus"]) -> "RenderableType":
-    """The same for people, with what they should look at below."""
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for header in ("process", "log end", "reacted to", "lag", "owner", "since"):
-        table.add_column(header, justify="left" if header in ("process", "owner", "since") else "right")
-    remarks: list[str] = []
-    for part in parts:
-        found, source = _hearing(part), part.subscription.source
-        owner = found["owner"] or {"run": "none", "since": "", "stopped": False}
-        table.add_row(
-            f"{part.subscription.process} {source.aggregate} {source.partition}",
-            f"{part.end:,}",
-            "none" if part.position is None else f"{part.position.offset:,}",
-            f"{part.lag:,}",
-            f"{owner['run']}{' (stopped)' if owner['stopped'] else ''}",
-            owner["since"],
-        )
-        remarks += part.remarks()
-    return Group(table, *map(Text, remarks))
 
 
 def reactions_document(name: str, found: "Reactions") -> dict[str, Any]:

@@ -4,7 +4,7 @@ And how far a projection came.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
@@ -13,10 +13,7 @@ from cqrs_cli.cli.output import PLAIN_EVERY
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from cqrs_cli.following.projections.plan import ProjectionProgress
-    from cqrs_cli.following.projections.positions import ProjectionStatus
     from cqrs_cli.runs.endpoint import Endpoint
 
 
@@ -102,29 +99,3 @@ def projection_text(name: str, done: "ProjectionProgress") -> str:
     """The same as a line."""
     worked = f"{counted(done.events, 'event')} projected in {done.seconds:.3g} s; " if done.seconds else ""
     return f"{worked}{name} is at {done.position:,} of {done.position + done.lag:,} records"
-
-
-def statuses_document(found: "Sequence[ProjectionStatus]") -> dict[str, Any]:
-    """The projections of a database, by name."""
-    document: dict[str, Any] = {}
-    for one in found:
-        projection = document.setdefault(one.projection, {"lag": 0, "partitions": []})
-        projection["lag"] += one.lag or 0
-        projection["partitions"].append({**one._asdict(), "lag": one.lag})
-        del projection["partitions"][-1]["projection"]
-    return document
-
-
-def statuses_table(found: "Sequence[ProjectionStatus]") -> "Table":
-    """The same for people."""
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for header in ("projection", "events", "log end", "projected to", "lag", "owner"):
-        table.add_column(header, justify="right" if header in ("log end", "projected to", "lag") else "left")
-    for one in found:
-        gone = "topic is gone" if one.end is None else f"{one.end:,}"
-        lag = "" if one.lag is None else f"{one.lag:,}"
-        place = f"{one.topic} {one.partition}"
-        table.add_row(one.projection, place, gone, f"{one.position:,}", lag, one.owner)
-    return table

@@ -1,203 +1,105 @@
-"""The partitions that `cqrs status` found: as JSON, and as a table for people."""
+"""A look at all partitions: as JSON, and as tables for people."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cqrs_cli.deciding.plan import Partition
-    from cqrs_cli.kafka.admin.transactions import OpenTransaction
-    from cqrs_cli.ownership.claim import Claim
-    from cqrs_cli.status.decided import PartitionStatus
+    from cqrs_cli.status.columns import Column
+    from cqrs_cli.status.place import PlaceStatus
+    from cqrs_cli.status.rates import Look
 
 
 def status_document(
-    seen: Mapping[str, Sequence["PartitionStatus"]],
-    missing: Sequence[str],
-    with_digest: bool,
-    speeds: Mapping["Partition", float],
-    store: str = "lmdb",
+    look: "Look", store: str, with_digest: bool = False, columns: "Sequence[Column] | None" = None
 ) -> dict[str, Any]:
-    """`speeds`: commands a second that are decided now. `store`: the setting."""
-    every = [part for parts in seen.values() for part in parts]
-    written: dict[str, Any] = {
-        "lag": sum(part.lag for part in every),
-        "commands": sum(map(_decided, every)),
-        "per_second": round(sum(speeds.values()), 1),
-        "store": store,
-    }
+    """`store`: the setting."""
+    from cqrs_cli.core.messages.timestamps import rfc3339
+    from cqrs_cli.status.columns import COLUMNS, place_document
+    from cqrs_cli.status.place import DECIDED, HEARD, PROJECTED
+
+    def partitions(places: "Iterable[PlaceStatus]") -> list[dict[str, Any]]:
+        return [place_document(place, columns or COLUMNS) for place in places]
+
+    decided = [place for place in look.places if place.kind is DECIDED]
+    written = {"time": rfc3339(look.clock), **_sums(decided), "store": store}
     if with_digest:
-        written["digest"] = _digest(every)
+        written["digest"] = _digest(decided)
     written["aggregates"] = {
         name: {
-            "lag": sum(part.lag for part in parts),
-            "commands": sum(map(_decided, parts)),
-            "per_second": round(sum(_speed(speeds, name, part) for part in parts), 1),
-            **({"digest": _digest(parts)} if with_digest else {}),
-            "partitions": [_partition(part, _speed(speeds, name, part)) for part in parts],
+            **_sums(places),
+            **({"digest": _digest(places)} if with_digest else {}),
+            "partitions": partitions(places),
         }
-        for name, parts in seen.items()
+        for name, places in _by_name(decided)
     }
-    written["missing"] = missing
+    written["missing"] = list(look.missing)
+    for key, kind in (("processes", HEARD), ("projections", PROJECTED)):
+        found = _by_name(place for place in look.places if place.kind is kind)
+        if found or kind is HEARD:
+            written[key] = {
+                name: {"lag": sum(place.lag or 0 for place in places), "partitions": partitions(places)}
+                for name, places in found
+            }
     return written
 
 
-def _digest(parts: Sequence["PartitionStatus"]) -> str | None:
+def _by_name(places: "Iterable[PlaceStatus]") -> "list[tuple[str, list[PlaceStatus]]]":
+    return [(name, list(found)) for name, found in groupby(places, lambda place: place.name)]
+
+
+def _sums(places: "Sequence[PlaceStatus]") -> dict[str, Any]:
+    return {
+        "lag": sum(place.lag or 0 for place in places),
+        "commands": sum(place.counts.commands for place in places if place.counts is not None),
+        "per_second": round(sum(place.rates.done for place in places if place.rates is not None), 1),
+    }
+
+
+def _digest(places: "Iterable[PlaceStatus]") -> str | None:
     """The sum over the shards; None where one is not on this machine."""
     from cqrs_cli.core import digest
 
     total = 0
-    for part in parts:
-        if part.shard is None or part.shard.digest is None:
+    for place in places:
+        if place.shard is None or place.shard.digest is None:
             return None
-        total = digest.add(total, part.shard.digest)
+        total = digest.add(total, place.shard.digest)
     return digest.as_hex(total)
 
 
-def _speed(speeds: Mapping["Partition", float], name: str, part: "PartitionStatus") -> float:
-    from cqrs_cli.deciding.plan import Partition
-
-    return speeds.get(Partition(name, part.partition), 0.0)
-
-
-def _decided(part: "PartitionStatus") -> int:
-    return 0 if part.claim is None else part.claim.counts.commands
-
-
-def _partition(part: "PartitionStatus", speed: float) -> dict[str, Any]:
-    shard = part.shard
-    return {
-        "partition": part.partition,
-        "start": part.start,
-        "end": part.end,
-        "position": part.position,
-        "lag": part.lag,
-        "owner": None if part.claim is None else _owner(part.claim, speed),
-        "trial": None if part.claim is None or part.claim.trial is None else str(part.claim.trial),
-        "deciding": None
-        if part.slow is None
-        else {"offset": part.slow.offset, "since": _time(part.slow.since)},
-        "waits_for": part.blocked or None,
-        "state": None if shard is None else {"aggregates": shard.aggregates, "bytes": shard.bytes},
-        "hidden_by": None if part.hidden_by is None else _transaction(part.hidden_by, part.way_out),
-    }
-
-
-def _time(seconds: float) -> str:
-    from cqrs_cli.core.messages.timestamps import rfc3339
-
-    return rfc3339(int(seconds * 1000))
-
-
-def _transaction(found: "OpenTransaction", way_out: str) -> dict[str, Any]:
-    from cqrs_cli.core.messages.timestamps import rfc3339
-
-    return {
-        "transactional_id": found.transactional_id,
-        "producer_id": found.producer_id,
-        "offset": found.first_offset,
-        "since": rfc3339(found.since),
-        "way_out": way_out,
-    }
-
-
-def _owner(claim: "Claim", speed: float) -> dict[str, Any]:
-    from cqrs_cli.core.messages.reasons import STATUSES
-    from cqrs_cli.core.messages.timestamps import rfc3339
-    from cqrs_cli.ownership.claim import TERMINAL
-
-    counts = claim.counts
-    return {
-        "run": claim.run,
-        "since": rfc3339(claim.run_epoch),
-        "stopped": claim.attempt == TERMINAL,
-        "commands": counts.commands,
-        **{name: getattr(counts, name) for name in (*STATUSES, "events")},
-        "last": rfc3339(counts.last) if counts.last else None,
-        "per_second": round(speed, 1),
-    }
-
-
-def status_table(
-    seen: Mapping[str, Sequence["PartitionStatus"]],
-    with_digest: bool,
-    speeds: Mapping["Partition", float],
-    store: str = "lmdb",
+def status_text(
+    look: "Look", store: str, with_digest: bool = False, columns: "Sequence[Column] | None" = None
 ) -> "RenderableType":
+    """The same for people: a table for each kind of partition, and what an operator should look at."""
     from rich.console import Group
-    from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for header in (
-        "partition",
-        "log end",
-        "decided to",
-        "lag",
-        "owner",
-        "since",
-        "commands",
-        "per s",
-        "state",
-    ):
-        table.add_column(header, justify="left" if header in ("partition", "owner", "since") else "right")
-    nowhere = "in memory" if store == "memory" else "none here"
-    for name, parts in seen.items():
-        for part in parts:
-            table.add_row(f"{name} {part.partition}", *_cells(part, _speed(speeds, name, part), nowhere))
-    every = [part for parts in seen.values() for part in parts]
-    if len(every) > 1:
-        table.add_row("total", *_totals(every, sum(speeds.values()), nowhere), style="bold")
-    lines: list[RenderableType] = [table, *_remarks(seen)]
-    if with_digest:
-        lines += [
-            f"digest of {name}: {_digest(parts) or _without_digest(name, store)}"
-            for name, parts in seen.items()
-        ]
-    return Group(*lines)
+    from cqrs_cli.cli.render.places import columns_of, place_table
+    from cqrs_cli.status.columns import COLUMNS, View, row, total
+    from cqrs_cli.status.place import DECIDED, PLACE_KINDS
+
+    parts: list[RenderableType] = []
+    for kind in PLACE_KINDS:
+        places = [place for place in look.places if place.kind is kind]
+        if places:
+            shown = columns_of(View.STATUS, [kind], columns or COLUMNS)
+            rows = [row(place, shown) for place in places]
+            table = place_table(kind, rows, shown, total("total", rows, shown))
+            table.show_footer = len(rows) > 1
+            parts += [*([""] if parts else []), table]
+            parts += [Text(f"{place.label}: {remark}") for place in places for remark in place.remarks()]
+        if kind is DECIDED and with_digest:
+            parts += [
+                f"digest of {name}: {_digest(found) or _without_digest(name, store)}"
+                for name, found in _by_name(places)
+            ]
+    return Group(*parts)
 
 
 def _without_digest(name: str, store: str) -> str:
     if store == "memory":
         return f"the states are in the memory of their owners; from the events: cqrs replay {name}"
     return "not all of it is on this machine"
-
-
-def _remarks(seen: Mapping[str, Sequence["PartitionStatus"]]) -> Iterator["RenderableType"]:
-    """Everything that keeps partitions from deciding: hidden commands, commands on trial, slow ones, and payloads."""
-    from rich.text import Text
-
-    places = [(f"{name} {part.partition}", part) for name, parts in seen.items() for part in parts]
-    yield from (Text(f"{part.hidden_by.hiding()}; {part.way_out}") for _, part in places if part.hidden_by)
-    for place, part in places:
-        if part.lag and part.claim is not None and part.claim.trial is not None:
-            yield f"{place}: {part.claim.trial}"
-    yield from (f"{place}: {part.slow}" for place, part in places if part.slow is not None)
-    yield from (Text(f"{place} waits: {part.blocked}") for place, part in places if part.blocked)
-
-
-def _totals(every: Sequence["PartitionStatus"], speed: float, nowhere: str) -> tuple[str, ...]:
-    shards = [part.shard for part in every if part.shard is not None]
-    aggregates, size = sum(shard.aggregates for shard in shards), sum(shard.bytes for shard in shards)
-    state = f"{aggregates:,}, {size / 1e6:,.1f} MB" if shards else nowhere
-    lag, decided = sum(part.lag for part in every), sum(map(_decided, every))
-    return "", "", f"{lag:,}", "", "", f"{decided:,}", f"{speed:,.0f}", state
-
-
-def _cells(part: "PartitionStatus", speed: float, nowhere: str) -> tuple[str, ...]:
-    decided = "none" if part.position is None else f"{part.position:,}"
-    state = nowhere if part.shard is None else f"{part.shard.aggregates:,}, {part.shard.bytes / 1e6:,.1f} MB"
-    if part.claim is None:
-        return f"{part.end:,}", decided, f"{part.lag:,}", "none", "", "", "", state
-    owner = _owner(part.claim, speed)
-    run = f"{owner['run']}{' (stopped)' if owner['stopped'] else ''}"
-    return (
-        f"{part.end:,}",
-        decided,
-        f"{part.lag:,}",
-        run,
-        owner["since"],
-        f"{owner['commands']:,}",
-        f"{speed:,.0f}",
-        state,
-    )

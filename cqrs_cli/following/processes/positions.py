@@ -1,9 +1,10 @@
 """Reads the positions of processes from their topics, and what else stands about the partitions they hear."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from confluent_kafka import Consumer, KafkaException
 
+from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, SourceState, position_key, read_position
@@ -30,14 +31,21 @@ def recorded_positions(
     topic, found = topics.positions, dict[bytes, ProcessPosition]()
     start, end = readers.bounds(connection, topic, [POSITIONS_PARTITION], isolation)[POSITIONS_PARTITION]
     for records in readers.read(connection, topic, POSITIONS_PARTITION, start, end):
-        for record in records:
-            try:
-                found[record.key or b""] = read_position(record.value)
-            except ValueError as error:
-                raise ContradictionError(
-                    f"{topic}:{POSITIONS_PARTITION}@{record.offset} is not a position: {error}",
-                    "somebody else wrote to this topic: find out who, and delete that record",
-                ) from error
+        found |= positions_in(topic, records)
+    return found
+
+
+def positions_in(topic: str, records: Iterable[Record]) -> dict[bytes, ProcessPosition]:
+    """The last position of each partition of events in these records; raises `ContradictionError`."""
+    found = dict[bytes, ProcessPosition]()
+    for record in records:
+        try:
+            found[record.key or b""] = read_position(record.value)
+        except ValueError as error:
+            raise ContradictionError(
+                f"{topic}:{POSITIONS_PARTITION}@{record.offset} is not a position: {error}",
+                "somebody else wrote to this topic: find out who, and delete that record",
+            ) from error
     return found
 
 

@@ -20,11 +20,12 @@ from cqrs_cli.core.react import reaction
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.following.processes.compose import Composer
+from cqrs_cli.following.processes.heard import HeardPartition, heard_partitions
 from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic
-from cqrs_cli.following.processes.status import SubscriptionStatus, process_statuses
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.payloads.check_out import checked_out
 from cqrs_cli.proof.reactions import (
@@ -62,13 +63,13 @@ def verify_process(
 
     Raises `ConfigurationError` for missing topics, `UsageError` for a process that has not begun.
     """
-    where = settings.topic_prefix, settings.state_dir
-    before = process_statuses(connection, loaded, *where)
+    where = ProcessTopics(loaded.name, settings.topic_prefix), loaded.sources
+    before = heard_partitions(connection, *where)
     if all(one.position is None for one in before):
         raise UsageError(f"process {loaded.name} has not begun: there is nothing to verify", "cqrs run")
     commands = _commands_topics(connection, settings)
     sent, oldest = _read_commands(connection, loaded.name, commands, note)
-    after = {one.subscription: one for one in process_statuses(connection, loaded, *where)}
+    after = {one.subscription: one for one in heard_partitions(connection, *where)}
     load = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
     composer = Composer(loaded.name, commands, settings.partitioner, load.__getitem__)
     found, matched, whole = Reactions(), defaultdict[str, set[str]](set), dict[str, bool]()
@@ -91,7 +92,7 @@ def _keeper(oldest: dict[tuple[str, int], int]) -> Callable[[ReactionPlace, int]
     return lambda place, time: time >= oldest.get((place.topic, place.partition), 0)
 
 
-def _range(before: SubscriptionStatus, after: SubscriptionStatus) -> ReactedRange:
+def _range(before: HeardPartition, after: HeardPartition) -> ReactedRange:
     first, last = before.position, after.position
     return ReactedRange(
         0 if first is None else first.offset,
@@ -169,7 +170,7 @@ def command_digest(topic: str, value: bytes | None) -> bytes:
 
 
 def _heard(
-    connection: Connection, loaded: LoadedProcess, composer: Composer, status: SubscriptionStatus, end: int
+    connection: Connection, loaded: LoadedProcess, composer: Composer, status: HeardPartition, end: int
 ) -> Iterator[HeardEvent]:
     """The events of a partition that the process hears, with the commands that `react` gives for each now."""
     source = status.subscription.source

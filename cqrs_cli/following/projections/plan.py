@@ -68,10 +68,3 @@ class ProjectionProgress:
     def lags(self) -> dict[EventPartition, int]:
         """The same for each partition."""
         return {source: max(0, end - self.positions.get(source, 0)) for source, end in self.ends.items()}
-
-    def waiting_places(self) -> dict[str, str]:
-        """The partitions whose events do not come into the tables that are served."""
-        if self.beside:
-            return {f"{source.aggregate}:{source.partition}": "new tables are filled" for source in self.ends}
-        missing = self.ends.keys() - self.positions.keys()
-        return {f"{source.aggregate}:{source.partition}": "no position" for source in sorted(missing)}

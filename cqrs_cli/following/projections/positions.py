@@ -4,18 +4,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Engine, insert, inspect, select, update
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError
 
-from cqrs_cli.errors import ConfigurationError, ContradictionError, TakenOverError, UnavailableError
-from cqrs_cli.following.projections.database import open_database, reading, shown
+from cqrs_cli.errors import ContradictionError, TakenOverError
+from cqrs_cli.following.projections.database import reading
 from cqrs_cli.following.projections.databases.control import POSITIONS
-from cqrs_cli.following.projections.databases.known import dialect_of
-from cqrs_cli.following.projections.databases.place import DatabasePlace
-from cqrs_cli.following.projections.failures import place_is_gone, words
+from cqrs_cli.following.projections.failures import place_is_gone
 from cqrs_cli.following.projections.plan import ProjectionPlan
-from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.connection.connection import Connection as Cluster
 from cqrs_cli.kafka.event_tail import EventPartition
 
 
@@ -122,75 +117,3 @@ def take_positions(db: Connection, plan: ProjectionPlan, starts: Mapping[EventPa
             check_topic(plan, source, before)
             db.execute(update(POSITIONS).where(_at(plan, source)).values(owner=plan.owner))
     return sorted({position.owner for position in found.values()} - {plan.owner})
-
-
-class ProjectionStatus(NamedTuple):
-    """A projection's place in one partition. `end`: of the log, None if the topic is gone or was made again."""
-
-    projection: str
-    topic: str
-    partition: int
-    position: int
-    end: int | None
-    owner: str  # the run that moved it last
-
-    @property
-    def lag(self) -> int | None:
-        """The number of events that are not projected; an upper bound, as offsets have holes."""
-        return None if self.end is None else max(0, self.end - self.position)
-
-
-def projection_statuses(cluster: Cluster, place: DatabasePlace) -> list[ProjectionStatus]:
-    """Every partition of every projection in a database, in order.
-
-    Raises `ConfigurationError` where no projection has a position, `UnavailableError` without database or broker.
-    """
-    if not dialect_of(place).is_there(place):
-        raise _nothing(place)
-    engine = open_database(place)
-    try:
-        rows = _rows(engine)
-    except SQLAlchemyError as error:
-        raise UnavailableError(
-            f"no answer from {shown(place)} ({words(error)})", "is it the right database?"
-        ) from error
-    finally:
-        engine.dispose()
-    if not rows:
-        raise _nothing(place)
-    ends = _ends(cluster, {(topic, topic_id) for _, topic, _, topic_id, _, _ in rows})
-    return [
-        ProjectionStatus(
-            name, topic, partition, position, ends.get((topic, topic_id), {}).get(partition), owner
-        )
-        for name, topic, partition, topic_id, position, owner in rows
-    ]
-
-
-def _nothing(place: DatabasePlace) -> ConfigurationError:
-    return ConfigurationError(
-        f"no projection has a position in {shown(place)}", "name the URL that `cqrs project --to` was given"
-    )
-
-
-def _rows(engine: Engine) -> list[tuple[str, str, int, str, int, str]]:
-    row = POSITIONS.c
-    query = select(row.projection, row.topic, row.partition, row.topic_id, row.next_offset, row.owner)
-    with reading(engine).connect() as connection:
-        if not inspect(connection).has_table(POSITIONS.name):
-            return []
-        return [tuple(one) for one in connection.execute(query.order_by(*query.selected_columns[:3]))]
-
-
-def _ends(cluster: Cluster, topics: set[tuple[str, str]]) -> dict[tuple[str, str], dict[int, int]]:
-    """The last stable offsets of the topics that are still those, by partition."""
-    with Admin(cluster) as admin:
-        found = admin.describe({topic for topic, _ in topics})
-    there = [(topic, id) for topic, id in topics if topic in found and found[topic].topic_id == id]
-    return {
-        (topic, id): {
-            number: end
-            for number, (_, end) in readers.bounds(cluster, topic, range(found[topic].partitions)).items()
-        }
-        for topic, id in there
-    }

@@ -14,7 +14,9 @@ PROGRAM = """
 import itertools
 from rich.console import Console
 from cqrs_cli.cli.live.loop import show_live
-from cqrs_cli.cli.live.model import Look, PartitionLook
+from cqrs_cli.cli.live.screen import picture
+from cqrs_cli.status.place import DECIDED, PlaceStatus
+from cqrs_cli.status.rates import Look
 
 numbers = itertools.count(1)
 
@@ -22,11 +24,14 @@ def look():
     number = next(numbers)
     if number == {failing}:
         raise ValueError("the look failed")
-    parts = {{("bank", 0): PartitionLook(number, 0, "a"), ("order", 1): PartitionLook(7, 0)}}
-    return Look(float(number), number * 1000, parts)
+    places = [PlaceStatus(DECIDED, name, name, "", 0, at=float(number), lag=number) for name in ("bank", "order")]
+    return Look(number * 1000, tuple(places))
+
+def draw(seen, look, choices):
+    return picture(look, choices, seen.reasons, seen.trouble, 120, 30)
 
 try:
-    show_live(Console(), look, lambda: print("closed"), 0.05)
+    show_live(Console(), look, lambda: print("closed"), 0.05, draw)
 except KeyboardInterrupt:
     print("interrupted")
 print("after it")

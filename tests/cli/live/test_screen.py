@@ -2,49 +2,93 @@
 
 import io
 
+import pytest
 from rich.console import Console
 
-from cqrs_cli.cli.live.model import Look, PartitionLook, View
+from cqrs_cli.cli.live.model import Choices
 from cqrs_cli.cli.live.screen import picture
+from cqrs_cli.status.place import PlaceOwner, Rates
+from cqrs_cli.status.rates import Look
+from tests.support.places import decided, heard, look
 
-COUNTS = {"accepted": 100}
-BEFORE = Look(0.0, 0, {("bank", n): PartitionLook(10, 10, "a", counts=COUNTS) for n in range(20)})
+BUSY = decided(3, end=10, position=4, lag=6, oldest=2000, latency=12, rates=Rates(0, 1000, 0))
+NOW = look(*(BUSY if number == 3 else decided(number, rates=Rates(0, 0, 0)) for number in range(20)))
+CHOICES = Choices()
 
 
-def drawn(now: Look, view: View = View(), height: int = 40, trouble: str = "") -> list[str]:  # noqa: B008 (frozen)
-    console = Console(file=io.StringIO(), width=120)
+def drawn(
+    now: Look, choices: Choices = CHOICES, height: int = 40, trouble: str = "", width: int = 120
+) -> list[str]:
+    console = Console(file=io.StringIO(), width=width)
     with console.capture() as captured:
-        console.print(picture(BEFORE, now, view, [("bank", "EMPTY", 1200)], trouble, height))
+        console.print(picture(now, choices, [("bank", "EMPTY", 1200)], trouble, width, height))
     return captured.get().splitlines()
 
 
-def look(**members: object) -> Look:
-    parts = dict(BEFORE.partitions)
-    parts["bank", 3] = PartitionLook(10, 4, "a", counts={"accepted": 2100}, oldest=88_000, latency=12)
-    return Look(2.0, 90_000, parts, **members)  # type: ignore[arg-type]
-
-
 def test_a_row_has_its_numbers() -> None:
-    lines = drawn(look())
+    lines = drawn(NOW)
     (line,) = (line.split() for line in lines if line.startswith("bank 3"))
     assert line == ["bank", "3", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", "a"]
-    (total,) = (line.split() for line in lines if line.startswith("all"))
-    assert total == ["all", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", "a"]
+    (total,) = (line.split() for line in lines if line.startswith("total"))
+    assert total == ["total", "0", "1,000", "0", "6", "2.0", "s", "12", "ms", "a"]
     assert "refused in the last minute: bank EMPTY 1,200" in "".join(lines)
 
 
 def test_the_screen_is_never_overfull() -> None:
+    said = look(*(decided(number, waits_for="n") for number in range(20)))
     for height in (8, 12, 20, 40):
-        assert len(drawn(look(notes=("n",) * 3), height=height)) <= max(height, 12)
-    assert any("and 14 more: a shows aggregates" in line for line in drawn(look(), height=13))
+        assert len(drawn(said, height=height)) <= max(height, 12)
+    assert any("and 14 more: a shows aggregates" in line for line in drawn(NOW, height=13))
 
 
-def test_notes_and_trouble_are_shown() -> None:
-    part = PartitionLook(10, 10, "a", notes=("command 7 is on\x1b trial",))
-    lines = drawn(Look(2.0, 90_000, {("bank", 3): part}), trouble="no answer")
+def test_remarks_and_trouble_are_shown() -> None:
+    lines = drawn(look(decided(3, waits_for="command 7 is on\x1b trial")), trouble="no answer")
     assert "no answer; still trying" in lines
-    assert "bank 3: command 7 is on\\x1b trial" in lines
+    assert "bank 3: it waits: command 7 is on\\x1b trial" in lines
 
 
 def test_the_head_says_what_keys_chose() -> None:
-    assert "sorted by lag  paused" in drawn(look(), View("lag", paused=True))[0]
+    assert "sorted by lag  paused" in drawn(NOW, Choices("lag", paused=True))[0]
+
+
+#: As wide as real ones: the run's name has a time and a number.
+WIDE = [
+    decided(
+        n,
+        "bank_account",
+        owner=PlaceOwner("swift-otter-20261124-082538"),
+        rates=Rates(120, 91_000, 12),
+        oldest=9000,
+    )
+    for n in range(3)
+]
+
+
+@pytest.mark.parametrize("width", [60, 70, 80])
+def test_narrow_screens_show_what_matters(width: int) -> None:
+    """Whole numbers: a column that finds no room is left out."""
+    waits = "the store of payloads does not answer, and this is what has to be read whole"
+    process = heard(lag=3, rates=Rates(3, 1, 0), waits_for=waits)
+    lines = drawn(look(*WIDE, process), width=width)
+    assert max(map(len, lines)) <= width
+    header = next(line for line in lines if line.startswith("partition"))
+    assert header.split()[:1] + header.split()[-1:] == ["partition", "owner"]
+    assert "decided/s" in header and "lag" in header and "latency" not in header
+    rows = [line for line in lines if line.startswith("bank")]
+    assert ["91,000" in line and "swift-otter" in line for line in rows] == [True] * 3
+    assert waits in " ".join(" ".join(lines).split())
+    assert lines[0].endswith("sorted by name") and lines[-1].startswith("q quit")
+
+
+def test_wide_screens_show_every_column() -> None:
+    header = next(line for line in drawn(look(*WIDE), width=120) if line.startswith("partition"))
+    assert header.split() == [
+        "partition",
+        "sent/s",
+        "decided/s",
+        "refused/s",
+        "lag",
+        "oldest",
+        "latency",
+        "owner",
+    ]

@@ -4,17 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from cqrs_cli.cli.live.reacting import ProcessLooker
 from cqrs_cli.cli.output import Printer
-from cqrs_cli.cli.render.process import process_status_document, process_status_table
+from cqrs_cli.cli.render.status import status_text
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.following.processes.load import load_process
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.kafka import readers
-from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.status.columns import place_document
+from cqrs_cli.status.rates import Look
 from cqrs_cli.telemetry.blocked import blocked_by
 from tests.following.processes.stage import RunningProcess, Stage, orders, react_here
-from tests.support import ROOT
 from tests.support.checkout import statuses
 from tests.support.stretch import begin
 from tests.support.waiting import eventually
@@ -23,7 +21,7 @@ pytestmark = pytest.mark.kafka
 
 
 def shown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> str:
-    Printer().result({}, process_status_table(statuses(stage).values()))
+    Printer().result({}, status_text(Look(0, tuple(statuses(stage).values())), "lmdb"))
     return capsys.readouterr().out
 
 
@@ -36,15 +34,10 @@ def test_status_follows_the_position(stage: Stage) -> None:
     retire_processes(plan)
     stage.place(3, 2)
     seen = statuses(stage)["order"]
-    assert seen.position and seen.lag == seen.end - seen.position.offset > 0
-    (row,) = [
-        one
-        for one in process_status_document({"checkout": [seen]})["checkout"]["partitions"]
-        if one["topic"] == stage.events
-    ]
-    assert (row["position"], row["lag"]) == (seen.position.offset, seen.lag)
+    assert seen.position and seen.end and seen.lag == seen.end - seen.position > 0
+    row = place_document(seen)
+    assert (row["topic"], row["position"], row["lag"]) == (stage.events, seen.position, seen.lag)
     assert (row["owner"]["run"], row["owner"]["stopped"], row["stopped_at"]) == (plan.run, True, None)
-    assert seen.position.claim.attempt == TERMINAL
 
 
 def test_event_that_stopped_is_shown(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,30 +56,20 @@ def test_event_that_stopped_is_shown(stage: Stage, capsys: pytest.CaptureFixture
 def test_status_names_what_it_waits_for(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody's open transaction hides the positions: status and top say so, until it has ended."""
+    """Somebody's open transaction hides the positions: status says so, until it has ended."""
     monkeypatch.setattr(readers.read_with, "__defaults__", (10_000, 0.5))
     stage.react(beginning=True)
-    looker = ProcessLooker(
-        stage.connection,
-        [load_process(stage.name, ROOT, "aggregates").use(stage.prefix)],
-        stage.settings.state_dir,
-    )
     stranger = begin(stage.connection, stage.topics.positions, [b"?"])
     stage.place(0, 1)
     process = RunningProcess(stage.plan(once=False))
-    why = eventually(lambda: statuses(stage)["order"].blocked)
-    assert why.startswith(f"{stage.topics.positions} partition 0: nothing to read at offset")
-    (order, _) = process_status_document({"checkout": list(statuses(stage).values())})["checkout"][
-        "partitions"
-    ]
-    assert order["waits_for"] == why
-    assert f"{stage.events} partition 0 waits: {why}" in " ".join(shown(stage, capsys).split())
-    assert looker.look()["checkout < order", 0].notes == (f"it waits: {why}",)
+    why = eventually(lambda: statuses(stage)["order"].waits_for)
+    assert why and why.startswith(f"{stage.topics.positions} partition 0: nothing to read at offset")
+    assert place_document(statuses(stage)["order"])["waits_for"] == why
+    assert f"checkout < order 0: it waits: {why}" in " ".join(shown(stage, capsys).split())
     stranger.abort_transaction(10)
     eventually(lambda: stage.asked() == orders(0, 1))
     eventually(lambda: not blocked_by(process.plan.place(process.plan.subscriptions[0])))
     process.end()
-    looker.close()
 
 
 def test_missing_topic_is_an_error(stage: Stage) -> None:

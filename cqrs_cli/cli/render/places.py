@@ -1,0 +1,92 @@
+"""Tables of partitions, by the one list of columns."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rich.cells import cell_len
+from rich.table import Table
+from rich.text import Text
+
+from cqrs_cli.cli.output import printable
+from cqrs_cli.status.columns import COLUMNS, Column, Row, View, texts
+from cqrs_cli.status.place import PlaceKind
+
+#: Between two columns.
+_GAP = 2
+
+
+def columns_of(view: View, kinds: Iterable[PlaceKind], columns: Sequence[Column] = COLUMNS) -> list[Column]:
+    """The columns of a table with these kinds of partitions."""
+    there = set(kinds)
+    return [one for one in columns if one.header and view in one.view and there & set(one.kinds)]
+
+
+def place_table(
+    kind: PlaceKind,
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    sums: Row,
+    sort: str = "",
+    names: int | None = None,
+) -> Table:
+    """Headers in the words of `kind`; the column that the rows are sorted by is underlined.
+
+    `names`: the width of columns that are aligned to the left.
+    """
+    table = Table(
+        box=None, header_style="bold", padding=(0, _GAP, 0, 0), show_footer=True, footer_style="bold"
+    )
+    table.add_column(Text(kind.title, _marked(sort == "name")), sums.label, no_wrap=True)
+    for column, footer in zip(columns, texts(sums, columns, summed=True), strict=True):
+        header = Text(header_of(column, kind), _marked(sort == column.name))
+        table.add_column(
+            header,
+            printable(footer),
+            justify="left" if column.left else "right",
+            no_wrap=True,
+            overflow="ellipsis",
+            max_width=names if column.left else None,
+        )
+    for row in rows:
+        table.add_row(row.label, *map(printable, texts(row, columns)), style=_style(row, columns))
+    return table
+
+
+def header_of(column: Column, kind: PlaceKind) -> str:
+    """A column's header in the words of `kind`."""
+    return column.header.format(**kind.words)
+
+
+def _marked(is_sorted: bool) -> str:
+    return "underline" if is_sorted else ""
+
+
+def _style(row: Row, columns: Sequence[Column]) -> str:
+    """Red for commands that wait for an owner."""
+    found = {column.name: value for column, value in zip(columns, row.values, strict=True)}
+    return "" if found.get("owner") is not None else "red" if found.get("lag") else "dim"
+
+
+class Fit(NamedTuple):
+    """The numbers of the columns that find room, and the width that is left for names of owners."""
+
+    numbers: list[int]
+    names: int
+
+
+def fitting(kind: PlaceKind, rows: Sequence[Row], columns: Sequence[Column], width: int) -> Fit:
+    """Leave out columns that can be spared until the rest finds room; then names are cut."""
+    cells = [list(texts(row, columns)) for row in rows]
+    widths = [
+        _GAP + max(cell_len(text) for text in (header_of(column, kind), *(line[number] for line in cells)))
+        for number, column in enumerate(columns)
+    ]
+    left = list(range(len(columns)))
+    room = width - _GAP - max(cell_len(row.label) for row in rows)
+    while (over := sum(widths[number] for number in left) - room) > 0:
+        spared = max(left, key=lambda number: columns[number].spare)
+        if not columns[spared].spare:
+            break
+        left.remove(spared)
+    names = sum(widths[number] - _GAP for number in left if columns[number].left)
+    return Fit(left, max(1, names - max(0, over)))

@@ -1,0 +1,154 @@
+"""The status of a partition in which work is done: commands are decided, or events are heard or projected."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cqrs_cli.kafka.admin.transactions import OpenTransaction
+from cqrs_cli.ownership.claim import TERMINAL, Claim, Counts
+from cqrs_cli.ownership.trials.slow import SlowCommand
+
+
+class PlaceKind(NamedTuple):
+    """What is done in a partition, in the words of tables and metrics."""
+
+    title: str  # the header above the names
+    unit: str  # what the log holds
+    passive: str  # what the unit is, once it is done: "events are reacted to"
+    prefix: str  # of the metrics
+    labels: tuple[str, ...]  # of the metrics
+
+    @property
+    def words(self) -> dict[str, str]:
+        """The words that stand in braces in headers, and in names and help of metrics."""
+        done = self.passive.removesuffix(" to")
+        return {"unit": self.unit, "Unit": self.unit.capitalize(), "passive": self.passive, "done": done}
+
+
+DECIDED = PlaceKind("partition", "commands", "decided", "cqrs_", ("aggregate", "partition"))
+HEARD = PlaceKind("process", "events", "reacted to", "cqrs_process_", ("process", "aggregate", "partition"))
+PROJECTED = PlaceKind(
+    "projection", "events", "projected", "cqrs_projection_", ("projection", "aggregate", "partition")
+)
+
+PLACE_KINDS = (DECIDED, HEARD, PROJECTED)
+
+
+class PlaceOwner(NamedTuple):
+    """The run that works in a partition, or did so last."""
+
+    run: str
+    since: int | None = None  # ms since the epoch, when the run began
+    stopped: bool = False  # it has ended cleanly
+
+    def __str__(self) -> str:
+        return f"{self.run} (stopped)" if self.stopped else self.run
+
+
+class ShardStatus(NamedTuple):
+    """A partition's state on this machine: its aggregates, bytes on disk, and the sum of their digests if asked for."""
+
+    aggregates: int
+    bytes: int
+    digest: int | None
+
+
+class Rates(NamedTuple):
+    """Records a second between two looks. `sent` is None where only the owners were asked."""
+
+    sent: float | None
+    done: float
+    refused: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceStatus:
+    """A partition at one moment. The log reaches from `start` to `end`; what lies below `position` is done.
+
+    `position` is None before anything is done. `end` and `lag` are None where the topic is gone.
+    """
+
+    kind: PlaceKind
+    name: str  # of the aggregate, the process or the projection
+    aggregate: str  # whose log it is
+    topic: str
+    partition: int
+    at: float = 0.0  # monotonic seconds
+    start: int | None = None
+    end: int | None = None
+    position: int | None = None
+    lag: int | None = None  # records that are not done; an upper bound, as offsets have holes
+    owner: PlaceOwner | None = None
+    owned: bool | None = None  # whether a run at work has claimed it
+    idle: str = ""  # why nothing is done there now, as far as the asked run knows
+    topic_id: str | None = None  # that the owner has claimed
+    counts: Counts | None = None  # of decisions, since the owner's run began
+    rates: Rates | None = None
+    trial: str | None = None  # what is known of a record on which workers may be dying
+    slow: SlowCommand | None = None  # if the owner is on this machine
+    waits_for: str | None = (
+        None  # what the owner waits for, if it is on this machine, and there is something to do
+    )
+    hidden_by: OpenTransaction | None = None  # the open transaction that hides the last commands
+    stopped_at: int | None = None  # the event at which the process stopped
+    way_out: str = ""  # how to end that transaction, or to leave that event out
+    store: str = ""  # the setting: where states are
+    shard: ShardStatus | None = None
+    oldest: int | None = None  # ms that the first command which is not decided has waited
+    latency: int | None = None  # ms, of the command that was decided last since the look before
+    reasons: Mapping[str, int] = field(default_factory=dict)  # of outcomes since the look before
+
+    @property
+    def identity(self) -> tuple[str, str, str, int]:
+        """The same for the partition at every look."""
+        return self.kind.title, self.name, self.topic, self.partition
+
+    @property
+    def subject(self) -> str:
+        """Who works there, and on what, for people: partitions of one subject are summed."""
+        match self.kind.title:
+            case "partition":
+                return self.name
+            case "process":
+                return f"{self.name} < {self.aggregate}"
+        return f"{self.name} < {self.topic}"
+
+    @property
+    def label(self) -> str:
+        """The name of the partition for people."""
+        return f"{self.subject} {self.partition}"
+
+    @property
+    def key(self) -> str:
+        """The name of the partition in the answer of `/readyz`."""
+        return ":".join([*([self.name] if self.kind is HEARD else []), self.aggregate, str(self.partition)])
+
+    def labels(self) -> list[str]:
+        """The values of the kind's labels."""
+        where = [self.aggregate, str(self.partition)]
+        return where if self.kind is DECIDED else [self.name, *where]
+
+    def remarks(self) -> list[str]:
+        """What an operator should look at, each with the way out."""
+        hidden = f"{self.hidden_by.hiding()}; {self.way_out}" if self.hidden_by else ""
+        stopped = ""
+        if self.stopped_at is not None:
+            stopped = (
+                f"process {self.name} was stopped by {self.topic}:{self.partition}@{self.stopped_at};"
+                f" correct it, or leave the event out: {self.way_out}"
+            )
+        trial = self.trial if self.lag and not stopped else None
+        slow = "" if self.slow is None else str(self.slow)
+        waits = f"it waits: {self.waits_for}" if self.waits_for else ""
+        return [text for text in (hidden, stopped, trial, slow, waits) if text]
+
+
+def idle_places(places: Iterable[PlaceStatus]) -> dict[str, str]:
+    """The partitions in which nothing is done now, by key, and the reason of each: as `/readyz` has them."""
+    ordered = sorted(places, key=lambda place: (PLACE_KINDS.index(place.kind), place.identity))
+    return {place.key: place.idle for place in ordered if place.idle}
+
+
+def claimed(claim: Claim | None) -> PlaceOwner | None:
+    """The owner that a claim names."""
+    return None if claim is None else PlaceOwner(claim.run, claim.run_epoch, claim.attempt == TERMINAL)

@@ -1,0 +1,84 @@
+"""Reads the newest records of a partition at each look: how long commands wait and take, why some are refused."""
+
+import time
+from collections import Counter
+from dataclasses import replace
+
+from confluent_kafka import Consumer
+from msgspec import UNSET
+
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.status.place import PlaceStatus
+
+#: Outcomes of a partition that are read in one look, the last ones: reasons and latency are of these.
+SAMPLE = 500
+
+#: Seconds for a look at records. They only add to what is shown.
+_PATIENCE = 2.0
+
+
+class Sampler:
+    """Adds to the partitions of one aggregate what their newest records say."""
+
+    def __init__(self, connection: Connection, topics: Topics) -> None:
+        self._connection, self._topics = connection, topics
+        self._outcomes: dict[int, int] = {}  # where they ended at the look before
+        self._first: dict[
+            int, tuple[int, int | None]
+        ] = {}  # position, and the timestamp of the command there
+
+    def add_to(self, place: PlaceStatus, reader: Consumer, stable: int) -> PlaceStatus:
+        """`reader` sees what is committed, `stable` is where it ends for commands. Raises as `readers.read_with`."""
+        number, position = place.partition, max(place.start or 0, place.position or 0)
+        reasons: Counter[str] = Counter()
+        appended: int | None = None  # of the last command that was decided: its outcome bears its time
+        for record in self._new_outcomes(reader, number):
+            try:
+                told = read_outcome(record.value).data
+            except ValueError:
+                continue
+            if told.reason is not UNSET:
+                reasons[told.reason if told.code is UNSET else told.code] += 1
+            if told.offset < position:
+                appended = record.timestamp
+        last = 0 if place.counts is None else place.counts.last
+        first = self._first_undecided(reader, place, position, stable)
+        return replace(
+            place,
+            reasons=reasons,
+            oldest=None if first is None else max(0, time.time_ns() // 1_000_000 - first),
+            latency=None if appended is None or not last else max(0, last - appended),
+        )
+
+    def _new_outcomes(self, reader: Consumer, number: int) -> list[Record]:
+        """The last outcomes since the look before; none at the first look."""
+        topic = self._topics.outcomes
+        start, end = readers.watermarks(reader, topic, number)
+        before, self._outcomes[number] = self._outcomes.get(number, end), end
+        return self._read(reader, topic, number, max(start, before, end - SAMPLE), end)
+
+    def _first_undecided(
+        self, reader: Consumer, place: PlaceStatus, position: int, stable: int
+    ) -> int | None:
+        """The timestamp of the oldest command that waits; it is read once for a position."""
+        if not place.lag:
+            return None
+        number = place.partition
+        known = self._first.get(number)
+        if known is None or known[0] != position or known[1] is None:
+            first = self._read(reader, self._topics.commands, number, position, min(stable, position + 10))
+            known = self._first[number] = position, first[0].timestamp if first else None
+        return known[1]
+
+    def _read(self, reader: Consumer, topic: str, number: int, start: int, end: int) -> list[Record]:
+        if start >= end:
+            return []
+        batches = readers.read_with(self._connection, reader, topic, number, start, end, patience=_PATIENCE)
+        try:
+            return [record for batch in batches for record in batch]
+        finally:
+            reader.unassign()

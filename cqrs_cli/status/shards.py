@@ -1,0 +1,41 @@
+"""Adds to the status of partitions what this machine holds of them on disk."""
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from cqrs_cli.core import digest
+from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.state.identity import Identity
+from cqrs_cli.state.shard import open_readonly
+from cqrs_cli.status.place import PlaceStatus, ShardStatus
+
+
+def with_shards(
+    places: Iterable[PlaceStatus], topics: Topics, state_dir: Path, with_digest: bool = False
+) -> list[PlaceStatus]:
+    """The partitions of an aggregate, each with its shard, if it can be trusted and belongs to the owner's topic."""
+    folder = shard_folder(state_dir, topics)
+    return [
+        replace(one, shard=_shard(folder / str(one.partition), one.topic_id, with_digest)) for one in places
+    ]
+
+
+def _shard(path: Path, topic_id: str | None, with_digest: bool) -> ShardStatus | None:
+    store = None if topic_id is None else open_readonly(path)
+    if store is None:
+        return None
+    with closing(store):
+        identity = msgspec.json.decode(store.identity(), type=Identity)
+        if identity.topics.get("commands") != topic_id:  # of an earlier topic of that name
+            return None
+        total = None
+        if with_digest:
+            total = 0
+            for aggregate_id, saved in store.items():
+                total = digest.add(total, digest.aggregate_digest(aggregate_id, saved.version, saved.state))
+        return ShardStatus(store.count(), sum(file.stat().st_blocks * 512 for file in path.iterdir()), total)

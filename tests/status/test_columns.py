@@ -1,0 +1,129 @@
+"""The one list of columns: what stands in it is shown as text, as JSON and to Prometheus."""
+
+import io
+from typing import Any
+
+import pytest
+from prometheus_client.core import Metric as Family
+from rich.console import Console
+
+from cqrs_cli.cli.live.model import Choices
+from cqrs_cli.cli.live.screen import picture
+from cqrs_cli.cli.render.status import status_document, status_text
+from cqrs_cli.status.columns import COLUMNS, Column, Metric, Row, View, place_document, total
+from cqrs_cli.status.metrics import families
+from cqrs_cli.status.place import PLACE_KINDS, PlaceStatus
+from tests.support.places import decided, heard, look, projected
+
+#: A column more: one line.
+MORE = (
+    *COLUMNS,
+    Column("height", lambda place: 100 + place.partition, "height", metric=Metric("height", "So high.")),
+)
+
+PLACES = [decided(1), heard(2), projected(3)]
+
+
+def text_of(columns: Any) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    with console.capture() as captured:
+        console.print(status_text(look(*PLACES), "lmdb", columns=columns))
+    return captured.get()
+
+
+def samples(found: Any) -> dict[str, float]:
+    families: list[Family] = list(found)
+    return {sample.name: sample.value for family in families for sample in family.samples}
+
+
+def test_new_column_is_in_text() -> None:
+    headers = [line.split()[-1] for line in text_of(MORE).splitlines() if "lag" in line]
+    assert headers == ["height"] * 3
+    assert "height" not in text_of(COLUMNS)
+    assert [number in text_of(MORE) for number in ("101", "102", "103")] == [True] * 3
+
+
+def test_new_column_is_in_json() -> None:
+    written = status_document(look(*PLACES), "lmdb", columns=MORE)
+    partitions = [written[key][name]["partitions"] for key, name in SECTIONS.items()]
+    assert [one["height"] for (one,) in partitions] == [101, 102, 103]
+
+
+SECTIONS = {"aggregates": "bank", "processes": "checkout", "projections": "recent"}
+
+
+def test_new_column_is_in_prometheus() -> None:
+    found = samples(families(PLACES, MORE))
+    names = ("cqrs_height", "cqrs_process_height", "cqrs_projection_height")
+    assert [found[name] for name in names] == [101, 102, 103]
+
+
+def test_new_column_is_in_top() -> None:
+    shown = picture(look(*PLACES), Choices(), (), "", 200, 40, MORE)
+    console = Console(file=io.StringIO(), width=200)
+    with console.capture() as captured:
+        console.print(shown)
+    assert "height" in captured.get()
+
+
+@pytest.mark.parametrize(
+    ("place", "keys"),
+    [
+        (
+            decided(),
+            "partition start end position lag owner trial deciding waits_for state hidden_by",
+        ),
+        (heard(), "topic partition start end position lag owner stopped_at waits_for"),
+        (projected(), "topic partition end position lag owner"),
+    ],
+)
+def test_documents_keep_their_keys(place: PlaceStatus, keys: str) -> None:
+    assert list(place_document(place)) == keys.split()
+
+
+def test_owner_is_what_its_claim_tells() -> None:
+    owner = place_document(decided())["owner"]
+    counts = {
+        "accepted": 10,
+        "unchanged": 0,
+        "rejected": 0,
+        "deferred": 0,
+        "duplicate": 0,
+        "failed": 0,
+        "events": 0,
+    }
+    claim = {"run": "a", "since": "1970-01-01T00:00:01.000Z", "stopped": False}
+    assert owner == {**claim, "commands": 10, **counts, "last": None, "per_second": 0.0}
+    assert place_document(heard())["owner"] == claim
+    assert place_document(projected())["owner"] == "p"
+
+
+def test_metrics_are_named_by_kind() -> None:
+    names = {family.name for family in families(PLACES)}
+    assert names == {
+        *("cqrs_lag_commands", "cqrs_partition_owned", "cqrs_commands", "cqrs_events"),
+        *("cqrs_process_position", "cqrs_process_lag_events", "cqrs_process_partition_owned"),
+        *("cqrs_projection_position", "cqrs_projection_lag_events"),
+    }
+
+
+def test_unknown_values_have_no_samples() -> None:
+    assert "cqrs_lag_commands" not in samples(families([decided(lag=None)]))
+
+
+def test_every_header_is_in_words() -> None:
+    for kind in PLACE_KINDS:
+        assert all("{" not in column.header.format(**kind.words) for column in COLUMNS)
+
+
+def test_totals_add_what_is_known() -> None:
+    shown = [column for column in COLUMNS if column.name in ("lag", "oldest", "owner", "since")]
+    rows = [Row("", (3, None, "a", "x")), Row("", (4, 7, "b", "y")), Row("", (None, 2, "a", "x"))]
+    assert total("total", rows, shown) == Row("total", (7, 7, "2 owners", None))
+    assert total("total", rows[:1], shown) == Row("total", (3, None, "a", None))
+    assert total("total", [], shown) == Row("total", (None, None, None, None))
+
+
+def test_every_column_is_shown_somewhere() -> None:
+    hidden = [one.name for one in COLUMNS if not one.header and View.JSON not in one.view and not one.metric]
+    assert hidden == []

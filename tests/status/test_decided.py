@@ -1,0 +1,131 @@
+"""Looks at the partitions of aggregates, on the real broker."""
+
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.errors import ConfigurationError, UnavailableError
+from cqrs_cli.kafka.admin import transactions
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.ownership.trials.slow import tell_slow
+from cqrs_cli.status.decided import decided_places
+from cqrs_cli.status.place import PlaceStatus
+from cqrs_cli.status.reader import StatusReader
+from tests.cli.live.terminal import terminal
+from tests.support import AGGREGATES
+from tests.support.commands import Sent, command
+from tests.support.harness import TopicHarness
+from tests.support.owners import running
+from tests.support.stretch import begin, settled
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def opened(account: str) -> Sent:
+    return command("bank_account.Open", account, f"open-{account}", {"owner": "Ada"})
+
+
+def deposited(account: str) -> Sent:
+    return command("bank_account.Deposit", account, f"deposit-{account}", {"amount": 1})
+
+
+def reader_of(bank: TopicHarness) -> StatusReader:
+    topics = {name: Topics(name, bank.topics.prefix) for name in ("bank_account", "order")}
+    return StatusReader(bank.connection, topics, bank.folder / "state", again=True, sampling=True)
+
+
+def only(reader: StatusReader) -> PlaceStatus:
+    (place,) = reader.look().places
+    return place
+
+
+def test_looks_see_what_happens(single_bank: TopicHarness) -> None:
+    reader = reader_of(single_bank)
+    assert list(reader.look().missing) == ["order"]
+    first = only(reader)
+    assert (first.end, first.lag, first.owner, first.oldest, first.reasons) == (0, 0, None, None, {})
+    single_bank.send(deposited("a"), opened("a"))
+    waiting = only(reader)
+    assert waiting.lag == 2
+    assert waiting.oldest is not None and waiting.oldest <= 60_000
+    with running(single_bank.plan(once=False)) as owner:
+        place = eventually(lambda: seen if (seen := only(reader)).lag == 0 else None)
+        assert place is not None and place.owner is not None and place.counts is not None
+        assert (place.owner.run, place.owned, place.oldest) == (owner.plan.run, True, None)
+        assert (place.counts.accepted, place.counts.rejected) == (1, 1)
+    ended = only(reader)
+    assert ended.owner is not None and ended.owner.stopped and not ended.owned
+    reader.close()
+
+
+def test_new_outcomes_tell_reasons_and_latency(single_bank: TopicHarness) -> None:
+    reader = reader_of(single_bank)
+    with running(single_bank.plan(once=False)):
+        reader.look()
+        single_bank.send(deposited("a"), deposited("b"))
+        eventually(lambda: len(single_bank.records("outcomes")) == 2)
+        place = eventually(lambda: told if (told := only(reader)).reasons else None)
+        assert place is not None and place.latency is not None
+        assert place.reasons == {"NOT_OPEN": 2}
+        assert 0 <= place.latency < 60_000
+        assert only(reader).reasons == {}
+    reader.close()
+
+
+def test_remarks_name_what_hides_commands(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactions, "YOUNG_MS", 0)
+    reader = reader_of(single_bank)
+    client = begin(single_bank.connection, single_bank.topics.commands, [b"?"])
+    assert only(reader).remarks() == []  # most transactions end before the next look
+    (remark,) = only(reader).remarks()
+    assert "nobody sees the records from offset 0 on" in remark
+    assert "end the program that opened it, or kafka-transactions.sh" in remark
+    client.abort_transaction(10)
+    settled(single_bank.connection, single_bank.topics.commands)
+    assert only(reader).remarks() == []
+    reader.close()
+
+
+def test_remarks_name_a_slow_command(single_bank: TopicHarness) -> None:
+    shard = single_bank.shard_path()
+    shard.mkdir(parents=True)
+    tell_slow(shard, 7, 6.0)
+    (place,) = decided_places(single_bank.connection, single_bank.topics, single_bank.folder / "state")
+    (remark,) = place.remarks()
+    assert remark.startswith("command 7 is being decided for ")
+
+
+def test_lost_broker_is_looked_for_again(single_bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = reader_of(single_bank)
+    reader.look()
+    monkeypatch.setattr("cqrs_cli.ownership.standing.committed", lost)
+    with pytest.raises(UnavailableError, match="no answer from Kafka at "):
+        reader.look()
+    monkeypatch.undo()
+    assert only(reader).lag == 0
+    reader.close()
+
+
+def lost(*_: object) -> object:
+    from confluent_kafka import KafkaError, KafkaException
+
+    raise KafkaException(KafkaError(KafkaError._TRANSPORT))
+
+
+def test_missing_topics_are_an_error(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="does not exist"):
+        StatusReader(connection, {"order": Topics("order", prefix)}, tmp_path)
+
+
+def test_top_shows_the_partitions(single_bank: TopicHarness, tmp_path: Path) -> None:
+    (tmp_path / "cqrs.toml").touch()
+    single_bank.send(opened("a"))
+    place = ("-b", single_bank.connection.bootstrap_server, "--topic-prefix", single_bank.topics.prefix)
+    (tmp_path / "aggregates").symlink_to(AGGREGATES)
+    with terminal(tmp_path, "-m", "cqrs_cli", "top", *place, "--every", "200ms") as live:
+        live.see("bank_account 0")
+        live.press("q")
+        assert live.ended() == 0
+        assert "order: topic" in live.read()

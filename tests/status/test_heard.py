@@ -1,0 +1,46 @@
+"""Looks at the partitions that processes hear, on the real broker."""
+
+import pytest
+
+from cqrs_cli.following.processes.heard import HeardReader
+from cqrs_cli.following.processes.load import load_process
+from cqrs_cli.following.processes.retire import retire_processes
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.status.heard import heard_place
+from cqrs_cli.status.place import PlaceStatus
+from tests.following.processes.stage import Stage, react_here
+from tests.support import ROOT
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+
+def reader_of(stage: Stage) -> HeardReader:
+    loaded = load_process(stage.name, ROOT, "aggregates")
+    return HeardReader(stage.connection, stage.topics, loaded.sources)
+
+
+def places(stage: Stage, reader: HeardReader) -> dict[str, PlaceStatus]:
+    """By aggregate."""
+    found = [heard_place(one, stage.topics, stage.settings.state_dir) for one in reader.look()]
+    return {one.aggregate: one for one in found}
+
+
+def test_looks_follow_the_position(connection: Connection, prefix: str) -> None:
+    """Over the same connections, and over new ones."""
+    stage = Stage(connection, prefix)
+    reader = reader_of(stage)
+    stage.place(0, 3)
+    new = places(stage, reader)
+    assert {(one.name, one.owner, one.position, one.lag) for one in new.values()} == {
+        ("checkout", None, None, 0)
+    }
+    plan = stage.plan()
+    react_here(plan)
+    stage.place(3, 2)
+    seen = places(stage, reader)["order"]
+    assert seen.owner is not None and (seen.owner.run, seen.owned) == (plan.run, True) and seen.lag
+    retire_processes(plan)
+    ended = eventually(lambda: one if (one := places(stage, reader)["order"]).owned is False else None)
+    reader.close()
+    assert ended is not None and places(stage, reader)["order"].owner == ended.owner

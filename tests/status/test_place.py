@@ -1,0 +1,34 @@
+"""What is said of a partition: its names, and what an operator should look at."""
+
+from cqrs_cli.status.place import idle_places
+from tests.support.places import decided, heard, projected
+
+
+def test_places_have_names() -> None:
+    assert [one.label for one in (decided(1), heard(2))] == ["bank 1", "checkout < order 2"]
+    assert projected(3).label == "recent < order.events 3"
+    assert [one.key for one in (decided(1), heard(2), projected(3))] == [
+        "bank:1",
+        "checkout:order:2",
+        "order:3",
+    ]
+
+
+def test_trial_is_remarked_while_commands_wait() -> None:
+    assert decided(trial="on trial", lag=1).remarks() == ["on trial"]
+    assert decided(trial="on trial").remarks() == []
+
+
+def test_stopped_process_says_the_way_out() -> None:
+    (remark,) = heard(lag=3, trial="tried", stopped_at=7, way_out="cqrs process checkout --skip …").remarks()
+    assert remark.startswith("process checkout was stopped by order.events:0@7; correct it")
+    assert remark.endswith("leave the event out: cqrs process checkout --skip …")
+
+
+def test_idle_places_are_in_order() -> None:
+    places = [heard(1, idle="no owner"), decided(1, idle="warm"), decided(0), decided(2, idle="no owner")]
+    assert list(idle_places(places).items()) == [
+        ("bank:1", "warm"),
+        ("bank:2", "no owner"),
+        ("checkout:order:1", "no owner"),
+    ]

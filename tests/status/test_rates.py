@@ -1,0 +1,73 @@
+"""The rates between two looks."""
+
+from dataclasses import replace
+
+import pytest
+
+from cqrs_cli.ownership.claim import Counts
+from cqrs_cli.status.place import PlaceOwner, PlaceStatus, Rates
+from cqrs_cli.status.rates import at_rest, rated, smoothed
+from tests.support.places import decided, heard, look
+
+QUIET = decided(end=100, position=100, counts=Counts(accepted=80, rejected=20))
+
+
+def rates(was: PlaceStatus, now: PlaceStatus) -> Rates | None:
+    """Of two looks, two seconds apart."""
+    (place,) = rated(look(was), look(replace(now, at=was.at + 2))).places
+    return place.rates
+
+
+def test_rates_are_those_between_looks() -> None:
+    later = Counts(accepted=90, rejected=26, failed=4)
+    assert rates(QUIET, replace(QUIET, end=140, position=120, counts=later)) == (20, 10, 5)
+
+
+def test_an_old_burst_is_not_a_rate() -> None:
+    assert rates(QUIET, QUIET) == (0, 0, 0)
+
+
+def test_the_first_look_has_no_rates() -> None:
+    assert rated(None, look(QUIET)).places[0].rates is None
+    assert rated(look(decided(7)), look(QUIET)).places[0].rates is None
+
+
+def test_a_new_run_counts_from_zero() -> None:
+    found = rates(QUIET, replace(QUIET, owner=PlaceOwner("b"), counts=Counts(accepted=6)))
+    assert found is not None and found.done == 3
+
+
+def test_shrinking_numbers_are_no_rates() -> None:
+    """A topic that was made again, or an owner that began its run again."""
+    assert rates(QUIET, replace(QUIET, end=3, position=1, counts=Counts(accepted=1))) == (0, 0, 0)
+
+
+def test_processes_are_measured_by_position() -> None:
+    """They count nothing; from one run to another nothing is known."""
+    was, now = heard(end=100, position=10), heard(end=100, position=50)
+    assert rates(was, now) == (0, 20, 0)
+    assert rates(was, replace(now, owner=PlaceOwner("s"))) == (0, 0, 0)
+    assert rates(replace(was, position=None), now) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("place", "busy"),
+    [
+        (decided(counts=Counts(accepted=1, last=55_000)), True),
+        (decided(counts=Counts(accepted=1, last=5_000)), False),
+        (decided(counts=Counts(accepted=1, last=55_000), owned=False), False),
+        (heard(lag=1), True),
+        (heard(lag=0), False),
+    ],
+)
+def test_busy_places_deserve_a_second_look(place: PlaceStatus, busy: bool) -> None:
+    assert look(place).is_busy() is busy
+
+
+def test_owners_at_rest_decide_nothing() -> None:
+    owned, new = at_rest(look(QUIET, decided(1, counts=None))).places
+    assert (owned.rates, new.rates) == (Rates(None, 0, 0), None)
+
+
+def test_smoothed_rates_follow_slowly() -> None:
+    assert [smoothed(0, 100), smoothed(100, 0), smoothed(100, -5)] == [100, 60, 60]

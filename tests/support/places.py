@@ -1,0 +1,49 @@
+"""Partitions whose status is made up."""
+
+from typing import Any
+
+from cqrs_cli.ownership.claim import Counts
+from cqrs_cli.status.place import DECIDED, HEARD, PROJECTED, PlaceOwner, PlaceStatus
+from cqrs_cli.status.rates import Look
+
+#: Of the only run.
+RUN = PlaceOwner("a", since=1_000)
+
+
+def decided(partition: int = 0, name: str = "bank", **members: Any) -> PlaceStatus:
+    """A partition in which ten commands are decided, one a second, and none waits."""
+    known: dict[str, Any] = {
+        "at": 10.0,
+        "start": 0,
+        "end": 10,
+        "position": 10,
+        "lag": 0,
+        "owner": RUN,
+        "owned": True,
+    }
+    known |= {"counts": Counts(accepted=10)} | members
+    return PlaceStatus(DECIDED, name, name, f"{name}.commands", partition, **known)
+
+
+def heard(partition: int = 0, **members: Any) -> PlaceStatus:
+    """A partition of orders that `checkout` hears, whose ten events are read."""
+    known: dict[str, Any] = {
+        "at": 10.0,
+        "start": 0,
+        "end": 10,
+        "position": 10,
+        "lag": 0,
+        "owner": RUN,
+        "owned": True,
+    }
+    return PlaceStatus(HEARD, "checkout", "order", "order.events", partition, **(known | members))
+
+
+def projected(partition: int = 0, **members: Any) -> PlaceStatus:
+    """A partition of orders whose ten events are projected."""
+    known: dict[str, Any] = {"end": 10, "position": 10, "lag": 0, "owner": PlaceOwner("p"), **members}
+    return PlaceStatus(PROJECTED, "recent", "order", "order.events", partition, **known)
+
+
+def look(*places: PlaceStatus, clock: int = 60_000) -> Look:
+    return Look(clock, places)
