@@ -21,6 +21,9 @@ from cqrs_cli.words import counted
 #: Ids that a line of text names at most; JSON has all of them.
 IDS_IN_TEXT = 3
 
+#: What to do if nobody decides: without names, as a run of some aggregates ends the one of all others.
+_START = "unless a run is starting, start it"
+
 
 def sent_document(sent: SentCommand) -> dict[str, Any]:
     """One sent command as JSON."""
@@ -84,9 +87,9 @@ class OutcomePrinter:
         for name, partitions in sorted(waiting.items()):
             if alone := ownerless(connection, self.cli.topics(name), sorted(partitions)):
                 self.ownerless.append(name)
-                places = ", ".join(map(str, alone))
-                start = self.cli.with_flags(f"start it: cqrs run {name}")
-                self.cli.note(f"nobody decides {name} {places}; {start}; waiting all the same")
+                places = f"partition{'s' * (len(alone) > 1)} {', '.join(map(str, alone))}"
+                start = self.cli.with_flags(f"{_START}: cqrs run")
+                self.cli.note(f"nobody decides {name}, {places}; {start}; waiting all the same")
 
     @contextmanager
     def naming_what_is_open(self) -> Iterator[None]:
@@ -109,11 +112,7 @@ class OutcomePrinter:
         if self.refusals:
             raise self.with_what_is_open(refusal_of(self.refusals, total))
         if missing:
-            start = (
-                f"start it: cqrs run {' '.join(self.ownerless)}"
-                if self.ownerless
-                else "see that cqrs run runs"
-            )
+            start = f"{_START}: cqrs run" if self.ownerless else "see that cqrs run runs"
             again = f"it may still be decided: {start}; {self._again(missing)}"
             raise NoOutcomeError(self._lacking(missing), again, _listed(missing))
         if total > 1:
