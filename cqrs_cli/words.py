@@ -1,5 +1,8 @@
 """Numbers and times as people read them."""
 
+#: The weight of the newest rate in a smoothed one.
+_NEWEST = 0.4
+
 
 def counted(count: int, thing: str) -> str:
     """`1 command`, `2,000 commands`."""
@@ -12,3 +15,8 @@ def rough_time(seconds: float) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s"
+
+
+def smoothed(before: float, now: float) -> float:
+    """A rate over the last few looks; `before`: the smoothed one of the look before, 0 if there is none."""
+    return max(0.0, now) if before == 0.0 else (1 - _NEWEST) * before + _NEWEST * max(0.0, now)

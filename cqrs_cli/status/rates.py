@@ -11,9 +11,6 @@ from cqrs_cli.status.place import DECIDED, PlaceStatus, Rates
 #: An owner that has not committed for this long, by its clock and ours, decides nothing now.
 _LATELY_MS = 10_000
 
-#: The weight of the newest rate in a smoothed one.
-_NEWEST = 0.4
-
 
 class Look(NamedTuple):
     """All partitions at one moment, in ms since the epoch. `missing`: what has no topics, and the reason."""
@@ -68,8 +65,3 @@ def _rates(was: PlaceStatus | None, now: PlaceStatus) -> Rates | None:
 
 def _run(place: PlaceStatus) -> str | None:
     return None if place.owner is None else place.owner.run
-
-
-def smoothed(before: float, now: float) -> float:
-    """A rate over the last few looks; `before`: the smoothed one of the look before, 0 if there is none."""
-    return max(0.0, now) if before == 0.0 else (1 - _NEWEST) * before + _NEWEST * max(0.0, now)

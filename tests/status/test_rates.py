@@ -6,7 +6,7 @@ import pytest
 
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.status.place import PlaceOwner, PlaceStatus, Rates
-from cqrs_cli.status.rates import at_rest, rated, smoothed
+from cqrs_cli.status.rates import at_rest, rated
 from tests.support.places import decided, heard, look
 
 QUIET = decided(end=100, position=100, counts=Counts(accepted=80, rejected=20))
@@ -67,7 +67,3 @@ def test_busy_places_deserve_a_second_look(place: PlaceStatus, busy: bool) -> No
 def test_owners_at_rest_decide_nothing() -> None:
     owned, new = at_rest(look(QUIET, decided(1, counts=None))).places
     assert (owned.rates, new.rates) == (Rates(None, 0, 0), None)
-
-
-def test_smoothed_rates_follow_slowly() -> None:
-    assert [smoothed(0, 100), smoothed(100, 0), smoothed(100, -5)] == [100, 60, 60]

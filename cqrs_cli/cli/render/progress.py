@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY
 from cqrs_cli.cli.render.process import Listening
-from cqrs_cli.words import counted
+from cqrs_cli.words import counted, smoothed
 
 if TYPE_CHECKING:
     from cqrs_cli.runs.endpoint import Endpoint, JobLook, Served
@@ -96,7 +96,7 @@ class Display:
         if self.last is None or now.at <= self.last.at:
             return 0.0
         speed = (now.total("commands") - self.last.total("commands")) / (now.at - self.last.at)
-        return speed if self._rate == 0.0 else 0.6 * self._rate + 0.4 * max(0.0, speed)
+        return smoothed(self._rate, speed)
 
     def _is_due(self, now: "Snapshot") -> bool:
         """True if the last line is old and not true any more. A log is told nothing before the first decision but of a

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY
-from cqrs_cli.words import counted
+from cqrs_cli.words import counted, smoothed
 
 if TYPE_CHECKING:
     from cqrs_cli.following.projections.plan import ProjectionProgress
@@ -62,8 +62,8 @@ class RateDisplay(Generic[_P]):
         if self.endpoint is not None:
             self.endpoint.update(progress)
         if before is not None and progress.at > before.at:
-            speed = max(0, progress.position - before.position) / (progress.at - before.at)
-            self._rate = speed if self._rate == 0.0 else 0.6 * self._rate + 0.4 * speed
+            speed = (progress.position - before.position) / (progress.at - before.at)
+            self._rate = smoothed(self._rate, speed)
         text = f"{self._rate:,.0f} records/s · lag {progress.lag:,}"
         if self._live is not None:
             self._live(text)
