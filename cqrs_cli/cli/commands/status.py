@@ -65,8 +65,8 @@ def status(
     Without names it shows the project's processes, too: how far each has reacted, its owner, and the event that
     stopped it, with the way out.
 
-    With --watch a terminal shows one table that changes; elsewhere each look is a table with its time, with -o json a
-    line. cqrs top shows more, live.
+    With --watch a terminal shows tables that change: p pauses, q ends it. Elsewhere each look is a table with its time,
+    with -o json a line. cqrs top shows more, live.
     """
     from cqrs_cli.status.reader import StatusReader
 

@@ -32,7 +32,7 @@ def top(
     an open transaction, and what owners and processes of this machine wait for.
 
     Without names it shows processes, too, a row for each partition of events that one hears, as "checkout < order 0":
-    sent are the events that came, decided those that it has read.
+    sent are the events that came, decided those that it has read. A narrow terminal shows fewer columns.
 
     Keys sort the rows (n, s, d, r, l, o), fold them by aggregate (a), pause (p) and quit (q). It needs a terminal; off
     one use cqrs status.
