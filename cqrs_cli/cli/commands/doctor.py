@@ -9,6 +9,7 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.checks.cluster import check_brokers, check_stored_checkpoints, check_stored_events
 from cqrs_cli.cli.checks.gateway import check_serving
+from cqrs_cli.cli.checks.places import check_places
 from cqrs_cli.cli.checks.project import check_project, check_this_machine
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
@@ -54,8 +55,9 @@ def doctor(
     """Check Java, Python, Spark, limits, the broker, topics, transactions, ACLs and events. Starts and changes nothing.
 
     The code must be able to read the events: it looks at the oldest and the newest of each partition. Processes are
-    checked, too: their code, the topic of their positions, and what they need to be allowed. Of checkpoints it names
-    the age and lag of each partition's newest one; a small file is written to their store and removed.
+    checked, too: their code, the topic of their positions, and what they need to be allowed. Of partitions it says what
+    cqrs status remarks: a command on trial, an event that stopped a process, what is waited for. Of checkpoints it
+    names the age and lag of each partition's newest one; a small file is written to their store and removed.
 
     Where the cluster has an authorizer, a missing permission is a failure, too: one that send or run needs, or with
     --for one that those commands need; read stands for show, tail, trace, replay, export, verify, status, top and
@@ -86,6 +88,7 @@ def doctor(
             is_reached = not failed & _NEEDED_FOR_EVENTS
             if role != "send" and is_reached:
                 checks += check_stored_events(cli, settings)
+                checks += check_places(cli, settings)
             if role in (None, "run") and settings.checkpoints is not None:
                 checks += check_stored_checkpoints(cli, settings, settings.checkpoints, is_reached)
             if address is not None:

@@ -1,0 +1,65 @@
+"""The doctor's check of the partitions: what `cqrs status` remarks about them."""
+
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cqrs_cli.cli.context import Cli
+
+if TYPE_CHECKING:
+    from cqrs_cli.doctor.check import Check
+    from cqrs_cli.following.processes.load import LoadedProcess
+    from cqrs_cli.settings.settings import Settings
+    from cqrs_cli.status.rates import Look
+
+#: The name of the check.
+_NAME = "partitions"
+
+
+def check_places(cli: Cli, settings: "Settings") -> "Iterator[Check]":
+    """Look at all partitions once. What keeps it from looking has checks of its own."""
+    from cqrs_cli.doctor.check import examined
+    from cqrs_cli.errors import CqrsError
+    from cqrs_cli.status.reader import StatusReader
+
+    topics = {name: cli.topics(name) for name in cli.aggregate_names()}
+    with suppress(CqrsError):
+        reader = StatusReader(
+            cli.connection(start=False),
+            topics,
+            settings.state_dir,
+            _processes(settings),
+            prefix=settings.topic_prefix,
+        )
+        with closing(reader):
+            look = reader.look()
+        yield from examined(_NAME, lambda: judge_places(look))
+
+
+def _processes(settings: "Settings") -> "Iterator[LoadedProcess]":
+    """Those whose code can be loaded."""
+    from cqrs_cli.errors import CqrsError
+    from cqrs_cli.following.processes.load import load_process, process_names
+
+    for name in process_names(settings.root):
+        with suppress(CqrsError):
+            yield load_process(name, settings.root, settings.aggregates)
+
+
+def judge_places(look: "Look") -> "Iterator[Check]":
+    """A warning for each remark, else what there is. Transactions that hide commands have a check of their own."""
+    from cqrs_cli.doctor.check import ok, warn
+    from cqrs_cli.words import counted
+
+    warned = False
+    for place in look.places:
+        for remark in replace(place, hidden_by=None).remarks():
+            what, _, way_out = remark.partition("; ")
+            warned = True
+            yield warn(_NAME, f"{place.label}: {what}", way_out)
+    if not warned:
+        lag, unowned = sum(place.lag or 0 for place in look.places), [not one.owned for one in look.places]
+        yield ok(
+            _NAME, f"{counted(len(look.places), 'partition')}, {sum(unowned)} without an owner; lag {lag:,}"
+        )

@@ -1,0 +1,31 @@
+"""What `cqrs doctor` says of partitions."""
+
+import pytest
+
+from cqrs_cli.cli.checks.places import judge_places
+from cqrs_cli.doctor.check import ok, warn
+from cqrs_cli.status.place import Rates
+from tests.cli.conftest import Cqrs
+from tests.support import places
+
+
+def test_quiet_places_are_counted() -> None:
+    found = judge_places(places.look(places.decided(lag=2, rates=Rates(1, 1, 0)), places.heard(owned=False)))
+    assert list(found) == [ok("partitions", "2 partitions, 1 without an owner; lag 2")]
+
+
+def test_remarks_are_warnings() -> None:
+    found = judge_places(
+        places.look(places.decided(trial="on trial", lag=1), places.heard(stopped_at=7, way_out="--skip"))
+    )
+    first, second = found
+    assert first == warn("partitions", "bank 0: on trial", "")
+    assert second.detail == "checkout < order 0: process checkout was stopped by order.events:0@7"
+    assert second.hint == "correct it, or leave the event out: --skip"
+
+
+@pytest.mark.kafka
+def test_doctor_looks_at_partitions(decided: Cqrs) -> None:
+    checks = decided("doctor", "-o", "json").document["checks"]
+    (found,) = [check for check in checks if check["name"] == "partitions"]
+    assert (found["status"], found["detail"]) == ("ok", "2 partitions, 2 without an owner; lag 7")
