@@ -12,6 +12,7 @@ STEPS = (
     "open",
     "restore",
     "warm",
+    "standby",
     "fence",
     "claim",
     "position",

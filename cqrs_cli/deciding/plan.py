@@ -61,10 +61,12 @@ class Plan:
 
     def seats(self) -> dict[Partition, Seat]:
         """Where the owners commit their positions."""
-        return {
-            at: Seat((topics := self.topics[at.aggregate].topics).group, topics.commands, at.number)
-            for at in self.partitions()
-        }
+        return {at: self.seat(at) for at in self.partitions()}
+
+    def seat(self, partition: Partition) -> Seat:
+        """Where the owner of a partition commits its position."""
+        topics = self.topics[partition.aggregate].topics
+        return Seat(topics.group, topics.commands, partition.number, topics.outcomes)
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
         """The claim of a task's attempt, before it has seen the committed one."""

@@ -17,7 +17,7 @@ def retire(plan: Plan) -> None:
 
 
 def _retire(plan: Plan, partition: Partition) -> None:
-    replace_claim(plan, partition, lambda _, claim: terminal(claim, plan.run_epoch, plan.run))
+    replace_claim(plan, partition, lambda _, claim: terminal(claim, plan.run))
 
 
 def replace_claim(plan: Plan, partition: Partition, change: ClaimChange) -> None:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer
 from msgspec.structs import replace
 
 from cqrs_cli.core.decide import Batch
@@ -11,7 +10,6 @@ from cqrs_cli.deciding.explain import explain_log_stall
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.recover import parse_outcome
-from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
 from cqrs_cli.kafka.writer import FencedWriter
@@ -31,17 +29,11 @@ class OwnerSession(Session[FencedWriter]):
         self.batch: Batch | None = None  # the last one
         timing, least = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)
         writer = FencedWriter(self.log, least, timing.transaction_timeout, timing.produce_timeout)
-        super().__init__(plan.connection, self.log.topics.group, writer, mine, timing, batch_limit)
-
-    def committed_by(self, client: Consumer) -> Committed:
-        return self.log.committed_by(client)
+        super().__init__(plan.connection, plan.seat(partition), writer, mine, timing, batch_limit)
 
     def bounds(self, kind: Kind) -> tuple[int, int]:
         """(start, high watermark) of a log: a read_committed client would give the last stable offset."""
         return self.log.watermarks(self.watcher, kind)
-
-    def end(self) -> int:
-        return self.bounds("commands")[1]
 
     def logs(self) -> list[tuple[str, int]]:
         return [(self.log.topics.name(kind), self.log.partition) for kind in KINDS]

@@ -2,6 +2,7 @@
 
 import gc
 import threading
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -29,6 +30,9 @@ from cqrs_cli.state.memory import MemoryBudget, MemoryStore
 from cqrs_cli.state.opening import OpenedStore, open_store
 from cqrs_cli.state.store import NotOwnerError, Store
 
+#: Seconds between two looks at the log of a run that stands by.
+WARM_EVERY = 1.0
+
 
 class DecidingSupervisor(Supervisor):
     """Owners that decide. What else they meet: their code, and the store."""
@@ -50,7 +54,9 @@ class DecidingSupervisor(Supervisor):
         self.log = plan.log(partition)
         place = f"{partition.aggregate} partition {partition.number}"
         mine, shard = plan.claim(partition, attempt), plan.shard(partition)
-        super().__init__(place, shard, mine, plan.timing, stopping, plan.reports)
+        connection, seat = plan.connection, plan.seat(partition)
+        super().__init__(connection, seat, place, shard, mine, plan.timing, stopping, plan.reports)
+        self._warmed = 0.0  # monotonic
         refused = plan.refused.get(partition, frozenset())  # offsets that get a failed outcome unread
         self.attempts = Attempts(self.log.place("commands"), self.notes.append, refused)
         self.measures = Measures()
@@ -131,8 +137,13 @@ class DecidingSupervisor(Supervisor):
             return what
         return "a stopped process holds the shard in the middle of a change"
 
-    def committed_metadata(self) -> str:
-        return self.log.committed().metadata
+    def stand_by(self, claim: Claim) -> None:
+        """Follow the log, as before a fence: the shard is nearly level when the turn comes."""
+        super().stand_by(claim)
+        if self.store is not None and time.monotonic() - self._warmed > WARM_EVERY:
+            self._warm(self.store)
+            self._warmed = time.monotonic()
+            self.measures.enter("standby")
 
     def present(self) -> Record | None:
         owner = self.owner

@@ -20,6 +20,7 @@ from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.ownership.standby import Heart
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
@@ -46,8 +47,10 @@ def run_owners(
     Raises the error that ended the run. After any ending the partitions that are still this run's have been fenced.
     """
     with Reports(driver_host(context)) as reports, Progress(plan, reports, processes) as progress:
+        heart = Heart(plan.connection, plan.run, progress.seats, plan.timing.beats_for, progress.beats)
         work = Owning(context, plan, processes, tasks, progress, watch, note)
-        return run_long_job(context, work, note)
+        with heart:
+            return run_long_job(context, work, note)
 
 
 def run_processes(
@@ -114,7 +117,7 @@ class Owning(LongWork[Ending, Snapshot]):
             self._progress.topics.look()
 
     def unowned(self, progress: Snapshot) -> Sequence[str]:
-        return progress.unowned_places()
+        return () if self.timing.standby_after is not None else progress.unowned_places()
 
     def needs_time(self) -> bool:
         return bool(self._progress.rebuilding())  # before it claims an owner may fold for minutes
@@ -140,7 +143,8 @@ class Owning(LongWork[Ending, Snapshot]):
         self.end(job)
         if jvm.is_gone(self._context):
             return
-        quiet = time.monotonic() + self.timing.quiet_end
+        at_work = self._progress.beats()  # a run that stands by has nothing to close
+        quiet = time.monotonic() + (self.timing.quiet_end if at_work else 0.0)
         latest = quiet + self.timing.retire_deadline
         while job.is_alive() and time.monotonic() < (latest if self._progress.checkpointing() else quiet):
             job.join(0.05)

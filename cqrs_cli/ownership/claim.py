@@ -190,9 +190,9 @@ def believable(mine: Claim, claimed: bool, committed_claim: Claim | None) -> boo
     return judge(mine, committed_claim) is Judgement.MINE
 
 
-def terminal(committed_claim: Claim | None, run_epoch: int, run: str) -> Claim | None:
+def terminal(committed_claim: Claim | None, run: str) -> Claim | None:
     """The claim that ends a run, to replace the committed one; None if that is not the run's, or its end."""
-    if committed_claim is None or (committed_claim.run_epoch, committed_claim.run) != (run_epoch, run):
+    if committed_claim is None or committed_claim.run != run:
         return None
     if committed_claim.attempt == TERMINAL:
         return None

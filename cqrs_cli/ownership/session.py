@@ -10,10 +10,12 @@ from msgspec.structs import replace
 
 from cqrs_cli.kafka.clients import bulk_consumer, consumer, is_in_sync
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.offsets import Committed
+from cqrs_cli.kafka.offsets import Committed, committed
+from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.kafka.transactional import TransactionalWriter
 from cqrs_cli.ownership.claim import Claim, Judgement, believable, judge, parse_claim
 from cqrs_cli.ownership.signals import ClaimLost, Superseded
+from cqrs_cli.ownership.standing import Seat
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.trials.gate import GATE
 
@@ -24,7 +26,7 @@ class Session(ABC, Generic[_W]):
     """It belongs to one owner and closes with it; the next owner begins with new clients. Use as a context manager."""
 
     def __init__(
-        self, connection: Cluster, group: str, writer: _W, mine: Claim, timing: Timing, batch_limit: int
+        self, connection: Cluster, seat: Seat, writer: _W, mine: Claim, timing: Timing, batch_limit: int
     ) -> None:
         """`batch_limit`: records that may be committed at once."""
         self.mine, self.timing, self.batch_limit = mine, timing, batch_limit
@@ -32,11 +34,11 @@ class Session(ABC, Generic[_W]):
         self.claimed = False  # whether a commit carries the claim
         self.recovered = False  # whether only the loop is left to do
         self.useful = False  # whether a batch has been committed
-        self.writer = writer
+        self.seat, self.writer = seat, writer
         self.consumer: Consumer = bulk_consumer(
-            connection, group=group, fetch_wait_max_ms=500, fetch_min_bytes=1
+            connection, group=seat.group, fetch_wait_max_ms=500, fetch_min_bytes=1
         )
-        self.watcher: Consumer = consumer(connection, group=group, isolation="read_uncommitted")
+        self.watcher: Consumer = consumer(connection, group=seat.group, isolation="read_uncommitted")
 
     def __enter__(self) -> Self:
         return self
@@ -45,20 +47,20 @@ class Session(ABC, Generic[_W]):
         self.consumer.close()
         self.watcher.close()
 
-    @abstractmethod
     def committed_by(self, client: Consumer) -> Committed:
         """The group's offset and what rides with it. A read_committed client waits for a pending commit.
 
         Raises `KafkaException`.
         """
+        return committed(client, self.seat.topic, [self.seat.partition])[self.seat.partition]
 
     @abstractmethod
     def commit_position(self, offset: int) -> None:
         """Commit an offset with my claim, and nothing else; raises `KafkaException`."""
 
-    @abstractmethod
     def end(self) -> int:
         """The high watermark of the log that it reads; raises `KafkaException`."""
+        return watermarks(self.watcher, self.seat.topic, self.seat.partition)[1]
 
     @abstractmethod
     def logs(self) -> list[tuple[str, int]]:

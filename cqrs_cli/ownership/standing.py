@@ -16,11 +16,14 @@ _P = TypeVar("_P")
 
 
 class Seat(NamedTuple):
-    """Where the owner of a place commits its position: the group's offset of a partition."""
+    """Where the owner of a place commits its position: the group's offset of a partition. `beats`: a topic of whose
+    first partition nobody commits an offset, where its run beats.
+    """
 
     group: str
     topic: str
     partition: int
+    beats: str
 
 
 class Standing(NamedTuple):

@@ -11,12 +11,16 @@ from typing import Any, ClassVar, Protocol
 
 from confluent_kafka import KafkaException
 
-from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
-from cqrs_cli.kafka.clients import is_denied
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.kafka.clients import consumer, is_denied
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.ownership.claim import Claim, Judgement, judge, parse_claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge, OffsetPending, Superseded
+from cqrs_cli.ownership.standby import Beat, BeatPlace, await_turn, look_by
+from cqrs_cli.ownership.standing import Seat, standings
 from cqrs_cli.ownership.timing import Lasting, Timing
 from cqrs_cli.ownership.watched import Watched
 from cqrs_cli.payloads.place import PayloadUnavailableError
@@ -44,6 +48,8 @@ class Supervisor(Watched):
 
     def __init__(
         self,
+        connection: Cluster,
+        seat: Seat,
         place: str,
         folder: Path,
         mine: Claim,
@@ -51,8 +57,9 @@ class Supervisor(Watched):
         stopping: threading.Event,
         driver: Address | None,
     ) -> None:
-        """The arguments are those of `Watched`."""
+        """The other arguments are those of `Watched`."""
         super().__init__(place, folder, mine, timing, stopping, driver)
+        self.connection, self.seat = connection, seat
         self.batch_limit = timing.batch_limit
         self.owner: Owner | None = None
         self.pause = timing.first_pause
@@ -75,15 +82,43 @@ class Supervisor(Watched):
 
     def serve(self) -> None:
         """Let owners work until one ends by itself. Raises the error that ends the run."""
+        ended = False
+        while not ended and self._has_turn():
+            try:
+                self._keep_owners()
+                ended = True
+            except Superseded as ending:
+                later = ending.committed_claim
+                if later is None or ending.judgement is not Judgement.TAKEN_OVER:
+                    ended = True
+                elif self.timing.standby_after is None:
+                    raise self.explain_takeover(later) from ending
+
+    def _has_turn(self) -> bool:
+        """True at once for a run that does not stand by; else wait until it may begin. False if it is to stop."""
+        if self.timing.standby_after is None:
+            return True
+        client = consumer(self.connection, group=self.seat.group, isolation="read_uncommitted")
+        beats = BeatPlace(self.seat.group, self.seat.beats)
+
+        def look() -> tuple[Claim | None, Beat | None]:
+            found = committed(client, self.seat.topic, [self.seat.partition])[self.seat.partition]
+            return parse_claim(found.metadata), look_by(client, beats)
+
         try:
-            while not self.stopping.is_set() and not self._is_done():
-                self.pausing()
-                self.stopping.wait(self.pause * random.uniform(0.5, 1.5))
-                self.pause = min(self.pause * 2, self.timing.longest_pause)
-                self._judge_again()
-        except Superseded as ending:
-            if ending.judgement is Judgement.TAKEN_OVER and ending.committed_claim is not None:
-                raise self.explain_takeover(ending.committed_claim) from ending
+            turn = await_turn(look, self.mine, self.timing.standby_after, self.stopping, self.stand_by)
+        finally:
+            client.close()
+        if turn is not None:
+            self.mine = turn
+        return turn is not None
+
+    def _keep_owners(self) -> None:
+        while not self.stopping.is_set() and not self._is_done():
+            self.pausing()
+            self.stopping.wait(self.pause * random.uniform(0.5, 1.5))
+            self.pause = min(self.pause * 2, self.timing.longest_pause)
+            self._judge_again()
 
     def _is_done(self) -> bool:
         """Let one owner work: true if it ended by itself, false if another one is to begin."""
@@ -152,8 +187,8 @@ class Supervisor(Watched):
     def _judge_again(self) -> None:
         """Read the claim without waiting for pending commits; raises `Superseded` if it is a later one."""
         try:
-            claim = parse_claim(self.committed_metadata())
-        except (UnavailableError, KafkaException):
+            claim = standings(self.connection, {None: self.seat})[None].claim
+        except CqrsError:
             return  # the next owner will see
         if (judgement := judge(self.mine, claim)).ends:
             raise Superseded(judgement, claim)
@@ -182,12 +217,9 @@ class Supervisor(Watched):
         """Note that it has ended, with or without an error."""
         return
 
-    @abstractmethod
-    def committed_metadata(self) -> str:
-        """The text that rides with the group's offset, without waiting for a pending commit.
-
-        Raises `UnavailableError`, `KafkaException`.
-        """
+    def stand_by(self, claim: Claim) -> None:
+        """Get ready meanwhile, again and again: the run of this claim is at work."""
+        self.note(f"{self.place}: standing by, run {claim.run} is at work")
 
     @abstractmethod
     def settle(self, pending: bool) -> bool:

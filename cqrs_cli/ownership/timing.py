@@ -63,6 +63,12 @@ class Timing:
     # A task that has not looked at its owners for this long was paused itself: the waiting before does not count.
     paused: float = 5.0
 
+    # A run that stands by begins where the run before has been silent for this long; None: this run does not stand by.
+    standby_after: float | None = None
+
+    # Every run beats so often that a run with this `standby_after` misses none.
+    beats_for: float = 2.0
+
     # A partition must be missing this long before we believe it: a broker that has just come back does not know for
     # some time what the others know.
     missing: float = 20.0

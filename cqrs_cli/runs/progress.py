@@ -26,12 +26,14 @@ class Progress:
         self.topics = None if processes is None else TopicsCheck(processes)
         self.reports = reports
         self.submission = plan.submission  # the present one
+        self.at_work = False  # whether any place is claimed by this run, and by no later one
         self._claims: dict[Partition | Subscription, Claim] = {}
         self._waiting: dict[Partition, tuple[int, float]] = {}  # position and since when, where commands wait
         self._named: set[tuple[str, int, int, int]] = set()  # transactions that hide commands
         self._asked = 0.0
         heard = processes.seats().items() if processes else ()
         seats: dict[Partition | Subscription, Seat] = dict([*plan.seats().items(), *heard])
+        self.seats = seats.values()
         self._standings = Standings(plan.connection, seats)
 
     def __enter__(self) -> "Progress":
@@ -44,12 +46,17 @@ class Progress:
         """Watch this submission from now on: the claims of those before do not count."""
         self.submission = submission
 
+    def beats(self) -> bool:
+        """True if the run shows that it lives: one that stands by is not to be taken for the run at work."""
+        return self.at_work or self._plan.timing.standby_after is None
+
     def look(self) -> Snapshot:
         """Read the progress now; raises `UnavailableError` if the broker does not answer."""
         found, bounds = self._standings.look(), self._standings.bounds()
         for place, one in found.items():
             if one.claim is not None and one.claim.run == self._plan.run:
                 self._claims[place] = one.claim
+        self.at_work = any(one.open_claim and one.open_claim.run == self._plan.run for one in found.values())
         lags = {at: self._lag(at, found[at].offset or 0, *bounds[at]) for at in self._plan.partitions()}
         return Snapshot(
             time.monotonic(),

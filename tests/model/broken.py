@@ -54,8 +54,8 @@ def blamed_for_timeouts(error: KafkaError) -> bool:
     return blames_the_batch(error) or error.code() == KafkaError._TIMED_OUT
 
 
-def ended_by_an_ordinary_claim(committed_claim: Claim | None, run_epoch: int, run: str) -> Claim | None:
-    last = terminal(committed_claim, run_epoch, run)
+def ended_by_an_ordinary_claim(committed_claim: Claim | None, run: str) -> Claim | None:
+    last = terminal(committed_claim, run)
     return changed(committed_claim, n=last.n) if last is not None and committed_claim is not None else None
 
 

@@ -24,7 +24,7 @@ class Rules:
     judge: Callable[[Claim, Claim | None], Judgement] = claims.judge
     may_warm: Callable[[str, Claim | None], bool] = claims.may_warm
     believable: Callable[[Claim, bool, Claim | None], bool] = claims.believable
-    terminal: Callable[[Claim | None, int, str], Claim | None] = claims.terminal
+    terminal: Callable[[Claim | None, str], Claim | None] = claims.terminal
     fold_event: Callable[[Aggregate, Folded | None, EventEnvelope], Folded] = fold_event
     blames_the_batch: Callable[[KafkaError], bool] = blames_the_batch
     steps: tuple[str, ...] = OWNER_STEPS

@@ -100,7 +100,7 @@ def of_driver(scenario: Scenario, rules: Rules, world: World) -> Steps:
     run = scenario.owners[0][0]
     gone = world._replace(driver=Driver("gone"))
     if step == "idle":
-        if rules.terminal(broker.claim, run, f"r{run}") is None:
+        if rules.terminal(broker.claim, f"r{run}") is None:
             yield Step("driver: finds nothing to end", gone)
         else:
             yield Step("driver: sees its run's claim", world._replace(driver=Driver("fence", broker.claim)))
@@ -108,7 +108,7 @@ def of_driver(scenario: Scenario, rules: Rules, world: World) -> Steps:
         after = world._replace(broker=broker.fenced(number), driver=Driver("claim", before))
         yield Step("driver: fences", after)
     elif step == "claim" and not broker.hides_an_offset:
-        last = rules.terminal(broker.claim or before, run, f"r{run}")
+        last = rules.terminal(broker.claim or before, f"r{run}")
         if last is None or broker.offset is None or broker.epoch != number:
             yield Step("driver: finds that it has lost the partition", gone)
         else:

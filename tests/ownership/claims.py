@@ -1,5 +1,12 @@
 """Claims that tests know."""
 
+from hypothesis import strategies as st
+
 from cqrs_cli.ownership.claim import Claim
 
 MINE = Claim(10, "m", 1, 1, 7, "topic", 4)
+
+small = st.integers(0, 2)
+claims = st.builds(
+    Claim, small, st.sampled_from("ab"), small, small, st.integers(0, 9), st.just("topic"), st.just(4)
+)

@@ -23,14 +23,9 @@ from cqrs_cli.ownership.claim import (
     terminal,
 )
 from cqrs_cli.ownership.trials.trial import Trial
-from tests.ownership.claims import MINE
+from tests.ownership.claims import MINE, claims, small
 
 LOSS = Accepted(5, (0, 7), 9)
-
-small = st.integers(0, 2)
-claims = st.builds(
-    Claim, small, st.sampled_from("ab"), small, small, st.integers(0, 9), st.just("topic"), st.just(4)
-)
 
 
 def test_missing_claim_is_behind() -> None:
@@ -162,7 +157,7 @@ def test_unseen_claim_keeps_shard_cold(before: Claim | None) -> None:
 
 
 def test_terminal_claim_makes_attempts_stragglers() -> None:
-    last = terminal(MINE, MINE.run_epoch, MINE.run)
+    last = terminal(MINE, MINE.run)
     assert last is not None
     assert (last.submission, last.attempt, last.n) == (TERMINAL, TERMINAL, MINE.n + 1)
     assert judge(replace(MINE, submission=99, attempt=99), last) is Judgement.STRAGGLER
@@ -171,10 +166,10 @@ def test_terminal_claim_makes_attempts_stragglers() -> None:
 
 @pytest.mark.parametrize(
     "committed_claim",
-    [None, replace(MINE, run="n"), replace(MINE, run_epoch=9), replace(MINE, attempt=TERMINAL)],
+    [None, replace(MINE, run="n"), replace(MINE, attempt=TERMINAL)],
 )
 def test_ended_runs_are_not_ended_again(committed_claim: Claim | None) -> None:
-    assert terminal(committed_claim, MINE.run_epoch, MINE.run) is None
+    assert terminal(committed_claim, MINE.run) is None
 
 
 ends = st.integers(0, 2**53)

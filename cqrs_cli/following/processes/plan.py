@@ -76,9 +76,12 @@ class ProcessPlan:
 
     def seats(self) -> dict[Subscription, Seat]:
         """Where the owners repeat their positions."""
-        return {
-            at: Seat(self.topics(at).group, at.source.topic, at.source.partition) for at in self.subscriptions
-        }
+        return {at: self.seat(at) for at in self.subscriptions}
+
+    def seat(self, subscription: Subscription) -> Seat:
+        """Where the owner of a subscription repeats its position."""
+        topics, source = self.topics(subscription), subscription.source
+        return Seat(topics.group, source.topic, source.partition, topics.positions)
 
     def processes(self) -> list[str]:
         """The names of the run's processes."""

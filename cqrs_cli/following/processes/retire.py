@@ -14,7 +14,7 @@ def retire_processes(plan: ProcessPlan) -> None:
 
 
 def _retire(plan: ProcessPlan, subscription: Subscription) -> None:
-    replace_position(plan, subscription, lambda _, claim: terminal(claim, plan.run_epoch, plan.run))
+    replace_position(plan, subscription, lambda _, claim: terminal(claim, plan.run))
 
 
 def replace_position(plan: ProcessPlan, subscription: Subscription, change: ClaimChange) -> None:

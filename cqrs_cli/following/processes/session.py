@@ -1,15 +1,12 @@
 """The Kafka clients of one owner that reacts, and the claim that rides with each of its commits."""
 
-from confluent_kafka import Consumer
 from msgspec.structs import replace
 
 from cqrs_cli.following.processes.compose import ComposedCommand, store_payloads
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key
-from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, committed_of, recorded_positions
+from cqrs_cli.following.processes.positions import POSITIONS_PARTITION, recorded_positions
 from cqrs_cli.following.processes.writer import CommandWriter
-from cqrs_cli.kafka.offsets import Committed
-from cqrs_cli.kafka.readers import watermarks
 from cqrs_cli.ownership.claim import Claim, judge
 from cqrs_cli.ownership.session import Session
 
@@ -23,14 +20,7 @@ class ReactSession(Session[CommandWriter]):
         self.position: ProcessPosition | None = None  # as last committed
         source, timing = subscription.source, plan.timing
         writer = CommandWriter(plan.connection, self.topics, source, plan.request_bytes, timing)
-        super().__init__(plan.connection, self.topics.group, writer, mine, timing, batch_limit)
-
-    def committed_by(self, client: Consumer) -> Committed:
-        return committed_of(client, self.subscription)
-
-    def end(self) -> int:
-        source = self.subscription.source
-        return watermarks(self.watcher, source.topic, source.partition)[1]
+        super().__init__(plan.connection, plan.seat(subscription), writer, mine, timing, batch_limit)
 
     def logs(self) -> list[tuple[str, int]]:
         source = self.subscription.source

@@ -18,11 +18,10 @@ from cqrs_cli.following.processes.load import LoadedProcess, load_process
 from cqrs_cli.following.processes.loop import Refusals
 from cqrs_cli.following.processes.owner import ReactingOwner
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
-from cqrs_cli.following.processes.positions import committed_of
 from cqrs_cli.following.processes.retire import replace_position
 from cqrs_cli.following.processes.settle import settled_reaction
 from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.clients import consumer, kafka_error, unreachable
+from cqrs_cli.kafka.clients import kafka_error, unreachable
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
@@ -51,7 +50,8 @@ class ReactingSupervisor(Supervisor):
         self.loaded, self.composer = loaded, composer
         mine = plan.claim(subscription, attempt)
         folder = plan.place(subscription)
-        super().__init__(str(subscription), folder, mine, plan.timing, stopping, plan.reports)
+        connection, seat, timing = plan.connection, plan.seat(subscription), plan.timing
+        super().__init__(connection, seat, str(subscription), folder, mine, timing, stopping, plan.reports)
         self._told = 0  # notes that the driver was told
         self.refused: Refusals = {}
         self.events = self.commands = 0
@@ -96,14 +96,6 @@ class ReactingSupervisor(Supervisor):
     def end(self) -> None:
         self._count()
         self.ended = time.time()
-
-    def committed_metadata(self) -> str:
-        group = self.plan.topics(self.subscription).group
-        client = consumer(self.plan.connection, group=group, isolation="read_uncommitted")
-        try:
-            return committed_of(client, self.subscription).metadata
-        finally:
-            client.close()
 
     def present(self) -> Record | None:
         owner = self.owner

@@ -23,7 +23,7 @@ def test_own_error_and_end_are_no_deaths(trial: Trial | None) -> None:
     before = replace(MINE, untried=True, trial=trial)
     left = trial and replace(trial, deciding=False)
     assert suspect(replace(MINE, n=9), before, 5000).trial == left
-    ended = terminal(before, MINE.run_epoch, MINE.run)
+    ended = terminal(before, MINE.run)
     assert suspect(replace(MINE, run_epoch=11), ended, 5000).trial == left
 
 

@@ -1,0 +1,169 @@
+"""A run that stands by: it holds everything ready, and begins where the run before ends, says that it ends, or is
+silent.
+
+The driver of a run at work beats: it commits a number that rises beside the groups' offsets, at a place of its own, so
+that an idle run is not a silent one. A suspicion need not be right: who begins fences and claims as any later run does,
+so a wrong one costs a takeover, and nothing else. A claim's epoch is above the one that it takes over from, so that a
+run which was taken over can come back, for ever.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Self
+
+import msgspec
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.connection.cluster import Cluster
+from cqrs_cli.kafka.offsets import committed
+from cqrs_cli.ownership.claim import TERMINAL, Claim
+from cqrs_cli.ownership.standing import Seat
+
+#: Beats in the time after which a run counts as silent: one that is lost must not look like the end.
+BEATS = 5
+
+
+class Beat(Struct, frozen=True, array_like=True):
+    """The sign of life of a run: `number` rises from one to the next."""
+
+    run: str
+    number: int
+
+
+class BeatPlace(NamedTuple):
+    """Where a group's run beats: the offset of a partition that nobody else commits."""
+
+    group: str
+    topic: str
+    partition: int = 0
+
+
+class Silence:
+    """How long the run that has claimed a place has not beaten, by this process's clock alone."""
+
+    def __init__(self, now: float) -> None:
+        self._last: tuple[str, Beat | None] | None = None
+        self._since = now
+
+    def lasts(self, claim: Claim, beat: Beat | None, now: float) -> float:
+        """Note what is to be seen now: seconds since it changed. Only beats of the claim's own run count."""
+        seen = claim.run, beat if beat is not None and beat.run == claim.run else None
+        if seen != self._last:
+            self._last, self._since = seen, now
+        return now - self._since
+
+
+def may_begin(mine: Claim, committed_claim: Claim | None, silent: float, after: float) -> bool:
+    """True if a run that stands by may begin at a place: nobody has claimed it, it is its own, its run has ended, or it
+    has been silent for more than `after` seconds.
+    """
+    if committed_claim is None or committed_claim.attempt == TERMINAL:
+        return True
+    return committed_claim.run == mine.run or silent > after
+
+
+def risen(mine: Claim, committed_claim: Claim | None, clock: int) -> Claim:
+    """My claim, above the committed one: `clock` (ms) is the epoch of a run that begins now."""
+    if committed_claim is None:
+        return replace(mine, run_epoch=max(mine.run_epoch, clock))
+    if committed_claim.run == mine.run:
+        return replace(mine, run_epoch=max(mine.run_epoch, committed_claim.run_epoch))
+    return replace(mine, run_epoch=max(mine.run_epoch, clock, committed_claim.run_epoch + 1))
+
+
+def await_turn(
+    look: Callable[[], tuple[Claim | None, Beat | None]],
+    mine: Claim,
+    after: float,
+    stopping: threading.Event,
+    meanwhile: Callable[[Claim], None],
+) -> Claim | None:
+    """Wait until the run may begin at a place: its claim from then on; None if it is to stop.
+
+    `look` gives the committed claim and the beat; `meanwhile` is told whose claim stands. Each place waits a little
+    longer than `after`, one more than the other, so that of several runs one has claimed before the others suspect
+    anybody.
+    """
+    silence, patience = Silence(time.monotonic()), after * random.uniform(1.0, 1.2)
+    while not stopping.is_set():
+        try:
+            claim, beat = look()
+        except KafkaException:
+            stopping.wait(after / BEATS)  # nothing is known: nobody is suspected
+            silence = Silence(time.monotonic())
+            continue
+        silent = 0.0 if claim is None else silence.lasts(claim, beat, time.monotonic())
+        if may_begin(mine, claim, silent, patience):
+            return risen(mine, claim, time.time_ns() // 1_000_000)
+        assert claim is not None
+        meanwhile(claim)
+        stopping.wait(after / BEATS / 2)
+    return None
+
+
+def read_beat(metadata: str) -> Beat | None:
+    """The beat in an offset's metadata; None for any other text."""
+    try:
+        return msgspec.json.decode(metadata.encode(), type=Beat)
+    except (ValueError, RecursionError):
+        return None
+
+
+def look_by(client: Consumer, place: BeatPlace) -> Beat | None:
+    """The last beat at a place, by a client of its group; raises `KafkaException`."""
+    found = committed(client, place.topic, [place.partition])[place.partition]
+    return read_beat(found.metadata)
+
+
+class Heart:
+    """Beats for a run, at all its places, until it is closed. Use as a context manager.
+
+    A run that cannot beat goes on: then a run that stands by suspects it.
+    """
+
+    def __init__(
+        self,
+        connection: Cluster,
+        run: str,
+        seats: Iterable[Seat],
+        after: float,
+        is_at_work: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._connection, self._run, self._is_at_work = connection, run, is_at_work
+        self._places = sorted({BeatPlace(seat.group, seat.beats) for seat in seats})
+        self._every, self._closing = after / BEATS, threading.Event()
+        self._thread = threading.Thread(target=self._run_on, name="heart", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._closing.set()
+        self._thread.join(self._every + 1.0)
+
+    def _run_on(self) -> None:
+        clients: dict[str, Consumer] = {}
+        number = 0
+        while not self._closing.wait(self._every):
+            if not self._is_at_work():
+                continue
+            number += 1
+            text = msgspec.json.encode(Beat(self._run, number)).decode()
+            for place in self._places:
+                try:
+                    if place.group not in clients:
+                        clients[place.group] = consumer(
+                            self._connection, group=place.group, isolation="read_uncommitted"
+                        )
+                    where = TopicPartition(place.topic, place.partition, 0, text)
+                    clients[place.group].commit(offsets=[where], asynchronous=True)
+                except KafkaException:
+                    continue  # the next beat has a higher number
+        for client in clients.values():
+            client.close()

@@ -1,0 +1,71 @@
+"""When a run that stands by may begin: pure, and by its own clock alone."""
+
+import threading
+from collections.abc import Iterator
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cqrs_cli.ownership.claim import TERMINAL, Claim, Judgement, judge
+from cqrs_cli.ownership.standby import Beat, Silence, await_turn, may_begin, read_beat, risen
+from tests.ownership.claims import MINE, claims
+
+OTHER = replace(MINE, run="other", run_epoch=99)
+
+
+def test_ended_run_needs_no_silence() -> None:
+    assert may_begin(MINE, None, 0.0, 2.0)
+    assert may_begin(MINE, replace(OTHER, attempt=TERMINAL), 0.0, 2.0)
+    assert may_begin(MINE, replace(MINE, attempt=7), 0.0, 2.0)
+
+
+def test_run_at_work_is_waited_for() -> None:
+    assert not may_begin(MINE, OTHER, 2.0, 2.0)
+    assert may_begin(MINE, OTHER, 2.1, 2.0)
+
+
+def test_silence_ends_with_each_beat() -> None:
+    silence = Silence(0.0)
+    assert silence.lasts(OTHER, Beat("other", 1), 0.0) == 0.0
+    assert silence.lasts(OTHER, Beat("other", 1), 1.5) == 1.5
+    assert silence.lasts(OTHER, Beat("other", 2), 3.0) == 0.0
+
+
+def test_beats_of_strangers_do_not_count() -> None:
+    silence = Silence(0.0)
+    silence.lasts(OTHER, None, 0.0)
+    assert silence.lasts(OTHER, Beat("stranger", 1), 1.0) == 1.0
+    assert silence.lasts(OTHER, Beat("stranger", 2), 2.0) == 2.0
+
+
+@given(claims, st.none() | claims, st.integers(0, 2**53))
+def test_claim_rises_above_the_one_before(mine: Claim, before: Claim | None, clock: int) -> None:
+    mine = risen(mine, before, clock)
+    assert before is None or before.run == mine.run or judge(mine, before) is Judgement.BEHIND
+
+
+@given(claims, st.integers(0, 9))
+def test_later_attempts_of_one_run_follow(claim: Claim, submission: int) -> None:
+    """A task that is submitted again is not taken over by the task of its own run before it."""
+    later = replace(claim, run_epoch=1, submission=claim.submission + 1 + submission)
+    assert judge(risen(later, claim, 0), claim) is Judgement.BEHIND
+
+
+def test_turn_comes_when_the_run_ends() -> None:
+    looks: Iterator[tuple[Claim | None, Beat | None]] = iter(
+        [(OTHER, None), (OTHER, Beat("other", 1)), (replace(OTHER, attempt=TERMINAL), None)]
+    )
+    told: list[Claim] = []
+    turn = await_turn(lambda: next(looks), MINE, 0.1, threading.Event(), told.append)
+    assert turn is not None and turn.run_epoch > OTHER.run_epoch and told == [OTHER, OTHER]
+
+
+def test_stopping_ends_the_waiting() -> None:
+    stopping = threading.Event()
+    turn = await_turn(lambda: (OTHER, None), MINE, 60.0, stopping, lambda _: stopping.set())
+    assert turn is None
+
+
+def test_other_texts_are_no_beats() -> None:
+    assert [read_beat(text) for text in ("", "{}", "\0", MINE.metadata())] == [None] * 4

@@ -1,0 +1,133 @@
+"""Runs that stand by, on a real broker: each begins where the run before ends or is silent."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from cqrs_cli.deciding.plan import Plan
+from cqrs_cli.deciding.retire import retire
+from cqrs_cli.deciding.supervisor import DecidingSupervisor
+from cqrs_cli.errors import TakenOverError
+from cqrs_cli.ownership.standby import Heart
+from tests.support.commands import increments
+from tests.support.harness import IMPATIENT, TopicHarness
+from tests.support.owners import Process, at_work
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.kafka
+
+AFTER = 0.5
+
+
+def standing_by(counters: TopicHarness, machine: str) -> Plan:
+    return counters.plan(once=False, machine=machine, timing=replace(IMPATIENT, standby_after=AFTER))
+
+
+@contextmanager
+def beating(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
+    """A run whose driver shows that it lives, while it has claimed the partition."""
+
+    def is_at_work() -> bool:
+        return counters.owner() == plan.run
+
+    heart = Heart(plan.connection, plan.run, plan.seats().values(), AFTER, is_at_work)
+    with heart, silent(counters, plan) as run:
+        yield run
+
+
+@contextmanager
+def silent(counters: TopicHarness, plan: Plan) -> Iterator[DecidingSupervisor]:
+    """A run whose driver shows nothing."""
+    stopping = threading.Event()
+    run = DecidingSupervisor(plan, plan.partitions()[0], counters.aggregate, 0, stopping)
+    with at_work(run.run, stopping):
+        yield run
+
+
+def decided(counters: TopicHarness, count: int) -> None:
+    eventually(lambda: len(counters.outcomes()) >= count)
+
+
+@pytest.mark.pins("one-owner")
+def test_idle_run_is_not_taken_over(counters: TopicHarness) -> None:
+    """However long it decides nothing: it beats. Once it has ended the other run begins at once."""
+    first, second = counters.plan(once=False), standing_by(counters, "second")
+    with ExitStack() as stack:
+        stack.enter_context(beating(counters, first))
+        eventually(lambda: counters.owner() == first.run)
+        ready = stack.enter_context(beating(counters, second))
+        counters.send(*increments(4))
+        decided(counters, 4)
+        assert not ready.stopping.wait(4 * AFTER) and counters.owner() == first.run
+        retire(first)
+        eventually(lambda: counters.owner() == second.run)
+        counters.send(*increments(3, first=4))
+        decided(counters, 7)
+    counters.check("second")
+
+
+@pytest.mark.pins("no-lost-update")
+def test_silent_run_is_taken_over(counters: TopicHarness) -> None:
+    """It lives all the same, and ends as after every takeover."""
+    before, ready = counters.plan(once=False), standing_by(counters, "second")
+    counters.send(*increments(3))
+    with silent(counters, before) as run:
+        decided(counters, 3)
+        with beating(counters, ready):
+            eventually(lambda: counters.owner() == ready.run)
+            counters.send(*increments(3, first=3))
+            decided(counters, 6)
+            assert isinstance(eventually(lambda: run.error), TakenOverError)
+    counters.check("second")
+
+
+@pytest.mark.pins("one-outcome")
+def test_killed_run_is_followed(counters: TopicHarness) -> None:
+    counters.send(*increments(200))
+    killed = Process(counters.plan(once=False), "commit.after:3:kill", most=20)
+    assert killed.killed()
+    with beating(counters, standing_by(counters, "second")):
+        decided(counters, 200)
+    counters.check("second")
+
+
+def is_followed(counters: TopicHarness, before: str | None) -> bool:
+    return counters.owner() != before
+
+
+@pytest.mark.pins("one-outcome")
+def test_runs_that_suspect_each_other_harm_nothing(counters: TopicHarness) -> None:
+    """Neither beats, so each takes over from the other again and again, and none of them ends."""
+    plans = [standing_by(counters, machine) for machine in ("first", "second")]
+    owners: list[str | None] = []
+    with ExitStack() as stack:
+        runs = [stack.enter_context(silent(counters, plan)) for plan in plans]
+        for number in range(6):
+            counters.send(*increments(20, first=20 * number))
+            decided(counters, 20 * (number + 1))
+            owners.append(before := counters.owner())
+            eventually(partial(is_followed, counters, before))
+        assert not any(run.error for run in runs)
+    assert set(owners) == {plan.run for plan in plans}
+    counters.check("first")
+
+
+def test_three_runs_leave_each_other_in_peace(counters: TopicHarness) -> None:
+    """The run at work ends: one of the others follows, and the third goes on standing by."""
+    first = counters.plan(once=False)
+    others = [standing_by(counters, machine) for machine in ("second", "third")]
+    with ExitStack() as stack:
+        stack.enter_context(beating(counters, first))
+        eventually(lambda: counters.owner() == first.run)
+        runs = [stack.enter_context(beating(counters, plan)) for plan in others]
+        retire(first)
+        chosen = eventually(lambda: next((one.run for one in others if one.run == counters.owner()), None))
+        counters.send(*increments(10))
+        decided(counters, 10)
+        assert not runs[0].stopping.wait(4 * AFTER) and counters.owner() == chosen
+        assert not any(run.error for run in runs)
+    counters.check("second")
