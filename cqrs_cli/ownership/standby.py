@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import NamedTuple, Self
+from typing import Self
 
 import msgspec
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -21,8 +21,11 @@ from msgspec.structs import replace
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.offsets import committed
-from cqrs_cli.ownership.claim import TERMINAL, Claim
+from cqrs_cli.ownership.claim import TERMINAL, Claim, parse_claim
 from cqrs_cli.ownership.standing import Seat
+
+#: The partition of a seat's topic of beats at which they are committed: nobody else commits an offset of it.
+BEAT_PARTITION = 0
 
 #: Beats in the time after which a run counts as silent: one that is lost must not look like the end.
 BEATS = 5
@@ -33,14 +36,6 @@ class Beat(Struct, frozen=True, array_like=True):
 
     run: str
     number: int
-
-
-class BeatPlace(NamedTuple):
-    """Where a group's run beats: the offset of a partition that nobody else commits."""
-
-    group: str
-    topic: str
-    partition: int = 0
 
 
 class Silence:
@@ -114,10 +109,26 @@ def read_beat(metadata: str) -> Beat | None:
         return None
 
 
-def look_by(client: Consumer, place: BeatPlace) -> Beat | None:
-    """The last beat at a place, by a client of its group; raises `KafkaException`."""
-    found = committed(client, place.topic, [place.partition])[place.partition]
-    return read_beat(found.metadata)
+def await_seat(
+    connection: Cluster,
+    seat: Seat,
+    mine: Claim,
+    after: float,
+    stopping: threading.Event,
+    meanwhile: Callable[[Claim], None],
+) -> Claim | None:
+    """`await_turn` at a seat, by a client of its own."""
+    client = consumer(connection, group=seat.group, isolation="read_uncommitted")
+
+    def look() -> tuple[Claim | None, Beat | None]:
+        claimed = committed(client, seat.topic, [seat.partition])[seat.partition]
+        beaten = committed(client, seat.beats, [BEAT_PARTITION])[BEAT_PARTITION]
+        return parse_claim(claimed.metadata), read_beat(beaten.metadata)
+
+    try:
+        return await_turn(look, mine, after, stopping, meanwhile)
+    finally:
+        client.close()
 
 
 class Heart:
@@ -135,7 +146,7 @@ class Heart:
         is_at_work: Callable[[], bool] = lambda: True,
     ) -> None:
         self._connection, self._run, self._is_at_work = connection, run, is_at_work
-        self._places = sorted({BeatPlace(seat.group, seat.beats) for seat in seats})
+        self._places = sorted({(seat.group, seat.beats) for seat in seats})
         self._every, self._closing = after / BEATS, threading.Event()
         self._thread = threading.Thread(target=self._run_on, name="heart", daemon=True)
 
@@ -155,14 +166,12 @@ class Heart:
                 continue
             number += 1
             text = msgspec.json.encode(Beat(self._run, number)).decode()
-            for place in self._places:
+            for group, topic in self._places:
                 try:
-                    if place.group not in clients:
-                        clients[place.group] = consumer(
-                            self._connection, group=place.group, isolation="read_uncommitted"
-                        )
-                    where = TopicPartition(place.topic, place.partition, 0, text)
-                    clients[place.group].commit(offsets=[where], asynchronous=True)
+                    if group not in clients:
+                        clients[group] = consumer(self._connection, group=group, isolation="read_uncommitted")
+                    place = TopicPartition(topic, BEAT_PARTITION, 0, text)
+                    clients[group].commit(offsets=[place], asynchronous=True)
                 except KafkaException:
                     continue  # the next beat has a higher number
         for client in clients.values():

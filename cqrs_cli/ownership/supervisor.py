@@ -12,14 +12,13 @@ from typing import Any, ClassVar, Protocol
 from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import ContradictionError, CqrsError
-from cqrs_cli.kafka.clients import consumer, is_denied
+from cqrs_cli.kafka.clients import is_denied
 from cqrs_cli.kafka.connection.cluster import Cluster
-from cqrs_cli.kafka.offsets import committed
 from cqrs_cli.kafka.readers import MissingError, StalledError
-from cqrs_cli.ownership.claim import Claim, Judgement, judge, parse_claim
+from cqrs_cli.ownership.claim import Claim, Judgement, judge
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import JUDGED, BatchTooLarge, OffsetPending, Superseded
-from cqrs_cli.ownership.standby import Beat, BeatPlace, await_turn, look_by
+from cqrs_cli.ownership.standby import await_seat
 from cqrs_cli.ownership.standing import Seat, standings
 from cqrs_cli.ownership.timing import Lasting, Timing
 from cqrs_cli.ownership.watched import Watched
@@ -98,17 +97,8 @@ class Supervisor(Watched):
         """True at once for a run that does not stand by; else wait until it may begin. False if it is to stop."""
         if self.timing.standby_after is None:
             return True
-        client = consumer(self.connection, group=self.seat.group, isolation="read_uncommitted")
-        beats = BeatPlace(self.seat.group, self.seat.beats)
-
-        def look() -> tuple[Claim | None, Beat | None]:
-            found = committed(client, self.seat.topic, [self.seat.partition])[self.seat.partition]
-            return parse_claim(found.metadata), look_by(client, beats)
-
-        try:
-            turn = await_turn(look, self.mine, self.timing.standby_after, self.stopping, self.stand_by)
-        finally:
-            client.close()
+        after, stopping = self.timing.standby_after, self.stopping
+        turn = await_seat(self.connection, self.seat, self.mine, after, stopping, self.stand_by)
         if turn is not None:
             self.mine = turn
         return turn is not None

@@ -44,7 +44,9 @@ class DecidedReader:
         self._folder = shard_folder(state_dir, topics)
         self._sampler = Sampler(connection, topics) if sampling else None
         self._hidden: set[int] = set()  # behind a transaction at the look before
-        seats = {number: Seat(topics.group, topics.commands, number) for number in self._numbers}
+        seats = {
+            number: Seat(topics.group, topics.commands, number, topics.outcomes) for number in self._numbers
+        }
         self._standings = Standings(connection, seats)
         self._reader: Consumer | None = None
 

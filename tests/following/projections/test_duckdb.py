@@ -61,7 +61,7 @@ class EndingNotes(list[str]):
 
 def test_who_has_the_file_is_said(duck: DatabasePlace, monkeypatch: pytest.MonkeyPatch) -> None:
     """An analyst's program, which only reads: it is waited for."""
-    monkeypatch.setattr(duckdb, "PATIENCE", 0.1)
+    monkeypatch.setattr(duckdb, "LOCK_PATIENCE", 0.1)
     logs, loaded = {source(0): random_log(0, 20)}, recent_orders()
     take(plan(logs, duck), loaded)
     with python(HOLDING, duck.url) as holder:

@@ -18,7 +18,7 @@ from cqrs_cli.following.projections.databases.files import FileDialect, file_of
 from cqrs_cli.following.projections.databases.place import DatabasePlace
 
 #: Seconds that a turn is waited for before it is said who has the file.
-PATIENCE = 30.0
+LOCK_PATIENCE = 30.0
 
 #: Seconds between two tries to open a file that another process has, at most.
 _TRY_EVERY = 0.005
@@ -99,8 +99,8 @@ def _in_turn(turn: Any, connect: Any) -> Any:
     """A connection, once no other thread and no other process has the file."""
     import duckdb
 
-    deadline = time.monotonic() + PATIENCE
-    if not turn.acquire(timeout=PATIENCE):
+    deadline = time.monotonic() + LOCK_PATIENCE
+    if not turn.acquire(timeout=LOCK_PATIENCE):
         raise duckdb.IOException(f"{_TAKEN}: another thread of this process has it")
     try:
         while True:
