@@ -119,13 +119,26 @@ def test_missing_topics_are_an_error(connection: Connection, prefix: str, tmp_pa
         StatusReader(connection, {"order": Topics("order", prefix)}, tmp_path)
 
 
-def test_top_shows_the_partitions(single_bank: TopicHarness, tmp_path: Path) -> None:
+@pytest.fixture
+def place(single_bank: TopicHarness, tmp_path: Path) -> tuple[str, ...]:
+    """The flags for a project whose only command waits."""
     (tmp_path / "cqrs.toml").touch()
-    single_bank.send(opened("a"))
-    place = ("-b", single_bank.connection.bootstrap_server, "--topic-prefix", single_bank.topics.prefix)
     (tmp_path / "aggregates").symlink_to(AGGREGATES)
+    single_bank.send(opened("a"))
+    return "-b", single_bank.connection.bootstrap_server, "--topic-prefix", single_bank.topics.prefix
+
+
+def test_top_shows_the_partitions(place: tuple[str, ...], tmp_path: Path) -> None:
     with terminal(tmp_path, "-m", "cqrs_cli", "top", *place, "--every", "200ms") as live:
         live.see("bank_account 0")
         live.press("q")
         assert live.ended() == 0
         assert "order: topic" in live.read()
+
+
+def test_watched_status_hears_keys(place: tuple[str, ...], tmp_path: Path) -> None:
+    with terminal(tmp_path, "-m", "cqrs_cli", "status", "--watch", *place) as live:
+        live.see("order: topic")
+        live.see("bank_account 0")
+        live.press("q")
+        assert live.ended() == 0

@@ -24,6 +24,8 @@ def check_places(cli: Cli, settings: "Settings") -> "Iterator[Check]":
     from cqrs_cli.status.reader import StatusReader
 
     topics = {name: cli.topics(name) for name in cli.aggregate_names()}
+    if not topics:
+        return
     with suppress(CqrsError):
         reader = StatusReader(
             cli.connection(start=False),

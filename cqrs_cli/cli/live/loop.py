@@ -109,7 +109,7 @@ def show_live(
         _Watch(look, close, interval) as watch,
         Live("looking …", console=console, screen=screen, auto_refresh=False) as live,
     ):
-        shown = watch.seen
+        shown, drawn = watch.seen, None
         while not choices.ended:
             if watch.error is not None:
                 raise watch.error
@@ -117,7 +117,9 @@ def show_live(
                 shown = watch.seen
             if shown.look is not None:
                 seen = shown._replace(trouble=watch.seen.trouble)
-                live.update(draw(seen, shown.look, choices), refresh=True)
+                if screen or (seen, choices) != drawn:  # text that stands still can be selected
+                    live.update(draw(seen, shown.look, choices), refresh=True)
+                drawn = seen, choices
             elif watch.seen.trouble:
                 live.update(f"{watch.seen.trouble}; still trying, q quits", refresh=True)
             for key in keys.pressed(_TICK):
