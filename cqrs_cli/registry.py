@@ -1,4 +1,4 @@
-"""Aggregates by name: the modules of the project's package `aggregates`, each ending in a `decider`."""
+"""What users write, by name: the modules of a package of the project, each ending in the value that it is about."""
 
 import difflib
 import importlib
@@ -15,20 +15,42 @@ from importlib.util import module_from_spec
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
+from typing import Any, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Decider, Event
 from cqrs_cli.core.aggregate.invalid import InvalidAggregate, raised
 from cqrs_cli.errors import ConfigurationError, UsageError
 
-# Kafka allows 249 characters of [a-zA-Z0-9._-] in a topic's name; a dot separates the aggregate from the kind.
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,200}")
+
+class UserCode(NamedTuple):
+    """A kind of code that users write."""
+
+    name: str  # to people
+    value: str  # the name of the value that each of its modules ends in
+    type: type
+    ending: str  # the line that makes it
+    wanted: re.Pattern[str]  # a module's name, which becomes a part of others
+    part_of: str  # these
+    rule: str  # the pattern in words
+
+
+_AGGREGATE = UserCode(
+    "aggregate",
+    "decider",
+    Decider,
+    "decider = cqrs.Decider(decide, evolve, initial=…)",
+    # Kafka allows 249 characters of [a-zA-Z0-9._-] in a topic's name; a dot separates the aggregate from the kind.
+    re.compile(r"[A-Za-z0-9_-]{1,200}"),
+    "a topic's name",
+    "letters A to Z, digits, _ and -, at most 200",
+)
 
 
 def names(package: str, root: Path) -> list[str]:
-    """The aggregates in `package` below `root`, sorted; none if there is no such package.
+    """The modules in `package` below `root`, sorted; none if there is no such package.
 
-    Nothing but the package's own `__init__` is executed. Modules whose name starts with `_` are not aggregates.
+    Nothing but the package's own `__init__` is executed. Modules whose name starts with `_` do not count.
     """
     found = _package(package, root)
     if found is None:
@@ -41,15 +63,33 @@ def load(name: str, package: str, root: Path) -> Aggregate:
 
     Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
     """
+    return _made(name, load_module(_AGGREGATE, name, package, root), root)
+
+
+def load_module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
+    """The module `name` of a package, which ends in a value of this kind.
+
+    Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
+    """
     known = names(package, root)
     if name not in known:
-        raise UsageError(f"no aggregate {name!r}", _known(name, known, package, root))
-    if not _NAME.fullmatch(name):
+        raise UsageError(f"no {kind.name} {name!r}", _known(kind, name, known, package, root))
+    if not kind.wanted.fullmatch(name):
         raise ConfigurationError(
-            f"aggregate {name!r} cannot be part of a topic's name",
-            f"rename its file: letters A to Z, digits, _ and -, at most 200 (in {package})",
+            f"{kind.name} {name!r} cannot be part of {kind.part_of}",
+            f"rename its file: {kind.rule} (in {package})",
         )
-    return _made(name, user_module(name, package, root), root)
+    return _module(kind, name, package, root)
+
+
+def _module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
+    full = f"{package}.{name}"
+    module = _executed(partial(importlib.import_module, full), full, root, kind.name)
+    if not isinstance(getattr(module, kind.value, None), kind.type):
+        raise ConfigurationError(
+            f"{spell_file(module.__file__, root)} defines no {kind.value}", f"end it with `{kind.ending}`"
+        )
+    return module
 
 
 def load_from(name: str, module: str, root: Path) -> Aggregate:
@@ -64,17 +104,12 @@ def load_from(name: str, module: str, root: Path) -> Aggregate:
             f"there is no module {module!r} in a folder of {root}",
             "write FOLDER.NAME for the file FOLDER/NAME.py of the project",
         )
-    return _made(name, user_module(leaf, package, root), root)
+    return _made(name, _module(_AGGREGATE, leaf, package, root), root)
 
 
 def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
     """The aggregate that a module defines; raises `ConfigurationError` if it cannot be used."""
-    decider = getattr(module, "decider", None)
-    if not isinstance(decider, Decider):
-        raise ConfigurationError(
-            f"{spell_file(module.__file__, root)} defines no decider",
-            "end it with `decider = cqrs.Decider(decide, evolve, initial=…)`",
-        )
+    decider: Decider[Any, Any, Any] = module.decider
     try:
         return Aggregate.of(name, decider)
     except TypeError as error:
@@ -84,31 +119,25 @@ def _made(name: str, module: ModuleType, root: Path) -> Aggregate:
         ) from error
 
 
-def event_owners(kind: type[Event], among: list[str], package: str, root: Path) -> list[Aggregate]:
-    """The aggregates that have this event: all of them for `cqrs.Event`; the module's own first, for speed."""
+def event_owners(
+    kind: type[Event], among: list[str], package: str, root: Path, place: str
+) -> list[Aggregate]:
+    """The aggregates that have this event: all of them for `cqrs.Event`; the module's own first, for speed.
+
+    Raises `ConfigurationError` for the code at this place if there are none.
+    """
+    known = ", ".join(among) or "none"
     home = kind.__module__.removeprefix(f"{package}.")
     if kind is not Event and home in among:
         among = [home]
     loaded = [load(name, package, root) for name in among]
-    return [one for one in loaded if kind is Event or kind in one.events.values()]
-
-
-def user_module(name: str, package: str, root: Path, kind: str = "aggregate") -> ModuleType:
-    """The module `name` of a package that `names` knows; `kind` is what it holds.
-
-    Raises `ConfigurationError` naming file and line if its code raises.
-    """
-    full = f"{package}.{name}"
-    return _executed(partial(importlib.import_module, full), full, root, kind)
-
-
-def require_known(kind: str, name: str, known: list[str], package: str, root: Path) -> None:
-    """Raise `UsageError` for a name that is not `known` in the package of this kind of code."""
-    if name in known:
-        return
-    close = difflib.get_close_matches(name, known, 1)
-    said = f"known: {', '.join(known)}" if known else f"there is no folder {package!r} with any in {root}"
-    raise UsageError(f"no {kind} {name!r}", f"{f'did you mean {close[0]}? ' if close else ''}{said}")
+    owners = [one for one in loaded if kind is Event or kind in one.events.values()]
+    if not owners:
+        raise ConfigurationError(
+            f"{place}: {kind.__module__}.{kind.__name__} is not an event of an aggregate of this project",
+            f"known aggregates: {known}",
+        )
+    return owners
 
 
 def source_archive(package: str, root: Path, target: Path) -> Path:
@@ -198,8 +227,10 @@ def _real(path: str) -> str:
     return str(Path(path).resolve())
 
 
-def _known(name: str, known: list[str], package: str, root: Path) -> str:
-    if not known:
+def _known(kind: UserCode, name: str, known: list[str], package: str, root: Path) -> str:
+    if not known and kind is _AGGREGATE:
         return f"there is no package {package!r} with aggregates in {root}: cqrs new DIR makes a project"
+    if not known:
+        return f"there is no folder {package!r} with any in {root}"
     close = difflib.get_close_matches(name, known, n=1)
     return f"{f'did you mean {close[0]}? ' if close else ''}known: {', '.join(known)}"

@@ -21,8 +21,15 @@ from cqrs_cli.kafka.topics.topics import Topics
 #: The package with the processes.
 PROCESSES = "processes"
 
-# A topic is named after it: `process.<name>.positions`.
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
+_PROCESS = registry.UserCode(
+    "process",
+    "process",
+    Process,
+    "process = cqrs.Process(react)",
+    re.compile(r"[A-Za-z0-9_-]{1,150}"),  # of `process.<name>.positions`
+    "a topic's name",
+    "letters, digits, _ and -; at most 150",
+)
 
 
 @dataclass(frozen=True)
@@ -58,21 +65,10 @@ def load_process(
 
     Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
     """
-    registry.require_known("process", name, process_names(root), PROCESSES, root)
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            f"process {name!r} cannot be part of a topic's name",
-            "rename its file: letters, digits, _ and -; at most 150",
-        )
     base = aggregates_root or root
     among = registry.names(aggregates, base)  # so that the process can import them
-    module = registry.user_module(name, PROCESSES, root, "process")
-    process = getattr(module, "process", None)
-    if not isinstance(process, Process):
-        raise ConfigurationError(
-            f"{registry.spell_file(module.__file__, root)} defines no process",
-            "end it with `process = cqrs.Process(react)`",
-        )
+    module = registry.load_module(_PROCESS, name, PROCESSES, root)
+    process: Process = module.process
     place = registry.place_of(process.react, module, root)
     try:
         heard = heard_events(process)
@@ -80,12 +76,7 @@ def load_process(
         raise ConfigurationError(f"{place}: {error}", "correct the process") from error
     sources: dict[str, Aggregate] = {}
     for kind in heard:
-        owners = registry.event_owners(kind, among, aggregates, base)
-        if not owners:
-            raise ConfigurationError(
-                f"{place}: {kind.__module__}.{kind.__name__} is not an event of an aggregate of this project",
-                f"known aggregates: {', '.join(among) or 'none'}",
-            )
+        owners = registry.event_owners(kind, among, aggregates, base, place)
         sources.update({aggregate.name: aggregate for aggregate in owners})
     named = tuple(sorted(_check_named(module, among, root)))
     return LoadedProcess(name, process, sources, frozenset(heard), named, place)

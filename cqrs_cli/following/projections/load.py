@@ -19,8 +19,16 @@ from cqrs_cli.following.projections.projection import Projection
 #: The package with the projections.
 PACKAGE = "projections"
 
-# A schema and a file are named after it, and PostgreSQL cuts names at 63 bytes.
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}")
+_PROJECTION = registry.UserCode(
+    "projection",
+    "projection",
+    Projection,
+    "projection = cqrs.Projection(project, metadata)",
+    # A schema and a file are named after it, and PostgreSQL cuts names at 63 bytes.
+    re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,49}"),
+    "a table's name",
+    "letters, digits, _; at most 50",
+)
 
 _LISTS = (collections.abc.Sequence, collections.abc.Iterable, collections.abc.Collection, list)
 
@@ -43,38 +51,21 @@ def load_projection(
 
     Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
     """
-    registry.require_known("projection", name, registry.names(PACKAGE, root), PACKAGE, root)
-    if not _NAME.fullmatch(name):
-        raise ConfigurationError(
-            f"projection {name!r} cannot be part of a table's name",
-            "rename its file: letters, digits, _; at most 50",
-        )
     base = aggregates_root or root
     among = registry.names(aggregates, base)  # so that the projection can import them
-    module = registry.user_module(name, PACKAGE, root, "projection")
-    projection = getattr(module, "projection", None)
-    if not isinstance(projection, Projection):
-        raise ConfigurationError(
-            f"{registry.spell_file(module.__file__, root)} defines no projection",
-            "end it with `projection = cqrs.Projection(project, metadata)`",
-        )
+    module = registry.load_module(_PROJECTION, name, PACKAGE, root)
+    projection: Projection = module.projection
+    place = registry.place_of(projection.project, module, root)
 
-    def refuse(problem: str, hint: str = "correct the projection") -> ConfigurationError:
-        place = registry.place_of(projection.project, module, root)
-        return ConfigurationError(f"{place}: {problem}", hint)
+    def refuse(problem: str) -> ConfigurationError:
+        return ConfigurationError(f"{place}: {problem}", "correct the projection")
 
     _check_tables(projection, refuse)
     taken: dict[str, Aggregate] = {}
     events: set[type[Event]] = set()
     annotated = _annotated(projection.project, refuse)
     for kind in annotated:
-        owners = registry.event_owners(kind, among, aggregates, base)
-        if not owners:
-            raise refuse(
-                f"{kind.__module__}.{kind.__name__} is not an event of an aggregate of this project",
-                f"known aggregates: {', '.join(among) or 'none'}",
-            )
-        for aggregate in owners:
+        for aggregate in registry.event_owners(kind, among, aggregates, base, place):
             taken[aggregate.name] = aggregate
             events.update(aggregate.events.values() if kind is Event else [kind])
     takes = ["*"] if Event in annotated else sorted(kind.__name__ for kind in annotated)
