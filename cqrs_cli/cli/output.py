@@ -94,13 +94,13 @@ class Printer:
         return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} " if self.timestamped else ""
 
     @contextmanager
-    def working(self, text: str) -> Iterator[Callable[[str], None]]:
-        """Show a spinner during the block, off a terminal a line now and then. Yields what changes the text."""
+    def working(self, text: str, every: float = PLAIN_EVERY) -> Iterator[Callable[[str], None]]:
+        """Show a spinner during the block, off a terminal a line `every` few seconds. Yields what changes the text."""
         if self.quiet:
             yield lambda text: None
         elif not sys.stderr.isatty():
             self.note(f"{text} …")
-            yield Paced(self.note)
+            yield Paced(self.note, every)
         else:
             from rich.markup import escape
 

@@ -68,11 +68,11 @@ class PartitionCheckpoint(NamedTuple):
         return f"{name} ({rough_time(self.age)} old, {counted(self.behind, 'offset')} behind{other})"
 
 
-def check_checkpoint_store(uri: str) -> Iterator[Check]:
+def check_checkpoint_store(uri: str, patience: float = STORE_PATIENCE) -> Iterator[Check]:
     """Check that the store answers and takes a small file, which is removed at once."""
     try:
         folder = open_folder(uri, Path("/"))
-        there = _within_time(uri, {"": folder.try_out})[""]
+        there = _within_time(uri, {"": folder.try_out}, patience)[""]
     except CqrsError as error:
         yield warn("checkpoints", error.message, f"{error.hint}; until then none is written, nor used")
         return
@@ -150,16 +150,18 @@ def _named(found: list[PartitionCheckpoint]) -> str:
     return ", ".join(map(str, first)) + more
 
 
-def _within_time(uri: str, calls: Mapping[_K, Callable[[], _T]]) -> dict[_K, _T]:
+def _within_time(
+    uri: str, calls: Mapping[_K, Callable[[], _T]], patience: float = STORE_PATIENCE
+) -> dict[_K, _T]:
     """The answers of all calls; raises the first error, and `UnavailableError` for a store that hangs."""
     answers: dict[_K, _T] = {}
-    for name, result in TransferPool(_AT_ONCE).call(calls, STORE_PATIENCE).items():
+    for name, result in TransferPool(_AT_ONCE).call(calls, patience).items():
         if isinstance(result, Exception):
             raise result
         answers[name] = result
     if len(answers) < len(calls):
         where = uri.partition("?")[0]
         raise UnavailableError(
-            f"{where} has not answered for {STORE_PATIENCE:.0f} s", "is the store up, and its address right?"
+            f"{where} has not answered for {patience:.0f} s", "is the store up, and its address right?"
         )
     return answers

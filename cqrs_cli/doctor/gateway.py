@@ -29,9 +29,9 @@ _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 Describe = Callable[[Collection[str], bool], Mapping[str, Any]]
 
 
-def check_gateway_extra() -> Iterator[Check]:
+def check_gateway_extra(version_of: Callable[[str], str] = metadata.version) -> Iterator[Check]:
     """Name the libraries that only `cqrs serve` needs."""
-    found = {name: version for name in _LIBRARIES if (version := _version(name))}
+    found = {name: version for name in _LIBRARIES if (version := _version(name, version_of))}
     if len(found) == len(_LIBRARIES):
         yield ok("gateway", ", ".join(f"{name} {version}" for name, version in found.items()))
     else:
@@ -41,9 +41,9 @@ def check_gateway_extra() -> Iterator[Check]:
         )
 
 
-def _version(library: str) -> str:
+def _version(library: str, version_of: Callable[[str], str]) -> str:
     try:
-        return metadata.version(library)
+        return version_of(library)
     except metadata.PackageNotFoundError:
         return ""
 

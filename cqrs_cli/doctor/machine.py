@@ -31,12 +31,12 @@ def check_java() -> Iterator[Check]:
     yield ok("java", f"Java {java.release} at {java.path}, {java.why}")
 
 
-def check_python() -> Iterator[Check]:
+def check_python(optimized: bool | None = None) -> Iterator[Check]:
     """Name this Python, and whether its build costs speed."""
     from cqrs_cli.system.python import is_optimized
 
     found = f"Python {platform.python_version()} at {sys.executable}"
-    if is_optimized():
+    if is_optimized() if optimized is None else optimized:
         yield ok("python", f"{found}, an optimised build")
     else:
         yield ok(

@@ -22,7 +22,9 @@ MAP_SIZE: Final = 16 << 30
 MAX_READERS: Final = 1_000
 
 
-def open_environment(path: Path, map_size: int, readonly: bool) -> lmdb.Environment:
+def open_environment(
+    path: Path, map_size: int, readonly: bool, max_readers: int = MAX_READERS
+) -> lmdb.Environment:
     """The environment in the folder `path`; raises LMDB's errors, and `CorruptError` if the file was cut short.
 
     The process that opens the environment first sets the size of the reader table.
@@ -33,7 +35,7 @@ def open_environment(path: Path, map_size: int, readonly: bool) -> lmdb.Environm
         str(path),
         map_size=map_size,
         max_dbs=5,
-        max_readers=MAX_READERS,
+        max_readers=max_readers,
         readonly=readonly,
         create=not readonly,
         mode=0o600,

@@ -67,7 +67,11 @@ def _complaint(path: Path, code: int, text: str) -> ConfigurationError:
     return ConfigurationError(f"the state folder {path} cannot be used ({text})", _ELSEWHERE)
 
 
-def refuse_network(path: Path, mounts: Path = Path("/proc/self/mounts")) -> None:
+#: What is mounted where, on Linux.
+MOUNTS = Path("/proc/self/mounts")
+
+
+def refuse_network(path: Path, mounts: Path = MOUNTS) -> None:
     """Raises `ConfigurationError` if `path` would lie on a network file system: LMDB cannot trust its maps.
 
     Without a table of mounts (outside Linux) it refuses nothing.

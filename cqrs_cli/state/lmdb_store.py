@@ -19,7 +19,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.stored import StoredState
 from cqrs_cli.state import encoding
 from cqrs_cli.state.deferred_table import DeferredTable
-from cqrs_cli.state.environment import MAP_SIZE, begin, open_environment
+from cqrs_cli.state.environment import MAP_SIZE, MAX_READERS, begin, open_environment
 from cqrs_cli.state.errors import translated
 from cqrs_cli.state.lmdb_types import Database, Transaction
 from cqrs_cli.state.lmdb_view import LmdbView
@@ -48,13 +48,14 @@ class LmdbStore:
         *,
         readonly: bool = False,
         map_size: int = MAP_SIZE,
+        max_readers: int = MAX_READERS,
     ) -> None:
         self._path = path
         self._window_ms = window_ms
         self._open = True
         self._asked: float | None = None
         with translated(path):
-            self._env = open_environment(path, map_size, readonly)
+            self._env = open_environment(path, map_size, readonly, max_readers)
             try:
                 # The write transaction that `open_db` begins by itself waits with the interpreter's lock in hand.
                 with nullcontext() if readonly else self._env.begin(write=True) as txn:

@@ -26,7 +26,7 @@ from cqrs_cli import failpoints
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.state.environment import DATA_FILE, OWNER_ONLY
-from cqrs_cli.state.errors import REBUILD, CorruptError, refuse_network, translated
+from cqrs_cli.state.errors import MOUNTS, REBUILD, CorruptError, refuse_network, translated
 from cqrs_cli.state.identity import Identity
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.shutdown_marker import distrust, write_marker
@@ -57,13 +57,14 @@ def open_shard(
     identity: Identity,
     note: Callable[[str], None] = lambda text: None,
     limits: Limits = Limits(),  # noqa: B008  (frozen)
+    mounts: Path = MOUNTS,
 ) -> Opened:
     """Open the shard in the folder `path`, or create one there; `note` gets a line for each one set aside or removed.
 
     Raises `ConfigurationError` if the folder cannot be written, lies on a network file system, the disk is full or
     the shard is open in this process already; `UnavailableError` if another process keeps judging it.
     """
-    refuse_network(path)
+    refuse_network(path, mounts)
     with translated(path):
         path.parent.mkdir(mode=OWNER_ONLY, parents=True, exist_ok=True)
         with _judging(path, limits):

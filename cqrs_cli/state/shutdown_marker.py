@@ -55,8 +55,8 @@ def write_marker(folder: int, state: ShutdownState) -> None:
     os.fsync(folder)
 
 
-def distrust(path: Path) -> str | None:
-    """The reason why the shard in the folder `path` may not be opened; None if it may."""
+def distrust(path: Path, boot: str | None = None) -> str | None:
+    """The reason why the shard in the folder `path` may not be opened; None if it may. `boot`: if not `boot_id()`."""
     try:
         marker = msgspec.json.decode((path / MARKER_FILE).read_bytes(), type=ShutdownMarker)
         data = (path / DATA_FILE).stat()
@@ -72,7 +72,7 @@ def distrust(path: Path) -> str | None:
         return None
     if (marker.device, marker.inode) != (data.st_dev, data.st_ino):
         return "it is a copy of a shard at work"
-    if not marker.boot or marker.boot != boot_id():
+    if not marker.boot or marker.boot != (boot_id() if boot is None else boot):
         return "the machine was restarted while it was at work"
     return None
 

@@ -4,10 +4,10 @@ import sys
 import sysconfig
 
 
-def is_optimized() -> bool:
+def is_optimized(arguments: object = None, system: str = sys.platform, prefix: str = sys.base_prefix) -> bool:
     """True if it was built with profile-guided optimisation: then an owner's step takes a tenth less processor time.
 
-    Such a build says so, but for distributions' own in `/usr`, which all are.
+    Such a build says so in the `arguments` of its configuration, but for distributions' own in `/usr`, which all are.
     """
-    said = "--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS"))
-    return said or (sys.platform == "linux" and sys.base_prefix == "/usr")
+    said = "--enable-optimizations" in str(arguments or sysconfig.get_config_var("CONFIG_ARGS"))
+    return said or (system == "linux" and prefix == "/usr")

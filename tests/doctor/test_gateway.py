@@ -12,7 +12,7 @@ import pytest
 
 from cqrs_cli.cli.main import main
 from cqrs_cli.doctor.check import examined
-from cqrs_cli.doctor.gateway import GatewayAddress, check_gateway, check_gateway_extra, parse_gateway
+from cqrs_cli.doctor.gateway import check_gateway, check_gateway_extra, parse_gateway
 from cqrs_cli.errors import UsageError
 from cqrs_cli.version import __version__
 
@@ -50,13 +50,13 @@ class Answering(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def answering(**changed: tuple[int, Any]) -> Iterator[str]:
+def answering(host: str = "127.0.0.1", **changed: tuple[int, Any]) -> Iterator[str]:
     """The address of a gateway that answers some paths in another way."""
     paths = {**PATHS, **{f"/{path.replace('_', '.')}": answer for path, answer in changed.items()}}
     handler = type("Changed", (Answering,), {"paths": paths})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+    with http.server.ThreadingHTTPServer((host, 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
+        yield f"http://{host}:{server.server_port}"
         server.shutdown()
 
 
@@ -126,12 +126,11 @@ def test_token_is_asked_for() -> None:
         assert found(url, "right") == [*GOOD[:2], ("ok", "it wants a token, and takes this one"), GOOD[3]]
 
 
-def test_open_doors_are_pointed_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_doors_are_pointed_out() -> None:
     """Where it is reached by others; and so is a token that they could read."""
-    monkeypatch.setattr(GatewayAddress, "is_here", False)
-    with answering() as url:
+    with answering(host="0.0.0.0") as url:
         assert found(url)[2] == ("warn", "it wants no token: whoever reaches it reads everything")
-    with answering(openapi_json=(401, API)) as url:
+    with answering(host="0.0.0.0", openapi_json=(401, API)) as url:
         assert found(url, "right")[2] == ("warn", "tokens for it can be read on their way")
 
 
@@ -177,14 +176,13 @@ def test_addresses_are_written_as_given() -> None:
         assert str(parse_gateway(url)) == url
 
 
-def test_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_extra_is_named() -> None:
     (here,) = check_gateway_extra()
     assert here.status == "ok" and here.detail.startswith("starlette ") and not here.hint
 
     def version(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr(metadata, "version", version)
-    (gone,) = check_gateway_extra()
+    (gone,) = check_gateway_extra(version)
     assert (gone.status, gone.detail) == ("ok", "without starlette and uvicorn, which only cqrs serve needs")
     assert gone.hint == "for it: pip install 'cqrs-cli[gateway]'"

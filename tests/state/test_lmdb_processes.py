@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.errors import ConfigurationError
-from cqrs_cli.state import environment
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.state.store import Positions
 from tests.state.shards import Python
@@ -165,13 +164,10 @@ def test_killed_readers_leave_room(open_store: OpenStore, python: Python) -> Non
     assert look_up(store, "a") == saved(1)
 
 
-def test_full_reader_table_is_cleared(
-    tmp_path: Path, python: Python, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_full_reader_table_is_cleared(tmp_path: Path, python: Python) -> None:
     """By the living that look, too: readers that opened the store before did not find the dead."""
-    monkeypatch.setattr(environment, "MAX_READERS", 3)
     (tmp_path / "0").mkdir()
-    store = LmdbStore(tmp_path / "0", WINDOW)
+    store = LmdbStore(tmp_path / "0", WINDOW, max_readers=3)
     write(store, states={"a": saved(1)})
     waiting = [
         python("""

@@ -52,10 +52,11 @@ def test_look_names_unusable_folder(
     assert raised.value.message == f"the state folder {path} cannot be used (Permission denied)"
 
 
-def test_shard_on_network_is_refused(opening: Opening, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cqrs_cli.state.errors._file_system", lambda path, mounts: "nfs4")
+def test_shard_on_network_is_refused(opening: Opening, path: Path, tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"server:/export {tmp_path} nfs4 rw 0 0\n")
     with pytest.raises(ConfigurationError, match="network file system"):
-        opening()
+        opening(mounts=mounts)
     assert not path.parent.exists()
 
 

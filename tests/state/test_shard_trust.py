@@ -9,7 +9,7 @@ import lmdb
 import pytest
 
 from cqrs_cli.state import shard
-from cqrs_cli.state.shutdown_marker import boot_id
+from cqrs_cli.state.shutdown_marker import boot_id, distrust
 from tests.state.shards import (
     Opening,
     Python,
@@ -99,15 +99,10 @@ def test_unclean_shard_needs_same_boot(
     assert opened.set_aside and (opened.set_aside / "data.mdb").exists()
 
 
-def test_unknown_boot_is_not_trusted(
-    opening: Opening,
-    path: Path,
-    python: Python,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unknown_boot_is_not_trusted(opening: Opening, path: Path, python: Python) -> None:
     fill_and_kill(python)
     change_marker(path, boot="")
-    monkeypatch.setattr("cqrs_cli.state.shutdown_marker.boot_id", lambda: "")
+    assert distrust(path, boot="") == "the machine was restarted while it was at work"
     assert opening().fresh
 
 

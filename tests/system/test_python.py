@@ -2,34 +2,13 @@
 
 import os
 import subprocess
-import sys
-import sysconfig
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from cqrs_cli.doctor.machine import check_python
 from cqrs_cli.system.python import is_optimized
 from tests.support import ROOT
-
-Built = Callable[[str, str], None]
-
-
-@pytest.fixture
-def built(monkeypatch: pytest.MonkeyPatch) -> Built:
-    """Lets this Python say how it was configured, and where it stands."""
-    get_config_var = sysconfig.get_config_var
-
-    def configured(arguments: str, prefix: str) -> None:
-        def variable(name: str) -> Any:
-            return arguments if name == "CONFIG_ARGS" else get_config_var(name)
-
-        monkeypatch.setattr(sysconfig, "get_config_var", variable)
-        monkeypatch.setattr(sys, "base_prefix", prefix)
-
-    return configured
 
 
 @pytest.mark.parametrize(
@@ -41,13 +20,13 @@ def built(monkeypatch: pytest.MonkeyPatch) -> Built:
         ("'--enable-shared'", "/usr/local", False),
     ],
 )
-def test_build_is_told(
-    built: Built, monkeypatch: pytest.MonkeyPatch, arguments: str, prefix: str, optimized: bool
-) -> None:
-    monkeypatch.setattr(sys, "platform", "linux")
-    built(arguments, prefix)
-    (check,) = check_python()
-    assert is_optimized() == optimized
+def test_optimized_builds_are_known(arguments: str, prefix: str, optimized: bool) -> None:
+    assert is_optimized(arguments, "linux", prefix) == optimized
+
+
+@pytest.mark.parametrize("optimized", [True, False])
+def test_build_is_told(optimized: bool) -> None:
+    (check,) = check_python(optimized)
     assert check.status == "ok" and ("not built with" in check.detail) != optimized
 
 

@@ -1,10 +1,7 @@
 """How far a replay is, for people: on a terminal, and in a log."""
 
-from functools import partial
-
 import pytest
 
-from cqrs_cli.cli import output
 from cqrs_cli.cli.output import PLAIN_EVERY, Paced, Printer
 from cqrs_cli.cli.render.replay import replaying_text
 from cqrs_cli.telemetry.task_reports import JobProgress
@@ -42,10 +39,7 @@ def test_log_gets_news_now_and_then() -> None:
 
 
 @pytest.mark.parametrize(("quiet", "noted"), [(False, "folding …\n50%\n"), (True, "")])
-def test_progress_keeps_off_stdout(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, quiet: bool, noted: str
-) -> None:
-    monkeypatch.setattr(output, "Paced", partial(Paced, every=0.0))
-    with Printer("json", quiet).working("folding") as say:
+def test_progress_keeps_off_stdout(capsys: pytest.CaptureFixture[str], quiet: bool, noted: str) -> None:
+    with Printer("json", quiet).working("folding", every=0.0) as say:
         say("50%")
     assert capsys.readouterr() == ("", noted)

@@ -94,18 +94,20 @@ def test_chunks_are_counted_together(
 
 
 @pytest.mark.pins("checkpoint")
-def test_damaged_manifest_is_passed_over(
-    checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_manifest_is_passed_over(checkpoints: Checkpoints, tmp_path: Path) -> None:
     """So is one that its owner has removed since the listing."""
     one, other = (written(checkpoints, tmp_path, text) for text in (b"1", b"2"))
-    names = [one.encoded()[0], other.encoded()[0], "gone.json"]
-    (tmp_path / "store/0" / names[1]).write_bytes(b"{}")
-    monkeypatch.setattr(checkpoints, "_manifest_names", lambda: names)
+    damaged, removed = other.encoded()[0], written(checkpoints, tmp_path, b"3", keep=3).encoded()[0]
+    (tmp_path / "store/0" / damaged).write_bytes(b"{}")
     notes: list[str] = []
-    assert checkpoints.manifests(notes.append) == [one]
-    damaged, gone = notes
-    assert names[1] in damaged and "damaged" in damaged and "gone.json" in gone
+
+    def note(text: str) -> None:
+        """The newest is removed while the others are read."""
+        notes.append(text)
+        (tmp_path / "store/0" / removed).unlink(missing_ok=True)
+
+    assert checkpoints.manifests(note) == [one]
+    assert damaged in notes[0] and "damaged" in notes[0] and removed in notes[1]
 
 
 @pytest.mark.pins("checkpoint")
