@@ -24,6 +24,15 @@ def test_helpers_are_not_in_test_modules() -> None:
     assert {str(path): found for path, text in TESTS.items() if (found := [*imported_tests(text)])} == {}
 
 
+#: Patched attributes in all tests. Parameters and fakes are better: it is to fall to one for each hundred tests.
+PATCHES = 109
+
+
+def test_few_attributes_are_patched() -> None:
+    patches = {path: text.count(".setattr(") for path, text in TESTS.items() if path.name != "test_suite.py"}
+    assert sum(patches.values()) <= PATCHES
+
+
 def test_files_of_tests_stay_small() -> None:
     lines = {str(path): len(text.splitlines()) for path, text in TESTS.items()}
     assert {path: count for path, count in lines.items() if count > 250} == {}

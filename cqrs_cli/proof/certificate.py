@@ -79,7 +79,8 @@ def write_certificate(certificate: Certificate) -> bytes:
 class LogHasher:
     """Hashes the records of a log in their order. `cut`: an offset at which its stretch is hashed so far, too."""
 
-    def __init__(self, cut: int | None = None) -> None:
+    def __init__(self, cut: int | None = None, stretch: int = STRETCH) -> None:
+        self._length = stretch
         self.stretches: list[Stretch] = []
         self._cut = cut
         self._partial: Stretch | None = None
@@ -91,9 +92,9 @@ class LogHasher:
             offset = record.offset
             if self._cut is not None and offset >= self._cut:
                 self._take_partial()
-            if offset // STRETCH != self._number:
+            if offset // self._length != self._number:
                 self._close()
-                self._number = offset // STRETCH
+                self._number = offset // self._length
             self._count += 1
             self._hash.update(record_bytes(record))
 
@@ -105,7 +106,7 @@ class LogHasher:
 
     def _take_partial(self) -> None:
         cut, self._cut = self._cut, None
-        if cut is not None and self._count and cut // STRETCH == self._number:
+        if cut is not None and self._count and cut // self._length == self._number:
             self._partial = self._stretch()
 
     def _close(self) -> None:
@@ -114,7 +115,7 @@ class LogHasher:
         self._count, self._hash = 0, hashlib.sha256()
 
     def _stretch(self) -> Stretch:
-        return Stretch(self._number * STRETCH, self._count, self._hash.hexdigest())
+        return Stretch(self._number * self._length, self._count, self._hash.hexdigest())
 
 
 def record_bytes(record: Record) -> bytes:
@@ -131,7 +132,9 @@ def _field(value: bytes | None) -> bytes:
     return _NOTHING if value is None else _LENGTH(len(value)) + value
 
 
-def check_log(was: LogCertificate, now: LogCertificate, partial: Stretch | None) -> Checked:
+def check_log(
+    was: LogCertificate, now: LogCertificate, partial: Stretch | None, length: int = STRETCH
+) -> Checked:
     """The changes of a log since then. `partial`: the stretch in which the certificate ends, hashed up to there.
 
     A stretch of which retention has deleted a part cannot be checked: it counts as deleted.
@@ -142,13 +145,13 @@ def check_log(was: LogCertificate, now: LogCertificate, partial: Stretch | None)
             LogChange(now.end, f"ends at {now.end}, the certificate at {was.end}: records were cut off")
         )
     found = {one.start: one for one in now.stretches}
-    last = was.end // STRETCH * STRETCH
+    last = was.end // length * length
     found.pop(last, None)
     if partial is not None:
         found[last] = partial
     checked = deleted = 0
     for stretch in was.stretches:
-        low, high = max(stretch.start, was.start), min(stretch.start + STRETCH, was.end)
+        low, high = max(stretch.start, was.start), min(stretch.start + length, was.end)
         there = found.pop(stretch.start, None)
         if now.start > low:
             deleted += stretch.records
@@ -158,7 +161,7 @@ def check_log(was: LogCertificate, now: LogCertificate, partial: Stretch | None)
             changes.append(LogChange(low, f"offsets {low} to {high - 1} were altered"))
     for start in sorted(found):
         if start < was.end:
-            high = min(start + STRETCH, was.end)
+            high = min(start + length, was.end)
             what = f"offsets {start} to {high - 1} were altered: the certificate knows no records there"
             changes.append(LogChange(start, what))
     return Checked(sorted(changes), checked, deleted)

@@ -5,7 +5,7 @@ A task's progress is counted in offsets, which say where it ends, and its speed 
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -13,6 +13,9 @@ from msgspec import Struct
 
 from cqrs_cli.telemetry.datagrams import Address, DatagramSender
 from cqrs_cli.telemetry.listener import DatagramListener
+
+#: Seconds between two words of a task.
+TELL_EVERY = 0.2
 
 
 class TaskReport(Struct, frozen=True, array_like=True):
@@ -39,10 +42,8 @@ _decoder = msgspec.msgpack.Decoder(TaskReport)
 class TaskReporter(ABC):
     """Tells the driver that a task begins, and how far it is. Without an address it tells nobody."""
 
-    #: Seconds between two words of a task.
-    every = 0.2
-
-    def __init__(self, to: Address | None) -> None:
+    def __init__(self, to: Address | None, every: float = TELL_EVERY) -> None:
+        self._every = every
         self._sender = None if to is None else DatagramSender(to)
         self._say()
 
@@ -52,7 +53,7 @@ class TaskReporter(ABC):
 
     def tell(self) -> None:
         """Say how far the task is, unless it has just done so. To be called at least several times a second."""
-        if time.monotonic() - self._told >= self.every:
+        if time.monotonic() - self._told >= self._every:
             self._say()
 
     def _say(self) -> None:
@@ -109,3 +110,7 @@ class TaskReports(DatagramListener):
         before = self._words.get(word.task)
         if word.task in self._spans and (before is None or word.offsets >= before.offsets):
             self._words[word.task] = word
+
+
+#: Listens on a host, for tasks with these spans.
+Listen = Callable[[str, Mapping[int, int | None]], TaskReports]

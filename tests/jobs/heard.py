@@ -1,5 +1,7 @@
 """The words of a job's tasks, as a driver hears them."""
 
+from collections.abc import Mapping
+
 from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
 from tests.support.waiting import eventually
 
@@ -7,7 +9,7 @@ from tests.support.waiting import eventually
 class Heard(TaskReports):
     """Keeps all words."""
 
-    def __init__(self, spans: dict[int, int | None]) -> None:
+    def __init__(self, spans: Mapping[int, int | None]) -> None:
         self.all: list[bytes] = []
         super().__init__("127.0.0.1", spans)
 

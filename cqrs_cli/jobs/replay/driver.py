@@ -22,7 +22,7 @@ from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
 from cqrs_cli.scans.replay.fold import NOTHING, Total
 from cqrs_cli.scans.replay.task import ReplayPlan, ReplayResult, total_part
-from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
+from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -67,6 +67,7 @@ def replay_events(
     plan: ReplayPlan,
     target: Target | None = None,
     watch: Callable[[JobProgress], None] = lambda progress: None,
+    listen: Listen = TaskReports,
 ) -> Replayed:
     """Fold all events; `watch` is called several times a second. With a target, write the aggregates.
 
@@ -75,7 +76,7 @@ def replay_events(
     """
     results = collector(context, ReplayResult)
     began = time.monotonic()
-    with TaskReports(driver_host(context), _spans(plan)) as words:
+    with listen(driver_host(context), _spans(plan)) as words:
         plan = replace(plan, words=words.address)
         wait = partial(finish, context, results, watch=_watcher(words, watch), partitions=plan.tasks)
         if target is None:

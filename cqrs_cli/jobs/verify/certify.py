@@ -17,6 +17,7 @@ from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
 from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Kind, Topics
 from cqrs_cli.proof.certificate import (
+    STRETCH,
     Certificate,
     Checked,
     LogCertificate,
@@ -39,6 +40,7 @@ class CertifyPlan:
     connection: Connection
     described: AggregateTopics
     cuts: Mapping[Kind, list[int]]
+    stretch: int = STRETCH
 
 
 class CertifiedPartition(NamedTuple):
@@ -126,7 +128,7 @@ def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
 
 def _hashed(plan: CertifyPlan, log: PartitionLog, kind: Kind) -> tuple[LogCertificate, Stretch | None]:
     cuts = plan.cuts.get(kind, [])
-    hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None)
+    hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch)
     start, end = log.bounds(kind)
     if start < end:
         with closing(bulk_consumer(plan.connection, fetch_wait_max_ms=10)) as reader:
@@ -152,7 +154,7 @@ def compare_all(
             what = f"is another topic than the certificate's: it was made again, {was.id} is gone"
             changes.append(TopicChange(name, kind, 0, 0, what))
         for partition, log in enumerate(was.partitions):
-            found = _checked(log, logs, partition, kind)
+            found = _checked(plan, log, logs, partition, kind)
             changes += [TopicChange(name, kind, partition, *change) for change in found.changes]
             checked += found.checked
             if found.deleted:
@@ -172,6 +174,7 @@ def compare_all(
 
 
 def _checked(
+    plan: CertifyPlan,
     was: LogCertificate,
     logs: list[Mapping[Kind, tuple[LogCertificate, Stretch | None]]],
     partition: int,
@@ -179,4 +182,4 @@ def _checked(
 ) -> Checked:
     """One log compared; a partition that is gone counts as empty."""
     now, at_cut = logs[partition][kind] if partition < len(logs) else (LogCertificate(0, 0, []), None)
-    return check_log(was, now, at_cut)
+    return check_log(was, now, at_cut, plan.stretch)

@@ -20,7 +20,7 @@ from cqrs_cli.scans.verify.since import Proved
 from cqrs_cli.scans.verify.state import ShardComparison
 from cqrs_cli.scans.verify.task import ProofPlan, ProofResult, prove_partition
 from cqrs_cli.settings.durations import milliseconds
-from cqrs_cli.telemetry.task_reports import JobProgress, TaskReports
+from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -112,13 +112,16 @@ def proved_by(plan: ProofPlan) -> Proved:
 
 
 def verify_topics(
-    context: "SparkContext", plan: ProofPlan, watch: Callable[[JobProgress], None] = lambda progress: None
+    context: "SparkContext",
+    plan: ProofPlan,
+    watch: Callable[[JobProgress], None] = lambda progress: None,
+    listen: Listen = TaskReports,
 ) -> Verified:
     """Prove every partition; `watch` is called several times a second. Raises the tasks' gravest error."""
     results = collector(context, ProofResult)
     began = time.monotonic()
     partitions = range(plan.aggregate.partitions)
-    with TaskReports(driver_host(context), dict.fromkeys(partitions)) as words:
+    with listen(driver_host(context), dict.fromkeys(partitions)) as words:
         work = partial(_prove_task, replace(plan, words=words.address), results)
 
         def job() -> None:

@@ -4,18 +4,18 @@ Events that wait on disk count as not read until their turn comes.
 """
 
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_reports import TaskReport, TaskReporter
+from cqrs_cli.telemetry.task_reports import TELL_EVERY, TaskReport, TaskReporter
 
 
 class ReplayTeller(TaskReporter):
     """Tells the driver how many events of a partition are read and folded."""
 
-    def __init__(self, to: Address | None, task: int, start: int) -> None:
+    def __init__(self, to: Address | None, task: int, start: int, every: float = TELL_EVERY) -> None:
         """`start`: the offset from which the task reads on."""
         self._task, self._start = task, start
         self._offsets = self._events = 0  # that were read
         self._waiting = 0
-        super().__init__(to)
+        super().__init__(to, every)
 
     def read(self, events: int, at: int, waiting: int) -> None:
         """Say that some more events were read, the last one at the offset `at`, and how many are on disk now."""

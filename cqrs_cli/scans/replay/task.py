@@ -23,6 +23,7 @@ from cqrs_cli.scans.replay.parts import in_part, part_of
 from cqrs_cli.scans.replay.progress import ReplayTeller
 from cqrs_cli.system.memory import memory_share
 from cqrs_cli.telemetry.datagrams import Address
+from cqrs_cli.telemetry.task_reports import TELL_EVERY
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class ReplayPlan:
         None  # bytes of a task, above which aggregates wait on disk; None: its share of the machine
     )
     words: Address | None = None  # where tasks tell how far they are
+    tell_every: float = TELL_EVERY
 
     @property
     def tasks(self) -> range:
@@ -106,7 +108,10 @@ def _fold(plan: ReplayPlan, log: PartitionLog, task: int) -> ReplayFold:
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     limit = MemoryLimit(memory_share() if plan.memory is None else plan.memory)
     start, end = plan.bounds[log.partition]
-    part, teller = part_of(task % plan.parts, plan.parts), ReplayTeller(plan.words, task, start)
+    part, teller = (
+        part_of(task % plan.parts, plan.parts),
+        ReplayTeller(plan.words, task, start, plan.tell_every),
+    )
     fold = ReplayFold(aggregate, plan.until, limit, part, teller)
     try:
         with closing(bulk_consumer(log.connection)) as reader:

@@ -1,18 +1,18 @@
 """How far the proof of a partition is: it reads one log after the other."""
 
 from cqrs_cli.telemetry.datagrams import Address
-from cqrs_cli.telemetry.task_reports import TaskReport, TaskReporter
+from cqrs_cli.telemetry.task_reports import TELL_EVERY, TaskReport, TaskReporter
 
 
 class ProofTeller(TaskReporter):
     """Tells the driver how much of a partition's logs is read."""
 
-    def __init__(self, to: Address | None, partition: int) -> None:
+    def __init__(self, to: Address | None, partition: int, every: float = TELL_EVERY) -> None:
         self._partition = partition
         self.records = 0  # that were read
         self._whole: int | None = None
         self._logs = self._offsets = 0  # that were read: of the logs before, and of the present one
-        super().__init__(to)
+        super().__init__(to, every)
 
     def begin(self, whole: int) -> None:
         """Say that this number of offsets is to be read, from the first one on."""

@@ -37,6 +37,7 @@ from cqrs_cli.scans.verify.scratch import open_scratch
 from cqrs_cli.scans.verify.since import Generations
 from cqrs_cli.scans.verify.state import ShardComparison, StateCheck
 from cqrs_cli.telemetry.datagrams import Address
+from cqrs_cli.telemetry.task_reports import TELL_EVERY
 
 #: The topics that owners write, in the order in which they are read.
 OWNER_LOGS: tuple[Kind, ...] = ("outcomes", "events", "dead-letters", "deferred")
@@ -48,9 +49,7 @@ class ProofPlan:
 
     connection: Connection
     aggregate: AggregateTopics
-    package: (
-        str | None
-    )  # of the aggregates' code; None: there is none here, and events are judged by their shape
+    package: str | None  # of the aggregates' code; None: events are judged by their shape
     root: Path  # where the package lies
     partitioner: Partitioner
     window: int  # ms
@@ -58,6 +57,7 @@ class ProofPlan:
     shards: Path | None = None  # the folder of the shards to compare with
     since: Generations | None = None  # what an earlier verify has left, and where this one leaves it
     words: Address | None = None  # where tasks tell how far they are
+    tell_every: float = TELL_EVERY
     patience: float = 40.0  # seconds for an open transaction: a killed owner leaves one open for 20 s
 
 
@@ -82,7 +82,7 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
 
     def work() -> ProofResult:
         before = None if plan.since is None else plan.since.before
-        with closing(ProofTeller(plan.words, partition)) as teller:
+        with closing(ProofTeller(plan.words, partition, plan.tell_every)) as teller:
             if before is not None:
                 try:
                     return _prove(plan, log, teller, before / str(partition))

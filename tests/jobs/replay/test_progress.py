@@ -1,8 +1,9 @@
 """How far a replay is: the words of tasks that are under way, and of those that have ended."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,10 +30,8 @@ if TYPE_CHECKING:
 AGGREGATE = Aggregate.of("counter", counter.decider)
 
 
-class Talkative(ReplayTeller):
-    """Tells of every stretch."""
-
-    every = 0.0
+#: Tells of every stretch.
+Talkative = partial(ReplayTeller, every=0.0)
 
 
 @pytest.fixture
@@ -113,27 +112,23 @@ def test_task_tells_while_it_reads(connection: Connection, log: Topics) -> None:
     plan = plan_replay(connection, log, "aggregates", ROOT)
     words = Heard({0: 12_000})
     with words:
-        assert task.total_part(replace(plan, words=words.address), 0).total.events == 12_000
+        assert task.total_part(replace(plan, words=words.address, tell_every=0.0), 0).total.events == 12_000
         eventually(lambda: words.progress({})[:3] == (12_000, 12_000, 12_000))
         eventually(lambda: len(words.all) > 3)  # the first and the last one are said at the ends
 
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_workers_tell_the_driver(
-    spark: "SparkContext", connection: Connection, log: Topics, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_tell_the_driver(spark: "SparkContext", connection: Connection, log: Topics) -> None:
     listening: list[Heard] = []
 
-    def listen(_host: str, spans: dict[int, int | None]) -> Heard:
+    def listen(_host: str, spans: Mapping[int, int | None]) -> Heard:
         listening.append(Heard(spans))
         return listening[0]
-
-    monkeypatch.setattr(driver, "TaskReports", listen)
 
     def watch(_: JobProgress) -> None:
         """Holds up the driver until the words say all, without the results."""
         eventually(lambda: listening[0].progress({})[:3] == (12_000, 12_000, 12_000))
 
     plan = plan_replay(connection, log, "aggregates", ROOT)
-    assert driver.replay_events(spark, plan, watch=watch).total.events == 12_000
+    assert driver.replay_events(spark, plan, watch=watch, listen=listen).total.events == 12_000

@@ -1,12 +1,12 @@
 """Certificates of topics on a real broker, and as a command."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cqrs_cli.jobs.verify.certify import Certified, certify_partition, compare_all, plan_certify
-from cqrs_cli.proof import certificate
 from cqrs_cli.proof.certificate import Certificate
 from tests.jobs.verify.proving import call
 from tests.support.harness import TopicHarness
@@ -15,7 +15,7 @@ from tests.support.topic_loss import shorten
 
 
 def certified(harness: TopicHarness, earlier: Certificate | None = None) -> Certified:
-    plan = plan_certify(harness.connection, harness.topics, earlier)
+    plan = replace(plan_certify(harness.connection, harness.topics, earlier), stretch=50)
     results = [certify_partition(plan, number) for number in range(harness.partitions)]
     assert [result.error for result in results] == [None] * harness.partitions
     return compare_all(plan, results, earlier, 1.0)
@@ -23,8 +23,7 @@ def certified(harness: TopicHarness, earlier: Certificate | None = None) -> Cert
 
 @pytest.mark.kafka
 @pytest.mark.pins("certified")
-def test_only_changes_are_found(decided: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificate, "STRETCH", 50)
+def test_only_changes_are_found(decided: TopicHarness) -> None:
     made = certified(decided)
     assert (made.checked, made.changes) == (0, [])
     append(decided, "outcomes", decided.records("outcomes")[7])

@@ -1,7 +1,8 @@
 """How far a proof is: its tasks tell the driver while they read."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,10 +22,8 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 
-class Talkative(ProofTeller):
-    """Tells of every stretch."""
-
-    every = 0.0
+#: Tells of every stretch.
+Talkative = partial(ProofTeller, every=0.0)
 
 
 @pytest.fixture
@@ -88,7 +87,7 @@ def planned(decided: TopicHarness, state: bool = False) -> ProofPlan:
 def test_task_tells_of_each_log(decided: TopicHarness, state: bool) -> None:
     """In the end it has read as many offsets as it said at the beginning; the events twice for the state."""
     with Heard({0: None}) as words:
-        result = prove_partition(replace(planned(decided, state), words=words.address), 0)
+        result = prove_partition(replace(planned(decided, state), words=words.address, tell_every=0.0), 0)
         assert result.error is None and result.report.violations == ()
         report = result.report
         read = report.commands + report.outcomes + report.events + report.dead_letters
@@ -105,16 +104,13 @@ def is_whole(now: JobProgress) -> bool:
 
 @pytest.mark.kafka
 @pytest.mark.spark
-def test_workers_tell_of_their_proofs(
-    spark: "SparkContext", decided: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_tell_of_their_proofs(spark: "SparkContext", decided: TopicHarness) -> None:
     listening: list[Heard] = []
 
-    def listen(_host: str, spans: dict[int, int | None]) -> Heard:
+    def listen(_host: str, spans: Mapping[int, int | None]) -> Heard:
         listening.append(Heard(spans))
         return listening[0]
 
-    monkeypatch.setattr(driver, "TaskReports", listen)
     seen: list[JobProgress] = []
 
     def watch(_: JobProgress) -> None:
@@ -122,7 +118,7 @@ def test_workers_tell_of_their_proofs(
         eventually(lambda: is_whole(listening[0].progress({})))
         seen.append(listening[0].progress({}))
 
-    done = driver.verify_topics(spark, planned(decided), watch)
+    done = driver.verify_topics(spark, planned(decided), watch, listen)
     assert seen[-1].records == sum(
         done.total(name) for name in ("commands", "outcomes", "events", "dead_letters")
     )

@@ -43,13 +43,12 @@ def logs(draw: st.DrawFn) -> list[Record]:
     return made
 
 
-@pytest.fixture(autouse=True)
-def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(certificate, "STRETCH", 5)
+#: Offsets of a stretch.
+STRETCH = 5
 
 
 def hashed(records: Sequence[Record], end: int) -> LogCertificate:
-    hasher = LogHasher()
+    hasher = LogHasher(stretch=STRETCH)
     hasher.feed(record for record in records if record.offset < end)
     return hasher.finish(0, end)[0]
 
@@ -58,10 +57,10 @@ def checked(
     was: Sequence[Record], now: Sequence[Record], end: int, now_end: int | None = None, start: int = 0
 ) -> Checked:
     """The log `now` against the certificate of `was` up to `end`."""
-    hasher = LogHasher(end)
+    hasher = LogHasher(end, STRETCH)
     high = max(end, now[-1].offset + 1 if now else 0) if now_end is None else now_end
     hasher.feed(record for record in now if start <= record.offset < high)
-    return check_log(hashed(was, end), *hasher.finish(start, high))
+    return check_log(hashed(was, end), *hasher.finish(start, high), STRETCH)
 
 
 @pytest.mark.pins("certified")
@@ -158,7 +157,7 @@ def test_cut_log_is_named_at_its_end() -> None:
 
 def test_stretch_of_the_cut_ends_before_it() -> None:
     records = [Record(offset, 0, None, b"v", None) for offset in range(3)]
-    cut, short = LogHasher(2), LogHasher()
+    cut, short = LogHasher(2, STRETCH), LogHasher(stretch=STRETCH)
     cut.feed(records)
     short.feed(records[:2])
     assert cut.finish(0, 3)[1] == short.finish(0, 2)[0].stretches[-1]

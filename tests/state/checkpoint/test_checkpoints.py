@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from cqrs_cli.state.checkpoint.workplace import workplace
 from cqrs_cli.state.errors import REBUILD, CorruptError
 from cqrs_cli.state.shard import install_shard, open_shard
 from cqrs_cli.storage.folder import open_folder
+from tests.state.checkpoint.folders import FullFolder, InChunks
 from tests.state.shards import IDENTITY, MANIFEST, Opening, Python
 from tests.state.values import decision, look_up, recall, saved, write
 
@@ -80,12 +81,10 @@ def test_damaged_data_is_refused(checkpoints: Checkpoints, tmp_path: Path, broke
 
 
 @pytest.mark.pins("checkpoint")
-def test_chunks_are_counted_together(
-    checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = written(checkpoints, tmp_path, b"twelve bytes")
+def test_chunks_are_counted_together(tmp_path: Path) -> None:
     there, told = [b"twelve ", b"bytes"], list[int]()
-    monkeypatch.setattr(checkpoints.folder, "chunks", lambda name: iter(there))
+    checkpoints = Checkpoints(InChunks(tmp_path / "store/0", there))
+    one = written(checkpoints, tmp_path, b"twelve bytes")
     checkpoints.fetch(one, tmp_path / "into", told.append)
     assert ((tmp_path / "into").read_bytes(), told) == (b"twelve bytes", [7, 12])
     there.append(b"and more")
@@ -111,13 +110,8 @@ def test_damaged_manifest_is_passed_over(checkpoints: Checkpoints, tmp_path: Pat
 
 
 @pytest.mark.pins("checkpoint")
-def test_failed_upload_leaves_no_checkpoint(
-    checkpoints: Checkpoints, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def failing(name: str, content: Iterator[bytes]) -> None:
-        raise CqrsError("the disk is full")
-
-    monkeypatch.setattr(checkpoints.folder, "write", failing)
+def test_failed_upload_leaves_no_checkpoint(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(FullFolder(tmp_path / "store/0"))
     with pytest.raises(CqrsError, match="full"):
         written(checkpoints, tmp_path, b"1")
     assert checkpoints.newest() is None
