@@ -31,12 +31,14 @@ def prepare(
     aggregates: Mapping[str, Aggregate],
     *,
     once: bool = False,
+    standby: bool = False,
     accept_loss: Iterable[str] = (),
     fail: Iterable[str] = (),
 ) -> Plan:
     """The plan of a new run. Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly,
     `UsageError` for a place (`AGG:P@OFFSET`) that is not in the run, `UnavailableError` without a broker.
     """
+    silence = settings.standby_after.total_seconds()
     losses = dict(_places(accept_loss, aggregates))
     refused: dict[Partition, frozenset[int]] = {}
     for partition, offset in _places(fail, aggregates):
@@ -73,7 +75,11 @@ def prepare(
         checkpoints_kept=settings.checkpoints_kept,
         max_attempts=settings.max_attempts,
         brokers=brokers,
-        timing=Timing(decide_timeout=settings.decide_timeout.total_seconds()),
+        timing=Timing(
+            decide_timeout=settings.decide_timeout.total_seconds(),
+            standby_after=silence if standby else None,
+            beats_for=min(silence, Timing().beats_for),
+        ),
     )
 
 

@@ -95,6 +95,11 @@ class Settings(BaseModel):
         timedelta(seconds=60),
         description="How long `decide` may take for one command; after it the worker is ended and the command fails.",
     )
+    standby_after: Duration = Field(
+        timedelta(seconds=2),
+        ge=timedelta(milliseconds=500),
+        description="How long the run at work may be silent until a run with `--standby` takes over.",
+    )
     max_attempts: int = Field(20, ge=1, le=1000, description="How often `decide` may put one command off.")
     payload_store: StorePlace | None = Field(
         None,

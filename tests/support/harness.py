@@ -103,7 +103,7 @@ class TopicHarness:
         once: bool = True,
         machine: str = "state",
         timing: Timing = IMPATIENT,
-        **places: Iterable[str],
+        **places: Any,
     ) -> Plan:
         """The plan of a new run, whose shards are in the folder `machine`."""
         aggregates = {self.topics.aggregate: self.aggregate}
