@@ -26,6 +26,7 @@ from cqrs_cli.words import counted
         "cqrs run --reload",
         "cqrs run order payment --process checkout",
         "cqrs run --metrics-address 0.0.0.0:9500",
+        "cqrs run --standby",
         "cqrs run --master spark://127.0.0.1:7077 --conf spark.executor.memory=2g",
         "cqrs run bank_account --accept-loss bank_account:3@250",
     ],
@@ -49,6 +50,9 @@ def run(
     ] = False,
     once: Annotated[
         bool, typer.Option("--once", help="End when what is there now is decided, by whichever run.")
+    ] = False,
+    standby: Annotated[
+        bool, typer.Option("--standby", help="Begin only when the run at work ends or is silent.")
     ] = False,
     master: Master = None,
     conf: Conf = None,
@@ -95,7 +99,9 @@ def run(
 
     Each partition has one owner. A run takes the partitions over from an older run, which then ends with exit status 6,
     also for the aggregates that the newer one was not asked for: it says which, and how to go on for them. With --once
-    it takes over nothing from a run that decides: it waits for it, and begins itself where nothing moves. The first
+    it takes over nothing from a run that decides: it waits for it, and begins itself where nothing moves. With
+    --standby it holds everything ready, begins when the run at work ends or is silent for standby_after, and stands by
+    again instead of ending when another run takes over. The first
     Ctrl-C (or SIGTERM, SIGHUP) stops cleanly; everything committed is whole.
 
     With -o json it streams JSON Lines: progress, once a second while something changes, notes as they come, and the
@@ -107,6 +113,10 @@ def run(
     """
     if no_processes and process:
         raise UsageError("--no-processes and --process do not go together", "leave one of them out")
+    if standby and (once or reload):
+        raise UsageError(
+            f"--standby does not go with {'--once' if once else '--reload'}", "leave one of them out"
+        )
     if reload:
         return _reload(cli, aggregates, once, store)
     from cqrs_cli.cli.processes import chosen_processes, prepared_processes
@@ -138,7 +148,9 @@ def run(
     )
     lost = [text for text in accept_loss or () if text.count(":") < 2]
     with ExitStack() as stack:
-        plan = prepare(settings, connection, known, once=once, accept_loss=lost, fail=fail or ())
+        plan = prepare(
+            settings, connection, known, once=once, standby=standby, accept_loss=lost, fail=fail or ()
+        )
         reacting = prepared_processes(
             cli,
             connection,
@@ -163,7 +175,8 @@ def run(
             held = len(plan.partitions()) + (len(reacting.subscriptions) if reacting else 0)
             tasks = min(held, slots(context, note=cli.note))
         for other, commands in others_at_work(plan).items():
-            cli.note(f"taking over from run {other}, which has decided {counted(commands, 'command')}")
+            how = "standing by for" if standby else "taking over from"
+            cli.note(f"{how} run {other}, which has decided {counted(commands, 'command')}")
         work = f"deciding for {', '.join(plan.topics)}" if plan.topics else ""
         if reacting:
             work += f"{', ' if work else ''}running {', '.join(reacting.processes())}"
