@@ -6,7 +6,7 @@ from enum import Flag, auto
 from typing import Any, NamedTuple
 
 from cqrs_cli.status import cells
-from cqrs_cli.status.cells import added, count, largest, rate, rate_text, time_text
+from cqrs_cli.status.cells import added, all_shards, count, largest, rate, rate_text, shard, time_text
 from cqrs_cli.status.place import DECIDED, HEARD, PLACE_KINDS, PROJECTED, PlaceKind, PlaceStatus
 
 
@@ -68,7 +68,7 @@ COLUMNS: tuple[Column, ...] = (
     Column("topic", kinds=_FOLLOWED),
     Column("partition"),
     Column("start", kinds=_LOGS),
-    Column("end", None, "log end", PLACE_KINDS, _STATUS | _JSON, cells.end_text),
+    Column("end", None, "log end", PLACE_KINDS, _STATUS | _JSON, cells.end_text, spare=3),
     Column("position", None, "{done} to", PLACE_KINDS, _STATUS | _JSON, cells.position_text, metric=_POSITION),
     Column("sent", rate("sent"), "sent/s", _LOGS, _TOP, rate_text, added, key="s", spare=2),
     Column("decided", rate("done"), "{done}/s", _LOGS, _STATUS | _TOP, rate_text, added, key="d"),
@@ -78,15 +78,15 @@ COLUMNS: tuple[Column, ...] = (
     Column("latency", None, "latency", _RUNS, _TOP, time_text, largest, spare=4),
     Column("owner", None, "owner", text=cells.owner_text, total=cells.one_owner, json=cells.owner_json, left=True),
     Column("owned", kinds=_LOGS, view=_METRIC, metric=_OWNED),
-    Column("since", cells.since, "since", _LOGS, _STATUS, left=True),
-    Column("commands", count("commands"), "commands", _RUNS, _STATUS, total=added),
+    Column("since", cells.since, "since", _LOGS, _STATUS, spare=5),
+    Column("commands", count("commands"), "commands", _RUNS, _STATUS, total=added, spare=4),
     Column("verdicts", cells.verdicts, kinds=_RUNS, view=_METRIC, metric=_COMMANDS),
     Column("events", count("events"), kinds=_RUNS, view=_METRIC, metric=_EVENTS),
     Column("trial", kinds=_RUNS),
     Column("deciding", cells.slow, kinds=_RUNS),
     Column("stopped_at", kinds=(HEARD,)),
     Column("waits_for", kinds=_LOGS),
-    Column("state", cells.shard, "state", _RUNS, _STATUS | _JSON, cells.shard_text, cells.all_shards, cells.shard_json),
+    Column("state", shard, "state", _RUNS, _STATUS | _JSON, cells.shard_text, all_shards, cells.shard_json, spare=1),
     Column("hidden_by", cells.hidden, kinds=_RUNS),
 )
 # fmt: on

@@ -127,3 +127,14 @@ def test_totals_add_what_is_known() -> None:
 def test_every_column_is_shown_somewhere() -> None:
     hidden = [one.name for one in COLUMNS if not one.header and View.JSON not in one.view and not one.metric]
     assert hidden == []
+
+
+@pytest.mark.parametrize(
+    ("width", "row"), [(60, "1,234,000 567 a"), (80, "1,234,567 1,234,000 567 a none here")]
+)
+def test_narrow_tables_have_whole_numbers(width: int, row: str) -> None:
+    place = decided(end=1_234_567, position=1_234_000, lag=567, store="lmdb", name="bank_account")
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as captured:
+        console.print(status_text(look(place), "lmdb", width=width))
+    assert captured.get().splitlines()[1].split() == ["bank_account", "0", *row.split()]

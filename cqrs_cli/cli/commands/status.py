@@ -66,7 +66,7 @@ def status(
     stopped it, with the way out.
 
     With --watch a terminal shows tables that change: p pauses, q ends it. Elsewhere each look is a table with its time,
-    with -o json a line. cqrs top shows more, live.
+    with -o json a line. cqrs top shows more, live. A narrow terminal shows fewer columns.
     """
     from cqrs_cli.status.reader import StatusReader
 
@@ -107,7 +107,10 @@ def _projected(cli: Cli, connection: "Connection", url: str) -> "list[PlaceStatu
 
 def _show(cli: Cli, look: "Look", with_digest: bool = False) -> None:
     store = cli.settings.store
-    cli.result(status_document(look, store, with_digest), partial(status_text, look, store, with_digest))
+    cli.result(
+        status_document(look, store, with_digest),
+        lambda: status_text(look, store, with_digest, width=cli.stdout.width),
+    )
 
 
 def _watch(cli: Cli, reader: "StatusReader") -> None:
@@ -135,4 +138,4 @@ def _draw(cli: Cli, seen: "LiveLook", look: "Look", _: object) -> "RenderableTyp
     from rich.text import Text
 
     trouble = [Text(f"{seen.trouble}; still trying")] if seen.trouble else []
-    return Group(status_text(look, cli.settings.store), *trouble)
+    return Group(status_text(look, cli.settings.store, width=cli.stdout.width), *trouble)

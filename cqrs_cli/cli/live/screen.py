@@ -9,9 +9,9 @@ from rich.text import Text
 
 from cqrs_cli.cli.live.model import SORTS, Choices
 from cqrs_cli.cli.output import printable
-from cqrs_cli.cli.render.places import columns_of, fitting, place_table
+from cqrs_cli.cli.render.places import columns_of, place_table
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.status.columns import COLUMNS, Column, Row, View, row, total
+from cqrs_cli.status.columns import COLUMNS, Column, View, row, total
 from cqrs_cli.status.place import DECIDED
 from cqrs_cli.status.rates import Look
 
@@ -37,14 +37,10 @@ def picture(
     columns = columns_of(View.TOP, [DECIDED, *(place.kind for place in look.places)], of)
     rows = choices.rows(look.places, columns)
     sums = total("total", [row(place, columns) for place in look.places], columns)
-    left, names = fitting(DECIDED, [*rows, sums], columns, width)
     told = _told(look, trouble, width, min(height // 2, height - 7))
     below = bool(reasons) + sum(_lines(note, width) for note in told) + 2
     room = max(1, height - below - 4)
-    shown = [columns[number] for number in left]
-    table = place_table(
-        DECIDED, [_only(one, left) for one in rows[:room]], shown, _only(sums, left), choices.sort, names
-    )
+    table = place_table(DECIDED, rows[:room], columns, sums, width, choices.sort)
     parts: list[RenderableType] = [_head(look, choices, width), table]
     if len(rows) > room:
         parts.append(Text(f"and {len(rows) - room} more: a shows aggregates", "dim"))
@@ -65,10 +61,6 @@ def _head(look: Look, choices: Choices, width: int) -> Text:
         f"{clock}  {len(look.places)} partitions  sorted by {choices.sort}",
         ("  paused", "bold yellow") if choices.paused else "",
     )
-
-
-def _only(row: Row, numbers: Sequence[int]) -> Row:
-    return Row(row.label, tuple(row.values[number] for number in numbers))
 
 
 def _told(look: Look, trouble: str, width: int, most: int) -> list[str]:

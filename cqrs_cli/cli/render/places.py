@@ -22,33 +22,31 @@ def columns_of(view: View, kinds: Iterable[PlaceKind], columns: Sequence[Column]
 
 
 def place_table(
-    kind: PlaceKind,
-    rows: Sequence[Row],
-    columns: Sequence[Column],
-    sums: Row,
-    sort: str = "",
-    names: int | None = None,
+    kind: PlaceKind, rows: Sequence[Row], columns: Sequence[Column], sums: Row, width: int, sort: str = ""
 ) -> Table:
     """Headers in the words of `kind`; the column that the rows are sorted by is underlined.
 
-    `names`: the width of columns that are aligned to the left.
+    What finds no room in `width` is left out: columns that can be spared, then the ends of owners' names.
     """
+    numbers, names = _fitting(kind, [*rows, sums], columns, width)
     table = Table(
         box=None, header_style="bold", padding=(0, _GAP, 0, 0), show_footer=True, footer_style="bold"
     )
     table.add_column(Text(kind.title, _marked(sort == "name")), sums.label, no_wrap=True)
-    for column, footer in zip(columns, texts(sums, columns, summed=True), strict=True):
-        header = Text(header_of(column, kind), _marked(sort == column.name))
+    footers = list(texts(sums, columns, summed=True))
+    for number in numbers:
+        column = columns[number]
         table.add_column(
-            header,
-            printable(footer),
+            Text(header_of(column, kind), _marked(sort == column.name)),
+            printable(footers[number]),
             justify="left" if column.left else "right",
             no_wrap=True,
             overflow="ellipsis",
             max_width=names if column.left else None,
         )
     for row in rows:
-        table.add_row(row.label, *map(printable, texts(row, columns)), style=_style(row, columns))
+        cells = list(texts(row, columns))
+        table.add_row(row.label, *(printable(cells[one]) for one in numbers), style=_style(row, columns))
     return table
 
 
@@ -67,14 +65,14 @@ def _style(row: Row, columns: Sequence[Column]) -> str:
     return "" if found.get("owner") is not None else "red" if found.get("lag") else "dim"
 
 
-class Fit(NamedTuple):
+class _Fit(NamedTuple):
     """The numbers of the columns that find room, and the width that is left for names of owners."""
 
     numbers: list[int]
     names: int
 
 
-def fitting(kind: PlaceKind, rows: Sequence[Row], columns: Sequence[Column], width: int) -> Fit:
+def _fitting(kind: PlaceKind, rows: Sequence[Row], columns: Sequence[Column], width: int) -> _Fit:
     """Leave out columns that can be spared until the rest finds room; then names are cut."""
     cells = [list(texts(row, columns)) for row in rows]
     widths = [
@@ -89,4 +87,4 @@ def fitting(kind: PlaceKind, rows: Sequence[Row], columns: Sequence[Column], wid
             break
         left.remove(spared)
     names = sum(widths[number] - _GAP for number in left if columns[number].left)
-    return Fit(left, max(1, names - max(0, over)))
+    return _Fit(left, max(1, names - max(0, over)))

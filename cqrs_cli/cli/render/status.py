@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from cqrs_cli.cli.output import WIDE
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
@@ -71,9 +73,16 @@ def _digest(places: "Iterable[PlaceStatus]") -> str | None:
 
 
 def status_text(
-    look: "Look", store: str, with_digest: bool = False, columns: "Sequence[Column] | None" = None
+    look: "Look",
+    store: str,
+    with_digest: bool = False,
+    columns: "Sequence[Column] | None" = None,
+    width: int = WIDE,
 ) -> "RenderableType":
-    """The same for people: a table for each kind of partition, and what an operator should look at."""
+    """The same for people: a table for each kind of partition, and what an operator should look at.
+
+    On a narrow screen columns are left out that can be spared.
+    """
     from rich.console import Group
     from rich.text import Text
 
@@ -87,7 +96,7 @@ def status_text(
         if places:
             shown = columns_of(View.STATUS, [kind], columns or COLUMNS)
             rows = [row(place, shown) for place in places]
-            table = place_table(kind, rows, shown, total("total", rows, shown))
+            table = place_table(kind, rows, shown, total("total", rows, shown), width)
             table.show_footer = len(rows) > 1
             parts += [*([""] if parts else []), table]
             parts += [Text(f"{place.label}: {remark}") for place in places for remark in place.remarks()]
