@@ -68,3 +68,27 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
                 assert third.returncode == 143
     replayed = project.json("replay", "counter", "--master", "local[2]")
     assert replayed["events"] == 150
+
+
+@pytest.mark.pins("one-outcome")
+def test_standbys_follow_each_other(project: Project, tmp_path: Path) -> None:
+    """The whole run is killed with -9, twice, and started again: the other one decides meanwhile, and none ends with 6."""
+    project.cqrs("init", "counter")
+
+    def run(folder: str) -> "AbstractContextManager[subprocess.Popen[str]]":
+        return project.running("run", "counter", "--standby", *LOCAL, "--state-dir", str(tmp_path / folder))
+
+    with ExitStack() as stack:
+        runs = [stack.enter_context(run("one"))]
+        project.send(increments(50))
+        decided(project, 50, COUNTER)
+        for number, folder in enumerate(("two", "one")):
+            runs.append(stack.enter_context(run(folder)))
+            before = owners(project)
+            eventually(lambda: stands_by(runs[-1]), within=90)
+            runs[-2].kill()
+            taken_over(project, before)
+            project.send(increments(50))
+            decided(project, 100 + 50 * number, COUNTER)
+        assert runs[-1].poll() is None
+    assert project.json("replay", "counter", "--master", "local[2]")["events"] == 150
