@@ -28,15 +28,18 @@ def consumer(
     *,
     group: str | None = None,
     isolation: Isolation = "read_committed",
+    on_error: Callable[[KafkaError], object] | None = None,
     **overrides: Any,
 ) -> Consumer:
     """A consumer that is assigned partitions, never subscribed: it commits nothing by itself.
 
-    A missing offset is an error, not a jump (`auto.offset.reset=error`); end of partition is reported.
+    A missing offset is an error, not a jump (`auto.offset.reset=error`); end of partition is reported. `on_error` is
+    told, when the consumer is polled, of errors that concern no partition, as of brokers out of reach.
     """
     return Consumer(
         {
             **connection.librdkafka(),
+            **({"error_cb": on_error} if on_error else {}),
             "group.id": group or "cqrs.reader",
             "isolation.level": isolation,
             "enable.auto.commit": False,

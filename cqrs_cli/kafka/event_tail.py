@@ -51,7 +51,7 @@ class PartitionTail:
         """`payloads`: where large data rest. `reader`: a client to read with, of its own unless it is given."""
         self._source, self._payloads, self._position = source, payloads, start
         self._waiting: list[Record] = []  # arrived, and not handed out: large data come by and by
-        self._reader = reader or clients.bulk_consumer(connection)
+        self._reader = reader or clients.bulk_consumer(connection, on_error=self._hear)
         self._reader.assign([TopicPartition(source.topic, source.partition, start)])
         self._follower = readers.patient_follower(connection, self._reader, note)
 
@@ -72,6 +72,9 @@ class PartitionTail:
         place = self._source.topic, self._source.partition
         self._position = max(self._position, behind, ends.get(place, 0))
         return records_of(messages)
+
+    def _hear(self, error: KafkaError) -> None:
+        self._follower.hear(error)
 
     def close(self) -> None:
         self._reader.close()

@@ -58,6 +58,18 @@ class Follower:
             self._silent = False
         return arrived
 
+    def hear(self, error: KafkaError) -> None:
+        """Take in an error of the client that comes without a message. Of one broker among several nothing is said: its
+        partitions get another leader.
+        """
+        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+            self._note_silence()
+
+    def _note_silence(self) -> None:
+        if not self._silent and self._unreachable is not None:
+            self._unreachable()
+        self._silent = True
+
     def _sorted(self, arrived: list[Message]) -> list[Message]:
         messages = []
         for message in arrived:
@@ -69,9 +81,7 @@ class Follower:
             if error_kind(error) is ErrorKind.END:
                 self.ends[topic, partition] = message.offset() or 0
             elif self._unreachable is not None and is_unreachable(error):
-                if not self._silent:
-                    self._unreachable()
-                self._silent = True
+                self._note_silence()
             elif self._own_group or not is_about_group(error):
                 raise self._failure(topic, partition, error)
         return messages

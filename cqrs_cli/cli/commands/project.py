@@ -66,7 +66,8 @@ def project(
     Rows and the position are one transaction, so they agree after any crash. A later `cqrs project` of the same tables
     takes them over, and the earlier one ends with exit status 6. When the projection's revision was raised, or with
     --rebuild, new tables are filled beside the present ones, which are served meanwhile, and exchanged at once. A
-    password is not part of the URL: it stands in ~/.pgpass or PGPASSWORD, for MariaDB in ~/.my.cnf or MYSQL_PWD.
+    password is not part of the URL: it stands in ~/.pgpass or PGPASSWORD, for MariaDB in ~/.my.cnf or MYSQL_PWD. A
+    database that is away is waited for; with --once for a minute, and then the exit status is 4.
     """
     check_sqlalchemy()
     from cqrs_cli.cli.render.progress import serve_metrics
@@ -74,7 +75,7 @@ def project(
     from cqrs_cli.following.projections.database import parse_database, shown
     from cqrs_cli.following.projections.databases.known import dialect_of
     from cqrs_cli.following.projections.load import PACKAGE, load_projection
-    from cqrs_cli.following.projections.prepare import prepare_projection
+    from cqrs_cli.following.projections.prepare import PATIENT, prepare_projection
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.status.metrics import ProjectionMetrics
@@ -87,7 +88,15 @@ def project(
     loaded = load_projection(name, settings.root, settings.aggregates)
     place = parse_database(to, settings.root)
     with ExitStack() as stack:
-        prepared = prepare_projection(settings, cli.connection(), loaded, place, cli.note, rebuild=rebuild)
+        prepared = prepare_projection(
+            settings,
+            cli.connection(),
+            loaded,
+            place,
+            cli.note,
+            rebuild=rebuild,
+            patience=PATIENT if once else None,
+        )
         display: RateDisplay[ProjectionProgress] = stack.enter_context(RateDisplay(cli))
         if address is not None:
             display.endpoint = serve_metrics(cli, stack, address, ProjectionMetrics(name))

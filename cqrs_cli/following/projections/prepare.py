@@ -5,13 +5,13 @@ import socket
 import time
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from cqrs_cli.errors import ConfigurationError
+from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.following.projections.database import open_database, reading, shown
 from cqrs_cli.following.projections.databases.dialect import Begin
 from cqrs_cli.following.projections.databases.known import dialect_of
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
 _T = TypeVar("_T")
+
+#: Seconds that `--once` waits for a database that is away: as long as one may take to start again.
+PATIENT = 60.0
 
 #: Seconds between two attempts to reach the database.
 _AWAY = 1.0
@@ -57,13 +60,14 @@ def prepare_projection(
     note: Tell,
     *,
     rebuild: bool = False,
+    patience: float | None = None,
 ) -> PreparedProjection:
-    """Make what is missing, and take ownership. Waits for a database that is away.
+    """Make what is missing, and take ownership. Waits for a database that is away, if need be for `patience` seconds.
 
     Raises `ConfigurationError` for tables that are not as they were made, `ContradictionError` for positions in a topic
     that is not there any more.
     """
-    plan = _plan(settings, connection, loaded, place)
+    plan = replace(_plan(settings, connection, loaded, place), patience=patience)
     dialect, engine = dialect_of(place), open_database(place)
 
     def prepared() -> PreparedProjection:
@@ -72,13 +76,17 @@ def prepare_projection(
             return prepare_tables(plan, loaded, engine, rebuild, starts, begin)
 
     try:
-        return patiently(prepared, place, note)
+        return patiently(prepared, plan, note)
     finally:
         engine.dispose()
 
 
-def patiently(work: Callable[[], _T], place: DatabasePlace, note: Tell) -> _T:
-    """The result of `work`, tried until the database answers; raises `ConfigurationError` if waiting does not help."""
+def patiently(work: Callable[[], _T], plan: ProjectionPlan, note: Tell) -> _T:
+    """The result of `work`, tried until the database answers.
+
+    Raises `ConfigurationError` if waiting does not help, `UnavailableError` if it outlasts the plan's patience.
+    """
+    place, began = plan.place, time.monotonic()
     told = False
     raced = 0
     while True:
@@ -91,6 +99,11 @@ def patiently(work: Callable[[], _T], place: DatabasePlace, note: Tell) -> _T:
             if remedy(error) == "none":
                 raise ConfigurationError(
                     f"{shown(place)}: {words(error)}", "correct --to, or the database"
+                ) from error
+            if plan.patience is not None and time.monotonic() - began > plan.patience:
+                raise UnavailableError(
+                    f"no answer from {shown(place)} for {plan.patience:g} s ({words(error)})",
+                    "start it, or correct --to",
                 ) from error
             if remedy(error) == "wait" and not told:
                 note(f"no answer from {shown(place)} ({words(error)}); still trying")
@@ -176,17 +189,7 @@ def _beside(
     """The plan of new tables: those that an earlier run began if they are of this revision, unless `rebuild`."""
     dialect = dialect_of(plan.place)
     place = dialect.beside(plan.place, plan.name)
-    new = ProjectionPlan(
-        plan.name,
-        plan.connection,
-        plan.aggregates,
-        plan.root,
-        plan.topic_ids,
-        plan.sources,
-        place,
-        plan.owner,
-        beside=True,
-    )
+    new = replace(plan, place=place, beside=True)
     engine = open_database(place)
     try:
         if rebuild or not (dialect.exists(live, place) and _is_begun(engine, loaded)):

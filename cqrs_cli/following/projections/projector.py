@@ -57,7 +57,7 @@ class Projector:
         self._aggregate = loaded.aggregates[source.aggregate]
         self._project: Callable[[Any, Sequence[Recorded[Any]]], None] = loaded.projection.project
         self._events = 0
-        self._away = False
+        self._away_since: float | None = None
         self.result: ProjectorResult | None = None
 
     def run(self) -> None:
@@ -144,9 +144,9 @@ class Projector:
                 with transaction_kept(db):
                     self._project(db, events)
         self._events += len(events)
-        if self._away:
+        if self._away_since is not None:
             self._note(f"{self._place()}: goes on")
-        self._away = False
+        self._away_since = None
 
     def _read(self, record: Record) -> Recorded[Event]:
         source = self._source
@@ -190,9 +190,17 @@ class Projector:
                 raise CqrsError(f"{self._place()}: {words(error)}", "see what the database says") from error
 
     def _wait(self, problem: str) -> None:
-        if not self._away:
+        """Wait a little for what is away; raises `UnavailableError` once that lasts longer than the plan's patience."""
+        now = time.monotonic()
+        if self._away_since is None:
             self._note(f"{self._place()}: {problem}; still trying")
-        self._away = True
+            self._away_since = now
+        patience = self._plan.patience
+        if patience is not None and now - self._away_since > patience:
+            raise UnavailableError(
+                f"{self._place()}: {problem}, for {patience:g} s",
+                "start it again when that is there: what was written stays",
+            )
         self._stopping.wait(_AWAY)
 
     def _place(self) -> str:

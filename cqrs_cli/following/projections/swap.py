@@ -38,7 +38,7 @@ def exchange(live: ProjectionPlan, new: ProjectionPlan, loaded: LoadedProjection
             project_partitions(tail, [source for source in new.sources if source in targets], loaded, note)
         )
 
-    patiently(lambda: swap_tables(live, new, catch_up), live.place, note)
+    patiently(lambda: swap_tables(live, new, catch_up), live, note)
 
 
 def raise_first(results: Iterable[ProjectorResult]) -> None:
