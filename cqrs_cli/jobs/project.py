@@ -1,11 +1,12 @@
-"""The driver of `cqrs project`: one Spark job over all partitions.
+"""The driver of `cqrs project`: one Spark job over all partitions, or this process where there is little to do.
 
 The database knows how far each partition is: progress is read there.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,11 +16,12 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.following.projections.database import open_database, reading
-from cqrs_cli.following.projections.load import PACKAGE
+from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress, ProjectorResult
 from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.following.projections.prepare import ends
 from cqrs_cli.following.projections.reading import check_topic_ids
+from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
@@ -35,6 +37,12 @@ if TYPE_CHECKING:
 _TOPICS_EVERY = 10.0
 _ENDS_EVERY = 2.0
 
+#: Records that one process has projected before Spark has started, which takes five seconds and more.
+LITTLE = 100_000
+
+#: Projects a plan to its targets, or for ever.
+Run = Callable[[ProjectionPlan], ProjectionProgress]
+
 
 def run_projection(
     context: "SparkContext",
@@ -47,12 +55,37 @@ def run_projection(
 
     Raises the error that ended the run.
     """
-    with TaskNotes(driver_host(context)) as notes:
-        work = _Projecting(plan, tasks, notes, watch, note)
-        try:
-            return run_long_job(context, work, note)
-        finally:
-            work.close()
+    with TaskNotes(driver_host(context)) as notes, closing(_Watcher(plan)) as watcher:
+        return run_long_job(context, _Projecting(plan, watcher, tasks, notes, watch, note), note)
+
+
+def run_here(
+    plan: ProjectionPlan,
+    loaded: LoadedProjection,
+    watch: Callable[[ProjectionProgress], None],
+    note: Callable[[str], None],
+) -> ProjectionProgress:
+    """`run_projection` in this process, a thread for each partition: without Spark."""
+    with closing(_Watcher(plan)) as watcher:
+
+        def idle(stopping: threading.Event) -> None:
+            watch(watcher.look())
+            watcher.check()
+
+        results = project_partitions(plan, plan.sources, loaded, note, idle)
+        raise_gravest(results)
+        return _summed(watcher.look(), results)
+
+
+def is_little(plan: ProjectionPlan) -> bool:
+    """True if this process is done with what is there before Spark would begin."""
+    with closing(_Watcher(plan)) as watcher:
+        return watcher.look().lag <= LITTLE
+
+
+def _summed(done: ProjectionProgress, results: Sequence[ProjectorResult]) -> ProjectionProgress:
+    seconds = max(result.ended for result in results) - min(result.began for result in results)
+    return replace(done, events=sum(result.events for result in results), seconds=seconds)
 
 
 def _task(
@@ -72,29 +105,15 @@ def _task(
     yield number
 
 
-class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
-    """It needs no fence to end: rows and position are one transaction of the database, which judges who may write."""
+class _Watcher:
+    """Reads how far a projection is, from its database and the logs."""
 
-    group, kind = "cqrs-project", ProjectorResult
-
-    def __init__(
-        self,
-        plan: ProjectionPlan,
-        tasks: int,
-        notes: TaskNotes,
-        watch: Callable[[ProjectionProgress], None],
-        note: Callable[[str], None],
-    ) -> None:
-        super().__init__(f"cqrs project {plan.name}", tasks, Timing(), plan.targets is None)
-        self._plan, self._notes, self._watch, self._note = plan, notes, watch, note
+    def __init__(self, plan: ProjectionPlan) -> None:
+        self._plan = plan
         self._engine: Engine = open_database(plan.place)
         self._ends = dict(plan.targets or ends(plan))
         self._read_ends = self._checked = time.monotonic()
-        self._last = self._before = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
-
-    def task(self, submission: int, results: "Accumulator[dict[int, ProjectorResult]]") -> Task:
-        self._before = self.look()
-        return partial(_task, self._plan, self.tasks, self._notes.address, results)
+        self._last = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
 
     def look(self) -> ProjectionProgress:
         """The progress now; the progress of the last look if database or broker are away."""
@@ -114,6 +133,43 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         self._last = ProjectionProgress(time.monotonic(), positions, self._ends, beside=self._plan.beside)
         return self._last
 
+    def check(self) -> None:
+        """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never."""
+        if time.monotonic() - self._checked > _TOPICS_EVERY:
+            self._checked = time.monotonic()
+            with suppress(UnavailableError):
+                check_topic_ids(self._plan.connection, self._plan.name, self._plan.topic_ids)
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+
+class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
+    """It needs no fence to end: rows and position are one transaction of the database, which judges who may write."""
+
+    group, kind = "cqrs-project", ProjectorResult
+
+    def __init__(
+        self,
+        plan: ProjectionPlan,
+        watcher: _Watcher,
+        tasks: int,
+        notes: TaskNotes,
+        watch: Callable[[ProjectionProgress], None],
+        note: Callable[[str], None],
+    ) -> None:
+        super().__init__(f"cqrs project {plan.name}", tasks, Timing(), plan.targets is None)
+        self._plan, self._notes, self._watch, self._note = plan, notes, watch, note
+        self._watcher = watcher
+        self._before = ProjectionProgress(time.monotonic(), {}, {})
+
+    def task(self, submission: int, results: "Accumulator[dict[int, ProjectorResult]]") -> Task:
+        self._before = self.look()
+        return partial(_task, self._plan, self.tasks, self._notes.address, results)
+
+    def look(self) -> ProjectionProgress:
+        return self._watcher.look()
+
     def show(self, progress: ProjectionProgress) -> None:
         self._watch(progress)
 
@@ -121,11 +177,7 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         return self._notes.fresh()
 
     def check(self) -> None:
-        """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never."""
-        if time.monotonic() - self._checked > _TOPICS_EVERY:
-            self._checked = time.monotonic()
-            with suppress(UnavailableError):
-                check_topic_ids(self._plan.connection, self._plan.name, self._plan.topic_ids)
+        self._watcher.check()
 
     def has_moved(self) -> bool:
         return self.look().position > self._before.position
@@ -143,8 +195,4 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
         for text in self._notes.fresh():
             self._note(text)
         raise_gravest(results)
-        seconds = max(result.ended for result in results) - min(result.began for result in results)
-        return replace(self.look(), events=sum(result.events for result in results), seconds=seconds)
-
-    def close(self) -> None:
-        self._engine.dispose()
+        return _summed(self.look(), results)

@@ -3,6 +3,7 @@
 import sys
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -22,12 +23,11 @@ from cqrs_cli.cli.options import (
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-
     from cqrs_cli.cli.render.project import RateDisplay
     from cqrs_cli.following.projections.load import LoadedProjection
     from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress
     from cqrs_cli.following.projections.prepare import PreparedProjection
+    from cqrs_cli.jobs.project import Run
 
 
 @command(
@@ -78,6 +78,7 @@ def project(
     from cqrs_cli.following.projections.prepare import PATIENT, prepare_projection
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
+    from cqrs_cli.jobs.project import is_little, run_here, run_projection
     from cqrs_cli.status.metrics import ProjectionMetrics
 
     cli.timestamped = not sys.stderr.isatty()
@@ -100,37 +101,41 @@ def project(
         display: RateDisplay[ProjectionProgress] = stack.enter_context(RateDisplay(cli))
         if address is not None:
             display.endpoint = serve_metrics(cli, stack, address, ProjectionMetrics(name))
-        with cli.working("starting Spark"):
-            session = project_session(settings, "project", name, spark, [PACKAGE])
-            context = stack.enter_context(session)
-            most = dialect_of(place).tasks or len(prepared.live.sources)
-            tasks = min(len(prepared.live.sources), most, slots(context, note=cli.note))
+        run: Run
+        if once and not spark and master is None and is_little(prepared.new or prepared.live):
+            run = partial(run_here, loaded=loaded, watch=display.show, note=cli.note)
+            by = "this process"
+        else:
+            with cli.working("starting Spark"):
+                session = project_session(settings, "project", name, spark, [PACKAGE])
+                context = stack.enter_context(session)
+                most = dialect_of(place).tasks or len(prepared.live.sources)
+                tasks = min(len(prepared.live.sources), most, slots(context, note=cli.note))
+            run = partial(run_projection, context, tasks=tasks, watch=display.show, note=cli.note)
+            by = counted(tasks, "task")
         if prepared.before:
             cli.note(f"took over from {', '.join(prepared.before)}")
-        where = f"{counted(len(prepared.live.sources), 'partition')}, {counted(tasks, 'task')}"
+        where = f"{counted(len(prepared.live.sources), 'partition')}, {by}"
         cli.note(f"projecting {name} into {shown(place)}: {where}; Ctrl-C stops")
         filled = None
         if prepared.new is not None:
-            filled = _fill_beside(cli, context, prepared, prepared.new, loaded, tasks, display)
-        _project(cli, context, prepared.live, loaded, tasks, once, display, filled)
+            filled = _fill_beside(cli, run, prepared, prepared.new, loaded)
+        _project(cli, run, prepared.live, loaded, once, display, filled)
 
 
 def _fill_beside(
     cli: Cli,
-    context: "SparkContext",
+    run: "Run",
     prepared: "PreparedProjection",
     new: "ProjectionPlan",
     loaded: "LoadedProjection",
-    tasks: int,
-    display: "RateDisplay[ProjectionProgress]",
 ) -> "ProjectionProgress":
     """Fill new tables up to the present ends of the logs, then exchange them for the live ones."""
     from cqrs_cli.following.projections.prepare import ends
     from cqrs_cli.following.projections.swap import exchange
-    from cqrs_cli.jobs.project import run_projection
 
     cli.note(f"filling new tables of revision {loaded.projection.revision} beside the present ones")
-    filled = run_projection(context, replace(new, targets=ends(new)), tasks, display.show, cli.note)
+    filled = run(replace(new, targets=ends(new)))
     exchange(prepared.live, new, loaded, cli.note)
     cli.note("the new tables are in place")
     return filled
@@ -138,10 +143,9 @@ def _fill_beside(
 
 def _project(
     cli: Cli,
-    context: "SparkContext",
+    run: "Run",
     plan: "ProjectionPlan",
     loaded: "LoadedProjection",
-    tasks: int,
     once: bool,
     display: "RateDisplay[ProjectionProgress]",
     filled: "ProjectionProgress | None",
@@ -149,11 +153,10 @@ def _project(
     """Go on with the live tables, and print how far they are when that ends, with what was `filled` before."""
     from cqrs_cli.cli.render.project import projection_document, projection_text
     from cqrs_cli.following.projections.prepare import ends
-    from cqrs_cli.jobs.project import run_projection
 
     plan = replace(plan, targets=ends(plan)) if once else plan
     try:
-        done = run_projection(context, plan, tasks, display.show, cli.note)
+        done = run(plan)
     except KeyboardInterrupt:
         if display.last is not None:
             cli.note(f"stopped: {projection_text(loaded.name, display.last)}")

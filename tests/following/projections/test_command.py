@@ -37,12 +37,12 @@ def shop(project: Project) -> Project:
 @pytest.mark.slow
 def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, settings: Settings) -> None:
     logs = write_logs(connection, settings, prefix, 300)
-    said = shop.json("project", "recent_orders", "--once")
+    said = shop.json("project", "recent_orders", "--once", "--master", "local[2]")
     place = parse_database("sqlite:///projections.db", shop.folder)
     assert (said["projection"], said["revision"], said["lag"]) == ("recent_orders", 1, 0)
     assert {int(p): at for p, at in said["positions"][f"{prefix}order.events"].items()} == positions(place)
     assert told(place) == expected(logs)
-    again = shop.json("project", "recent_orders", "--once", "--rebuild")
+    again = shop.json("project", "recent_orders", "--once", "--rebuild", "--master", "local[2]")
     assert said["events"] == again["events"] > 0
     assert told(place) == expected(logs)
     shop.cqrs("init", "-q")
@@ -51,6 +51,18 @@ def test_cqrs_projects_once(shop: Project, connection: Connection, prefix: str, 
         parse_database("sqlite:///all.db", shop.folder), 'SELECT partition, "offset", version FROM all_events'
     )
     assert len(found) == len(set(found)) == sum(len(log) for log in logs.values())
+
+
+def test_little_needs_no_spark(
+    shop: Project, connection: Connection, prefix: str, settings: Settings
+) -> None:
+    """Nor do new tables that little goes into."""
+    logs = write_logs(connection, settings, prefix, 100)
+    place = parse_database("sqlite:///projections.db", shop.folder)
+    first, again = (shop.json("project", "recent_orders", "--once", *more) for more in ([], ["--rebuild"]))
+    assert first["events"] == again["events"] > 0
+    assert told(place) == expected(logs)
+    assert not (shop.folder / ".cqrs/log/project.log").exists()
 
 
 @pytest.mark.spark

@@ -1,8 +1,9 @@
 """Two `cqrs run` on the same topics, as operators start them by mistake or on purpose."""
 
+import os
 import signal
 import subprocess
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import pytest
@@ -72,23 +73,32 @@ def test_newer_run_takes_over_with_separate_state(project: Project, tmp_path: Pa
 
 @pytest.mark.pins("one-outcome")
 def test_standbys_follow_each_other(project: Project, tmp_path: Path) -> None:
-    """The whole run is killed with -9, twice, and started again: the other one decides meanwhile, and none ends with 6."""
+    """The whole run is killed with -9, twice: the other one decides meanwhile, and no run ends with 6."""
     project.cqrs("init", "counter")
+    runs: list[subprocess.Popen[str]] = []
 
-    def run(folder: str) -> "AbstractContextManager[subprocess.Popen[str]]":
-        return project.running("run", "counter", "--standby", *LOCAL, "--state-dir", str(tmp_path / folder))
+    def begin(name: str) -> None:
+        log = tmp_path / f"{name}.log"
+        with log.open("wb") as said:
+            place = ("--state-dir", str(tmp_path / name))
+            runs.append(project.start_logging(said, "run", "counter", "--standby", *LOCAL, *place))
+        eventually(lambda: "standing by" in log.read_text() or len(runs) == 1, within=90)
 
-    with ExitStack() as stack:
-        runs = [stack.enter_context(run("one"))]
+    try:
+        begin("one")
         project.send(increments(50))
         decided(project, 50, COUNTER)
-        for number, folder in enumerate(("two", "one")):
-            runs.append(stack.enter_context(run(folder)))
+        for number, name in enumerate(("two", "three")):
+            begin(name)
             before = owners(project)
-            eventually(lambda: stands_by(runs[-1]), within=90)
-            runs[-2].kill()
+            os.killpg(runs[-2].pid, signal.SIGKILL)
             taken_over(project, before)
             project.send(increments(50))
             decided(project, 100 + 50 * number, COUNTER)
         assert runs[-1].poll() is None
+    finally:
+        for run in runs:
+            with suppress(ProcessLookupError):
+                os.killpg(run.pid, signal.SIGKILL)
+            run.wait(30)
     assert project.json("replay", "counter", "--master", "local[2]")["events"] == 150
