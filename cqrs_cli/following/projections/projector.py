@@ -2,6 +2,11 @@
 
 Whatever goes wrong with a batch, the position is read again from the database and the work goes on from there. So a
 commit whose answer was lost, a restored backup and a killed process are one case.
+
+There is no supervisor with claims and fences here, as owners of commands and processes need. Kafka commits what a stale
+writer sends until a newer one fences it. Here the position lies in the same transaction as the rows, and its row names
+the run that may move it: a stale projector finds no such row, so it writes nothing. Nor is there anything of an earlier
+run to settle: a database ends an open transaction with its session.
 """
 
 import random
@@ -10,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from cqrs_cli.core.aggregate.decider import Event
@@ -20,12 +25,12 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.recorded import Recorded, record_event
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.following.projections.database import reading, shown, transaction_kept
-from cqrs_cli.following.projections.databases.control import PROJECTIONS
 from cqrs_cli.following.projections.definition import check_columns
 from cqrs_cli.following.projections.failures import remedy, words
 from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.positions import MovedError, move_position, own_position
+from cqrs_cli.following.projections.tables import read_made
 from cqrs_cli.kafka.event_tail import EventPartition, Tail, Tell
 from cqrs_cli.kafka.fault import record_fault
 from cqrs_cli.kafka.readers import MissingError
@@ -172,10 +177,9 @@ class Projector:
         """Raise an error if the tables are another run's, or not as they were made, which explains most errors."""
         own_position(self._engine, self._plan, self._source)
         with reading(self._engine).connect() as connection:
-            query = select(PROJECTIONS.c.tables).where(PROJECTIONS.c.projection == self._plan.name)
-            made = connection.execute(query).scalar()
+            made = read_made(connection, self._plan.name)
             if made is not None:
-                check_columns(connection, self._plan.name, made)
+                check_columns(connection, self._plan.name, made.tables)
 
     def _recover(self, error: SQLAlchemyError) -> None:
         """Wait before the batch is tried again; raise what waiting cannot remedy."""
