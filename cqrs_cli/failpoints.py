@@ -12,7 +12,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -80,13 +81,39 @@ class _Armed:
         signal.pthread_kill(threading.get_ident(), number)
 
 
+class _Calling(_Armed):
+    """A failpoint of a test that runs owners in its own process."""
+
+    def __init__(self, point: str, act: Callable[[], object], times: int) -> None:
+        super().__init__(point, times, "", None)
+        self._call = act
+
+    def due(self, point: str) -> bool:
+        return point == self.point and next(self._times) <= self._nth
+
+    def act(self) -> None:
+        self._call()
+
+
 _armed: _Armed | None = None
 
 
 def arm() -> None:
     """Arm the owners of this process as the environment says; raises `ConfigurationError`."""
     global _armed
-    _armed = _parse(os.environ.get(VARIABLE, ""))
+    if not isinstance(_armed, _Calling):
+        _armed = _parse(os.environ.get(VARIABLE, ""))
+
+
+@contextmanager
+def acting(point: str, act: Callable[[], object], times: int = 1) -> Iterator[None]:
+    """While the block lasts, an owner of this process calls `act` the first `times` that it is at this point."""
+    global _armed
+    before, _armed = _armed, _Calling(point, act, times)
+    try:
+        yield
+    finally:
+        _armed = before
 
 
 def environment() -> dict[str, str]:

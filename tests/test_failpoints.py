@@ -94,3 +94,14 @@ def test_what_cannot_be_read_is_refused(monkeypatch: pytest.MonkeyPatch, text: s
 def test_workers_inherit_the_drivers_point(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(failpoints.VARIABLE, "commit.sent:5:kill")
     assert failpoints.environment() == {"CQRS_FAILPOINT": "commit.sent:5:kill"}
+
+
+def test_tests_act_at_a_point() -> None:
+    """In their own process, also once an owner has armed what the environment says."""
+    acted: list[str] = []
+    with failpoints.acting("apply.inside", lambda: acted.append("here"), times=2):
+        for point in ("apply.before", "apply.inside", "apply.inside", "apply.inside"):
+            failpoints.arm()
+            failpoints.reached(point)
+    failpoints.reached("apply.inside")
+    assert acted == ["here", "here"]

@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from cqrs_cli.deciding.owner import Claimed, DecidingOwner, Start
+from cqrs_cli import failpoints
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import TakenOverError
 from cqrs_cli.kafka.clients import producer
-from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.claim import TERMINAL
 from tests.support.commands import increments
 from tests.support.harness import TopicHarness
@@ -82,34 +81,19 @@ def test_retiring_spares_the_successor(counters: TopicHarness) -> None:
 
 
 @pytest.mark.pins("no-lost-update")
-def test_commits_before_the_fence_are_kept(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commits_before_the_fence_are_kept(counters: TopicHarness) -> None:
     counters.send(*increments(10))
-    before, fence = counters.plan(machine="before"), FencedWriter.fence
-
-    def late(writer: FencedWriter) -> None:
-        monkeypatch.setattr(FencedWriter, "fence", fence)
-        quietly(before)
-        fence(writer)
-
-    plan = counters.plan()
-    monkeypatch.setattr(FencedWriter, "fence", late)
-    quietly(plan)
+    before, plan = counters.plan(machine="before"), counters.plan()
+    with failpoints.acting("fence.before", lambda: quietly(before)):
+        quietly(plan)
     counters.check()
 
 
-def test_contradiction_during_takeover_is_a_takeover(
-    counters: TopicHarness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contradiction_during_takeover_is_a_takeover(counters: TopicHarness) -> None:
     counters.send(*increments(10))
-    position, plan = DecidingOwner.position, counters.plan()
-
-    def late(owner: DecidingOwner, claimed: Claimed) -> Start:
-        monkeypatch.setattr(DecidingOwner, "position", position)
-        quietly(counters.plan(machine="other"))
-        return position(owner, claimed)
-
-    monkeypatch.setattr(DecidingOwner, "position", late)
-    assert isinstance(owned(plan), TakenOverError)
+    plan = counters.plan()
+    with failpoints.acting("claim.after", lambda: quietly(counters.plan(machine="other"))):
+        assert isinstance(owned(plan), TakenOverError)
     counters.check("other")
 
 

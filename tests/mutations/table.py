@@ -31,8 +31,9 @@ RULES = [
         "cqrs_cli/deciding/owner.py",
         (
             (
-                "        self.session.writer.fence()",
-                "        self.before = self.session.bounds('outcomes')\n        self.session.writer.fence()",
+                '        failpoints.reached("fence.before")',
+                "        self.before = self.session.bounds('outcomes')\n"
+                '        failpoints.reached("fence.before")',
             ),
             (
                 "        with session.naming_stalls():\n            state, last",

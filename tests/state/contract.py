@@ -40,10 +40,8 @@ ALIKE = [
 ]
 
 
-def out_of_memory(point: str) -> None:
-    """In place of `failpoints.reached`: the change fails half-way."""
-    if point == "apply.inside":
-        raise MemoryError
+def out_of_memory() -> None:
+    raise MemoryError
 
 
 class StoreContract:
@@ -185,11 +183,10 @@ class StoreContract:
             store.apply(WriteBatch("other", store.positions(), at(9 * WINDOW, 9)))
         assert recall(store, "a", "1") == decision()
 
-    def test_change_that_fails_leaves_nothing(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_change_that_fails_leaves_nothing(self, store: Store) -> None:
         write(store, clock=WINDOW, states={"a": saved(1)}, remembered={("a", "1"): decision()})
         before = store.positions()
-        monkeypatch.setattr(failpoints, "reached", out_of_memory)
-        with pytest.raises(MemoryError):
+        with failpoints.acting("apply.inside", out_of_memory), pytest.raises(MemoryError):
             kept = {("a", "2"): decision(WINDOW), ("a", "1"): decision(WINDOW, offset=5)}
             write(store, clock=3 * WINDOW, states={"a": saved(2), "b": saved(1)}, remembered=kept)
         assert (dict(store.items()), store.count(), store.positions()) == ({"a": saved(1)}, 1, before)

@@ -66,9 +66,7 @@ class BothStores(RuleBasedStateMachine):
         change = WriteBatch(self.memory.token(), start, end, written, kept)
         with ExitStack() as stack:
             if fails:
-                stack.enter_context(pytest.MonkeyPatch.context()).setattr(
-                    failpoints, "reached", out_of_memory
-                )
+                stack.enter_context(failpoints.acting("apply.inside", out_of_memory, times=2))
             if looked_at:
                 stack.enter_context(self.both_are_looked_at())
             self.both(change)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from cqrs_cli import failpoints
 from cqrs_cli.deciding.measures import Measures
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.recover import warm
@@ -13,7 +14,6 @@ from cqrs_cli.kafka.clients import producer
 from cqrs_cli.kafka.offsets import Committed
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import KINDS, Kind
-from cqrs_cli.kafka.writer import FencedWriter
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.memory import MemoryStore
 from cqrs_cli.state.store import Positions
@@ -25,18 +25,11 @@ pytestmark = pytest.mark.kafka
 
 
 @pytest.mark.pins("one-owner")
-def test_a_fence_without_claim_is_harmless(counters: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fence_without_claim_is_harmless(counters: TopicHarness) -> None:
     counters.send(*increments(5))
-    finish: Any = FencedWriter._finish
-
-    def fenced(*arguments: Any) -> None:
-        monkeypatch.setattr(FencedWriter, "_finish", finish)
-        stranger = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
-        stranger.init_transactions(10)
-        finish(*arguments)
-
-    monkeypatch.setattr(FencedWriter, "_finish", fenced)
-    quietly(counters.plan())
+    stranger = producer(counters.connection, transactional_id=counters.topics.transactional_id(0))
+    with failpoints.acting("offsets.after", lambda: stranger.init_transactions(10)):
+        quietly(counters.plan())
     counters.check()
 
 
