@@ -86,10 +86,10 @@ class BackgroundSender:
                 self._send(waiter, command)
             if self._closing:
                 producer.flush()
-                self._settle(waiter, 0.0)
+                self._hand_out(waiter, 0.0)
                 break
             producer.poll()
-            self._settle(waiter, _LOOK_EVERY if self._open else 0.0)
+            self._hand_out(waiter, _LOOK_EVERY if self._open else 0.0)
             self._tidy(waiter)
         if self._lost:
             raise UnavailableError("a command was not delivered")
@@ -138,10 +138,10 @@ class BackgroundSender:
         self._met = True
         self._open[number] = command
 
-    def _settle(self, waiter: OutcomeWaiter, timeout: float) -> None:
+    def _hand_out(self, waiter: OutcomeWaiter, timeout: float) -> None:
         for outcome in waiter.arrived(timeout):
             command = self._open.pop(outcome.number)
-            command.settle(CommandOutcome.read(outcome.read, command.composed))
+            command.arrive(CommandOutcome.read(outcome.read, command.composed))
 
     def _tidy(self, waiter: OutcomeWaiter) -> None:
         """Wait no longer for commands whose time is up: their callers know."""

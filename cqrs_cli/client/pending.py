@@ -22,7 +22,7 @@ class PendingOutcome:
     def __init__(self, composed: Composed, topics: Topics, timeout: float) -> None:
         self.composed, self.topics = composed, topics
         self.deadline = time.monotonic() + timeout
-        self._settled: Future[CommandOutcome] = Future()
+        self._outcome: Future[CommandOutcome] = Future()
         self.failure: CqrsError | None = None  # why it was not sent when it was tried last
         self._timeout = timeout
 
@@ -32,7 +32,7 @@ class PendingOutcome:
 
     def done(self) -> bool:
         """True once the outcome is there, or the command cannot be sent."""
-        return self._settled.done()
+        return self._outcome.done()
 
     def wait(self, timeout: float | None = None) -> CommandOutcome:
         """The outcome; waits for `timeout` seconds, if none is given for what the command has left.
@@ -41,25 +41,25 @@ class PendingOutcome:
         """
         left = self._left() if timeout is None else timeout
         try:
-            return self._settled.result(left)
+            return self._outcome.result(left)
         except FutureTimeout:
             raise self._overdue(self._timeout if timeout is None else timeout) from None
 
-    def settle(self, outcome: CommandOutcome) -> None:
+    def arrive(self, outcome: CommandOutcome) -> None:
         """The outcome has arrived."""
-        if not self._settled.done():
-            self._settled.set_result(outcome)
+        if not self._outcome.done():
+            self._outcome.set_result(outcome)
 
     def fail(self, error: CqrsError) -> None:
         """There will be no outcome."""
-        if not self._settled.done():
-            self._settled.set_exception(error)
+        if not self._outcome.done():
+            self._outcome.set_exception(error)
 
     def __await__(self) -> Generator[Any, None, CommandOutcome]:
         return self._awaited().__await__()
 
     async def _awaited(self) -> CommandOutcome:
-        arrived = asyncio.shield(asyncio.wrap_future(self._settled))
+        arrived = asyncio.shield(asyncio.wrap_future(self._outcome))
         try:
             return await asyncio.wait_for(arrived, self._left())
         except TimeoutError:
