@@ -67,6 +67,7 @@ def test_another_number_of_partitions_is_refused(count: int) -> None:
     [
         (log(topic_id="other", start=2), "deleted and created again", 2),
         (log(other_ids=("other", "o")), "the topic of its events was deleted and created again", 10),
+        (log(other_ids=("other", "o"), committed=15), "its events was deleted and created again", 15),
         (log(last=None, other_ids=("e", "other")), "the topic of its outcomes was deleted and created", 10),
         (log(last=None, committed=None, has_events=True), "events but no outcome", 0),
         (log(last=None, has_events=True, outcomes_start=7, claim=None), "events but no outcome", 0),

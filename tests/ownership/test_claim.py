@@ -1,7 +1,7 @@
 """Claims say who may go on, by run and attempt alone."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -74,6 +74,7 @@ def test_claim_order_has_no_circle(a: Claim, b: Claim, c: Claim) -> None:
         assert judge(a, c).ends
 
 
+@example(7, [replace(MINE, run_epoch=50), None])
 @given(st.integers(0, 2**41), st.lists(st.none() | claims))
 def test_run_epoch_exceeds_claims_and_clock(clock: int, seen: list[Claim | None]) -> None:
     run_epoch = next_run_epoch(clock, seen)

@@ -100,3 +100,10 @@ def test_clients_word_is_not_said_again(headers: Headers) -> None:
     assert b"deferredfrom" in (sent.value or b"") and b"deferredfrom" not in plain_document(
         sent, read_command(sent)
     )
+
+
+def test_entry_put_off_is_due_later() -> None:
+    entry = replace(SAID, said=None)
+    table = DeferralTable([entry])
+    table.change({entry.key: replace(entry, due=AT + 9)})
+    assert table.next_due() == AT + 9

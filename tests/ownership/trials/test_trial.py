@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -127,3 +128,14 @@ def test_deaths_before_an_endless_command_count() -> None:
     assert trial is not None and trial.suspects == MOST
     narrower = inherit(trial, True, True, MOST)
     assert narrower is not None and (narrower.suspects, narrower.at) == (MOST // PARTS, 70)
+
+
+@pytest.mark.parametrize(("deaths", "seen"), [(0, "never"), (1, "once"), (2, "2 times")])
+def test_deaths_are_said_in_words(deaths: int, seen: str) -> None:
+    trial = Trial(9, 7, deaths, deciding=True)
+    assert str(trial) == f"command 7 is decided alone: a worker died on it {seen} so far, at 3 it fails"
+
+
+def test_announced_command_keeps_its_seconds() -> None:
+    assert Trial().endless(70, 60).announce(70).seconds == 60
+    assert Trial().endless(70, 60).announce(71).seconds == 0
