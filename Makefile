@@ -42,7 +42,7 @@ faults: java ## The whole crash suite: every failpoint and whom it can hit; 100 
 	@$(BIN)/pytest -m faults --numprocesses 4 --dist worksteal # mostly they wait
 	@$(BIN)/pytest -m $(PURE) --hypothesis-profile long --numprocesses 2 --dist worksteal
 
-mutants: $(READY) ## Change the rules that decide in some 1,900 ways; each that no pure test notices must be explained
+mutants: $(READY) ## Change the rules that decide in some 1,900 ways; each that no pure test notices must be explained: half an hour
 	@$(PIP) --build-constraint constraints.txt --editable '.[dev,mutants]'
 	@rm -rf mutants
 	@$(BIN)/mutmut run 'cqrs_cli.core.checks.*' # makes all of them, and finds the tests that reach each; runs a few

@@ -176,6 +176,18 @@ def test_state_comes_from_earlier_batches() -> None:
     assert partition.states["a"].state == tally.Tally(3)
 
 
+@pytest.mark.parametrize("attributes", [{}, {"expirytime": "2999-01-01T00:00:00Z"}], ids=["plain", "checked"])
+def test_commands_meet_the_state_before(attributes: dict[str, str]) -> None:
+    """On the plain path and by all checks."""
+
+    def decide(command: tally.Add, state: tally.Tally) -> list[tally.Added]:
+        return [tally.Added(state.total + 1)]
+
+    batch = batch_of(Decider(decide, tally.evolve, tally.Tally()))
+    done = batch.decide_piece([record(n, command(id=str(n), **attributes)) for n in range(3)])
+    assert [json.loads(value)["data"]["n"] for value, _, _ in done.events] == [1, 2, 4]
+
+
 def test_state_of_another_class_is_refused() -> None:
     def evolve(state: tally.Tally, event: tally.Added) -> tally.Tally:
         return 1  # type: ignore[return-value]

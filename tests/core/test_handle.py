@@ -1,5 +1,7 @@
 """One command against one state, as its outcome tells it."""
 
+from typing import Any
+
 import pytest
 
 from cqrs_cli.core import handle, plain
@@ -18,9 +20,13 @@ def test_rejection_has_its_code(kind: str, data: object, code: str, message: str
     assert (verdict["reason"], verdict["code"], verdict["message"]) == ("BUSINESS_RULE", code, message)
 
 
-def add(n: int = 2, id: str = "1") -> bytes:
+#: Attributes with which a command is decided by all checks, and not on the plain path.
+CHECKED = {"expirytime": "2999-01-01T00:00:00Z"}
+
+
+def add(n: int = 2, id: str = "1", **attributes: Any) -> bytes:
     """A command with so many events."""
-    return command("Add", {"n": n}, id=id)
+    return command("Add", {"n": n}, id=id, **attributes)
 
 
 def test_last_event_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,9 +45,12 @@ def test_last_byte_of_a_record_is_allowed(n: int) -> None:
     assert Partition(max_event_bytes=limit - 1).verdict(record(0, add(n)))["reason"] == "TOO_LARGE"
 
 
-def test_last_byte_of_a_command_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("attributes", [{}, CHECKED], ids=["plain", "checked"])
+def test_last_byte_of_a_command_is_allowed(
+    attributes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     partition = Partition()
-    partition.feed(record(0, add()))
+    partition.feed(record(0, add(**attributes)))
     total = sum(len(value) for value, _, _ in partition.events)
 
     def allow(most: int) -> None:
@@ -49,17 +58,18 @@ def test_last_byte_of_a_command_is_allowed(monkeypatch: pytest.MonkeyPatch) -> N
             monkeypatch.setattr(module, "MAX_BYTES", most)
 
     allow(total)
-    assert Partition().verdict(record(0, add()))["status"] == "accepted"
+    assert Partition().verdict(record(0, add(**attributes)))["status"] == "accepted"
     allow(total - 1)
-    message = Partition().verdict(record(0, add()))["message"]
+    message = Partition().verdict(record(0, add(**attributes)))["message"]
     assert message == f"event 1 makes it {total} bytes: the limit is {total - 1}"
 
 
-def test_data_at_the_threshold_stay() -> None:
+@pytest.mark.parametrize("attributes", [{}, CHECKED], ids=["plain", "checked"])
+def test_data_at_the_threshold_stay(attributes: dict[str, Any]) -> None:
     size = len(b'{"n":1}')
     inside, apart = Partition(payload_threshold=size), Partition(payload_threshold=size - 1)
-    inside.feed(record(0, add()))
-    apart.feed(record(0, add()))
+    inside.feed(record(0, add(**attributes)))
+    apart.feed(record(0, add(**attributes)))
     assert (inside.payloads, list(apart.payloads.values())) == ({}, [b'{"n":1}'])
     written = [b'"n":1' in value for value, _, _ in inside.events + apart.events]
     assert written == [True, True, False, False]
