@@ -39,8 +39,8 @@ class Owner(Protocol):
 class Supervisor(Watched):
     """One partition, through as many owners as errors make necessary.
 
-    The abstract methods are what deciding and reacting differ in. A projection needs none of it: its position lies in the
-    transaction of its rows, so the database judges who may write (`following.projections.projector`).
+    The abstract methods are what deciding and reacting differ in. A projection needs none of it: its position lies in
+    the transaction of its rows, so the database judges who may write (`following.projections.projector`).
     """
 
     #: Errors after which it decides whether to begin again.
