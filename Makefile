@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # uv is much faster than pip, and installs the same. Without one: make UV=
-UV := $(shell command -v uv)
+UV := $(filter-out $(abspath $(VENV))/%,$(shell command -v uv))
 PIP := $(if $(UV),$(UV) pip install --python $(BIN)/python,$(BIN)/python -m pip --disable-pip-version-check install) \
     --quiet --constraint constraints.txt
 PYTHON ?= python3 /usr/bin/python3 python3.14 python3.13 python3.12 python3.11
@@ -16,10 +16,10 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-pure faults mutants soak check bench pictures clean setup java
+.PHONY: help demo test test-slow test-pypi test-pure test-pythons faults mutants soak check dist bench pictures clean setup java
 
 help: ## Say what there is
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: java ## The tour: a bank's commands decided on Spark and Kafka
 	@$(BIN)/cqrs demo
@@ -37,6 +37,10 @@ test-pypi: $(READY) ## The demo and some tests on the Java from PyPI, whatever J
 
 test-pure: $(READY) ## The tests that need neither: seconds
 	@$(BIN)/pytest -m $(PURE)
+
+test-pythons: ## The same on every Python from 3.11 to 3.14 that is found
+	@for minor in 11 12 13 14; do \
+	    ! python3.$$minor -c '' 2>/dev/null || $(MAKE) test-pure VENV=.venv-3.$$minor PYTHON=python3.$$minor || exit; done
 
 faults: java ## The whole crash suite: every failpoint and whom it can hit; 100 times the examples; over an hour
 	@$(BIN)/pytest -m faults --numprocesses 4 --dist worksteal # mostly they wait
@@ -57,17 +61,24 @@ check: $(READY) ## Lint, formatting, types
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 
-bench: java ## Run the README's commands under Figures, one after the other; long
-	@grep -o 'python -m benchmarks[^`]*' README.md | while read -r python arguments; do \
+dist: $(READY) ## The wheel and the source distribution, checked, in dist/
+	@$(PIP) --build-constraint constraints.txt --editable '.[dev,release]'
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build
+	@$(BIN)/twine check --strict dist/*
+	@$(BIN)/check-wheel-contents dist/*.whl
+
+bench: java ## Run the commands in docs/figures.md, one after the other; long
+	@grep -o 'python -m benchmarks[^`]*' docs/figures.md | while read -r python arguments; do \
 	    echo "$$python $$arguments" >&2; $(BIN)/python $$arguments </dev/null || exit; done
 
-pictures: java ## Draw the README's pictures again, from what the commands print: minutes
-	@$(BIN)/python docs/generate_pictures.py
+pictures: java ## Draw docs/pictures again, from what the commands print: minutes
+	@$(BIN)/python -m docs.generate_pictures
 
 setup: $(READY) ## Only make .venv
 
 clean: ## Remove .venv and caches; .cqrs, where your events are, stays
-	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache dist mutants
+	rm -rf $(VENV) .venv-3.* .hypothesis .mypy_cache .pytest_cache .ruff_cache dist mutants
 	find . -name __pycache__ -not -path './.cqrs/*' -prune -exec rm -rf {} +
 
 # The same question that `cqrs` asks (cqrs_cli/system/java.py). A machine whose answer is no gets Java from PyPI.

@@ -1,0 +1,39 @@
+"""The wheels that every installation takes: this project's, and PySpark's, which is built once."""
+
+import subprocess
+import venv
+from pathlib import Path
+
+import pytest
+
+from tests.scenarios.installs.machine import Machine
+from tests.support import ROOT
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with both wheels. PySpark has none on PyPI: every user's installer builds the same one."""
+    folder = tmp_path_factory.mktemp("wheels")
+    venv.create(folder / "builder", with_pip=True)
+    pip = [
+        str(folder / "builder/bin/python"),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "wheel",
+        "--no-deps",
+    ]
+    for what in (str(ROOT), "pyspark"):
+        constrained = ["--constraint", str(ROOT / "constraints.txt"), "--wheel-dir", str(folder)]
+        done = subprocess.run([*pip, *constrained, what], capture_output=True, text=True)
+        if done.returncode:
+            pytest.fail(f"pip failed; is there a network? {done.stdout}{done.stderr}", pytrace=False)
+    return folder
+
+
+@pytest.fixture
+def machine(wheels: Path, tmp_path: Path) -> Machine:
+    """A machine of its own for each test."""
+    for name in ("home", "empty"):
+        (tmp_path / name).mkdir()
+    return Machine(tmp_path / "home", tmp_path / "empty", wheels, ROOT / "constraints.txt")

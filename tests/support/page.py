@@ -1,0 +1,39 @@
+"""A page of the documentation as data: its blocks of code, in order, its commands and its tables."""
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from tests.support import ROOT
+
+
+@dataclass(frozen=True)
+class Page:
+    """The page at a path within the repository."""
+
+    path: str
+
+    @cached_property
+    def text(self) -> str:
+        """All of it."""
+        return (ROOT / self.path).read_text(encoding="utf-8")
+
+    def blocks(self, language: str) -> list[str]:
+        """The contents of the fenced blocks in a language."""
+        return re.findall(rf"^```{language}\n(.*?)^```$", self.text, re.MULTILINE | re.DOTALL)
+
+    def commands(self) -> list[list[str]]:
+        """The commands that each block of console tells to type."""
+        return [[line for line, _ in typed(block)] for block in self.blocks("console")]
+
+    def rows(self, header: str) -> list[str]:
+        """The first cell of each row of the table whose first header is this."""
+        table = self.text[self.text.index(f"\n| {header} |") :].split("\n\n")[0].strip().splitlines()
+        return [line.split("|")[1].strip() for line in table[2:]]
+
+
+def typed(block: str) -> list[tuple[str, str]]:
+    """The commands in a block of console, each with the lines that it prints."""
+    said = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+    assert sum(1 + printed.count("\n") for _, printed in said) == block.count("\n"), block
+    return said
