@@ -1,4 +1,4 @@
-"""The names that aggregates and programs import; the README has both. Loads no Spark, Kafka, LMDB or Typer.
+"""The names that aggregates and programs import; docs/clients.md has both. Loads no Spark, Kafka, LMDB or Typer.
 
 Each is loaded on first use: a command line without them starts 25 % sooner.
 """

@@ -1,6 +1,6 @@
 """Draws `docs/pictures/*.svg` from what the commands print on a terminal: on a Kafka and a Spark of their own.
 
-python docs/generate_pictures.py
+python -m docs.generate_pictures [demo | run | top | trace]…
 """
 
 import fcntl
@@ -27,6 +27,8 @@ from typing import Any
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
+
+from docs.animation import Frame, moving
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = Path(__file__).with_name("pictures")
@@ -129,6 +131,7 @@ class Program:
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
         os.set_blocking(self._ours, False)
         self.screen, self._rest = Screen(), ""
+        self.frames: list[Frame] = []
         streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
         self._process = started(folder, *arguments, start_new_session=True, **streams)
         os.close(theirs)
@@ -143,6 +146,8 @@ class Program:
                 self.screen.write(text[: cut.start()] if cut else text)
         except OSError:
             pass  # nothing there now, or the program has ended
+        if not self.frames or self.frames[-1][1] != self.screen.lines():
+            self.frames.append((time.monotonic(), self.screen.lines()))
         return self.screen.plain()
 
     def until(self, seen: Callable[[str], object], within: float = 180.0) -> list[str]:
@@ -236,14 +241,22 @@ def _send(folder: Path, kind: str, subject: str, **attributes: object) -> None:
     cqrs(folder, "send", "--file", "line.ndjson", "-q")
 
 
-def main() -> None:
-    """Draw all of them."""
+def main(names: Sequence[str] = tuple(PICTURES)) -> None:
+    """Draw them."""
     TARGET.mkdir(exist_ok=True)
+    drawn: dict[str, str] = {}
     with project() as folder:
-        seen = {"demo": Program(folder, "demo").rest(), **busy(folder), "trace": chain(folder)}
-    for name, lines in seen.items():
-        (TARGET / f"{name}.svg").write_text(svg(name, lines), encoding="utf-8")
+        if "demo" in names:
+            demo = Program(folder, "demo")
+            demo.rest()
+            drawn["demo"] = moving(demo.frames, PICTURES["demo"], "cqrs-demo", WIDTH, HEIGHT)
+        if {"run", "top"} & {*names}:
+            drawn |= {name: svg(name, lines) for name, lines in busy(folder).items()}
+        if "trace" in names:
+            drawn["trace"] = svg("trace", chain(folder))
+    for name in names:
+        (TARGET / f"{name}.svg").write_text(drawn[name], encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:] or tuple(PICTURES))

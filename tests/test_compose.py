@@ -8,11 +8,11 @@ import pytest
 from cqrs_cli.cli import main
 from cqrs_cli.cli.context import Call
 from tests.support import ROOT
-from tests.support.readme import commands
+from tests.support.page import Page
 
 TEXT = (ROOT / "compose/README.md").read_text(encoding="utf-8")
 COMPOSE = (ROOT / "compose/compose.yaml").read_text(encoding="utf-8")
-LINES = commands(TEXT.split("```console\n")[1].split("```")[0])
+LINES = Page("compose/README.md").commands()[0]
 
 
 def test_addresses_are_the_published_ones() -> None:

@@ -27,6 +27,8 @@ from tests.support import ROOT
 DOCUMENTS = [
     ROOT / "README.md",
     ROOT / "CHANGELOG.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "SECURITY.md",
     ROOT / "compose/README.md",
     *sorted((ROOT / "docs").glob("*.md")),
 ]

@@ -16,13 +16,11 @@ from cqrs_cli.kafka.embedded import broker as embedded
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.system.limits import BASE_DESCRIPTORS, DESCRIPTORS, DESCRIPTORS_A_BROKER
 from tests.support import ROOT
-from tests.support.readme import commands
+from tests.support.page import Page
 
 PAGE = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
-README = (ROOT / "README.md").read_text(encoding="utf-8")
-DEPLOY, BACKUP, WATCH = (
-    commands(block) for block in re.findall(r"^```console\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-)
+FIGURES = (ROOT / "docs/figures.md").read_text(encoding="utf-8")
+DEPLOY, BACKUP, WATCH = Page("docs/operations.md").commands()
 CODES = dict(re.findall(r"^\| ([\d, ]+) \| [^|]+ \| (yes|no)\b", PAGE, re.MULTILINE))
 
 
@@ -76,10 +74,10 @@ def test_its_commands_are_understood(line: str) -> None:
     assert isinstance(main.parse(shlex.split(line)[1:]), Call)
 
 
-def test_figures_are_those_of_the_readme() -> None:
+def test_figures_are_those_of_their_page() -> None:
     sizes = PAGE.partition("## Sizes")[2].partition("\n## ")[0]
     for figure in ("91,000", "22 µs", "328,000", "468,000", "470 MB"):
-        assert figure in sizes and figure in README
+        assert figure in sizes and figure in FIGURES
     assert f"{BASE_DESCRIPTORS} and {DESCRIPTORS} a partition" in sizes
     assert f"{DESCRIPTORS_A_BROKER} more a partition" in sizes
 

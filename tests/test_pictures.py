@@ -1,4 +1,4 @@
-"""The README's pictures of the command line: they are there, and drawn from what a terminal shows."""
+"""The pictures of the command line: they are there, and drawn from what a terminal shows."""
 
 import re
 import runpy
@@ -7,7 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from docs.animation import calm, moving
 from tests.support import ROOT
+from tests.support.page import Page
 
 GENERATOR: dict[str, Any] = runpy.run_path(str(ROOT / "docs/generate_pictures.py"))
 PICTURES = sorted(GENERATOR["PICTURES"])
@@ -43,9 +45,9 @@ def test_pictures_load_nothing() -> None:
         assert "<script" not in drawn
 
 
-def test_the_readme_shows_all_pictures() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"docs/pictures/(\w+)\.svg", readme)) == PICTURES
+def test_pages_show_all_pictures() -> None:
+    pages = Page("README.md").text + Page("docs/commands.md").text
+    assert sorted(re.findall(r"pictures/(\w+)\.svg", pages)) == PICTURES
     assert sorted(path.stem for path in GENERATOR["TARGET"].glob("*")) == PICTURES
 
 
@@ -64,3 +66,27 @@ def test_the_screen_keeps_what_is_left(written: str, left: list[str]) -> None:
     screen = GENERATOR["Screen"]()
     screen.write(written)
     assert screen.lines() == left
+
+
+FRAMES = [
+    (0.0, ["\u280b starting"]),
+    (0.1, ["\u2819 starting"]),
+    (60.0, ["\x1b[32mdone\x1b[0m"]),
+    (60.1, ["\x1b[32mdone\x1b[0m", "two", "three"]),
+]
+
+
+def test_long_waits_are_cut() -> None:
+    assert [(at, len(lines)) for at, lines in calm(FRAMES)] == [(0.0, 1), (1.2, 1), (pytest.approx(1.3), 3)]
+
+
+def test_moving_pictures_hide_what_is_gone() -> None:
+    drawn = ElementTree.fromstring(moving(FRAMES, "title", "m", width=20, height=2))
+    groups = [group for group in drawn.iter(_TEXT.replace("text", "g")) if "m-g" in group.get("class", "")]
+    texts = ["".join(text.text or "" for text in group.iter(_TEXT)).strip() for group in groups]
+    assert texts == ["\u280b\xa0starting", "done", "two", "three"]
+    assert ["m-still" in group.get("class", "") for group in groups] == [True, False, False, False]
+
+
+def test_moving_pictures_scroll() -> None:
+    assert ".m-up{transform:translateY(-" in moving(FRAMES, "title", "m", width=20, height=2)

@@ -1,0 +1,149 @@
+"""docs/clients.md is true: its programs send, read and survive kills."""
+
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from cqrs_cli import registry
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.context import BatchContext
+from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.fold import Folded
+from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
+from cqrs_cli.kafka.embedded import jars
+from cqrs_cli.kafka.topics.partitioner import partition_for
+from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from cqrs_cli.system import java
+from tests.support import ROOT
+from tests.support.commands import mixture
+from tests.support.deciding import Owner
+from tests.support.page import Page
+from tests.support.waiting import eventually
+
+if TYPE_CHECKING:
+    from cqrs_cli.kafka.connection.connection import Connection
+
+PAGE = Page("docs/clients.md")
+CLIENT, CONSUMER, PRODUCER = PAGE.blocks("python")
+(JAVA,) = PAGE.blocks("java")
+
+
+def python(program: str, folder: Path, **environment: str) -> None:
+    variables = {**os.environ, **environment}
+    subprocess.run([sys.executable, "-c", program], cwd=folder, env=variables, check=True)
+
+
+@pytest.fixture
+def bank(connection: "Connection", prefix: str) -> Topics:
+    topics = Topics("bank_account", prefix)
+    with Admin(connection) as admin:
+        ensure_topics(admin, topics, TopicPlan())
+    return topics
+
+
+def decided(connection: "Connection", topics: Topics, account: str) -> str:
+    """The outcomes of the commands on the account's partition, by the rules that the owner applies."""
+    partition = partition_for("murmur2", account.encode(), 4) or 0
+    aggregate: Aggregate = registry.load("bank_account", "aggregates", ROOT)
+    opened = Folded(1, aggregate.decider.initial, 0, 0)
+    ((_, end),) = readers.bounds(connection, topics.commands, [partition]).values()
+    (records,) = readers.read(connection, topics.commands, partition, 0, end)
+    context = BatchContext(
+        partition,
+        lambda _: opened,
+        lambda *_: None,
+        lambda: 0,
+        lambda key: partition_for("murmur2", key, 4) or 0,
+    )
+    ((value, _, _),) = decide_batch(aggregate, records, context).outcomes
+    return read_outcome(value).data.code or read_outcome(value).data.status
+
+
+@pytest.mark.kafka
+def test_the_producer_in_python_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
+    program = PRODUCER.replace("bank_account.commands", bank.commands)
+    python(program, tmp_path, SERVER=connection.bootstrap_server)
+    assert decided(connection, bank, "acc-42") == "NOT_OPEN"
+
+
+@pytest.mark.kafka
+def test_the_client_is_answered(connection: "Connection", bank: Topics, prefix: str, tmp_path: Path) -> None:
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").symlink_to(ROOT / "aggregates")
+    where = {"CQRS_BOOTSTRAP_SERVER": connection.bootstrap_server, "CQRS_TOPIC_PREFIX": prefix}
+    owner = Owner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
+    with owner.deciding():
+        python(CLIENT, tmp_path, **where)
+    assert (owner.states["acc-42"].version, owner.states["acc-42"].state.balance) == (2, 100)  # type: ignore[attr-defined]
+
+
+def test_the_consumer_stays_short() -> None:
+    assert len(CONSUMER.splitlines()) <= 45
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("seed", [1, 2])
+def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_path: Path, seed: int) -> None:
+    """Killed again and again, and once started twice, it ends with the rows of a fold in one go."""
+    choice = random.Random(seed)
+    owner = Owner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
+    producer = CommandProducer(connection, "murmur2", bulk=True)
+    for sent in mixture(3000, seed=seed):
+        if sent.key is not None:
+            producer.send(bank.commands, sent.key, sent.value or b"")
+    producer.flush()
+    owner.decide()
+    expected = {id: folded.state.balance for id, folded in owner.states.items()}  # type: ignore[attr-defined]
+    ends = {p: end for p, (_, end) in readers.bounds(connection, bank.events, range(4)).items()}
+    (tmp_path / "cqrs.toml").touch()
+    (tmp_path / "aggregates").symlink_to(ROOT / "aggregates")
+    program = CONSUMER.replace('"bank_account.events"', repr(bank.events)).replace("(1000,", "(20,")
+    environment = {**os.environ, "SERVER": connection.bootstrap_server}
+
+    def rows(query: str) -> dict[Any, int]:
+        with closing(sqlite3.connect(tmp_path / "balances.db", timeout=30)) as db:
+            try:
+                return dict(db.execute(query))
+            except sqlite3.OperationalError:
+                return {}  # no such table yet
+
+    def read() -> int:
+        return sum(rows("SELECT partition, next FROM positions").values())
+
+    while read() < sum(ends.values()):
+        mark = min(read() + choice.randrange(1, 600), sum(ends.values()))
+        several = [
+            subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment)
+            for _ in range(choice.choice([1, 1, 2]))
+        ]
+        eventually(lambda mark=mark: read() >= mark)  # type: ignore[misc]
+        for process in several:
+            process.kill()
+            process.wait()
+    assert rows("SELECT partition, next FROM positions") == ends
+    moved = {
+        id: balance for id, balance in expected.items() if balance or id in rows("SELECT * FROM balances")
+    }
+    assert rows("SELECT account, balance FROM balances") == moved
+
+
+@pytest.mark.kafka
+def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
+    (tmp_path / "Deposit.java").write_text(JAVA.replace("bank_account.commands", bank.commands))
+    clients = f"{jars.cache_folder()}/*"
+    program = java.find_java()
+    if "jdk.compiler" not in subprocess.check_output([program, "--list-modules"], text=True):
+        pytest.skip(f"{program} is a runtime: it does not compile Java")
+    launch = [str(program), "-cp", clients, "Deposit.java", connection.bootstrap_server, "acc-7"]
+    subprocess.run(launch, cwd=tmp_path, check=True, capture_output=True)
+    assert decided(connection, bank, "acc-7") == "NOT_OPEN"
