@@ -16,7 +16,7 @@ BY_FILE := --dist loadfile --no-loadscope-reorder
 GROUPED := --dist loadgroup --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-pypi test-pure test-pythons faults mutants soak check dist bench pictures clean setup java
+.PHONY: help demo test test-slow test-pypi test-pure test-pythons faults mutants soak check dist docs bench pictures clean setup java
 
 help: ## Say what there is
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,6 +68,10 @@ dist: $(READY) ## The wheel and the source distribution, checked, in dist/
 	@$(BIN)/twine check --strict dist/*
 	@$(BIN)/check-wheel-contents dist/*.whl
 
+docs: $(READY) ## The documents as a site, in site/, its links checked
+	@$(PIP) --build-constraint constraints.txt --editable '.[dev,docs]'
+	@$(BIN)/python -m docs.site
+
 bench: java ## Run the commands in docs/figures.md, one after the other; long
 	@grep -o 'python -m benchmarks[^`]*' docs/figures.md | while read -r python arguments; do \
 	    echo "$$python $$arguments" >&2; $(BIN)/python $$arguments </dev/null || exit; done
@@ -78,7 +82,7 @@ pictures: java ## Draw docs/pictures again, from what the commands print: minute
 setup: $(READY) ## Only make .venv
 
 clean: ## Remove .venv and caches; .cqrs, where your events are, stays
-	rm -rf $(VENV) .venv-3.* .hypothesis .mypy_cache .pytest_cache .ruff_cache dist mutants
+	rm -rf $(VENV) .venv-3.* .hypothesis .mypy_cache .pytest_cache .ruff_cache .site site dist mutants
 	find . -name __pycache__ -not -path './.cqrs/*' -prune -exec rm -rf {} +
 
 # The same question that `cqrs` asks (cqrs_cli/system/java.py). A machine whose answer is no gets Java from PyPI.
