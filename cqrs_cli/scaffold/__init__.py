@@ -1,9 +1,9 @@
-"""A new project: an aggregate, its tests, settings and what to do next. And what is added to one that is there."""
+"""A new project: an aggregate, its tests, settings, and what runs, checks and ships it. And what is added to one."""
 
 import keyword
 import re
-from collections.abc import Sequence
-from importlib.resources import files
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import NamedTuple
@@ -11,17 +11,28 @@ from typing import NamedTuple
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.version import __version__
 
-#: Where each file goes, and what it is made from in `project/`; empty where it only marks a package.
-#: The sources end in .txt, so that no tool takes them for code of this package.
-FILES = {
-    "README.md": "README.md.txt",
-    "pyproject.toml": "pyproject.toml.txt",
+#: An aggregate alone. Where each file goes, and what it is made from in `project/`; empty where it only marks a
+#: package. The sources end in .txt, so that no tool takes them for code of this package.
+BARE = {
     "cqrs.toml": "cqrs.toml.txt",
-    ".gitignore": "gitignore.txt",
     "aggregates/__init__.py": "",
     "aggregates/inventory.py": "inventory.py.txt",
     "tests/__init__.py": "",
     "tests/test_inventory.py": "test_inventory.py.txt",
+}
+
+#: A whole project.
+FILES = BARE | {
+    "README.md": "README.md.txt",
+    "pyproject.toml": "pyproject.toml.txt",
+    "schemas/inventory.json": "inventory.json.txt",
+    "Makefile": "Makefile.txt",
+    "Dockerfile": "Dockerfile.txt",
+    "compose.yaml": "compose.yaml.txt",
+    ".dockerignore": "dockerignore.txt",
+    ".gitignore": "gitignore.txt",
+    ".pre-commit-config.yaml": "pre-commit-config.yaml.txt",
+    ".github/workflows/ci.yml": "ci.yml.txt",
 }
 
 
@@ -61,7 +72,7 @@ class SampleEvent(NamedTuple):
         }
 
 
-def create(folder: Path) -> list[Path]:
+def create(folder: Path, files: Mapping[str, str] = FILES) -> list[Path]:
     """Write a new project into `folder`, which must be empty or absent; the paths of its files.
 
     Raises `UsageError` where something is in the way, `ConfigurationError` where nothing can be written.
@@ -71,7 +82,7 @@ def create(folder: Path) -> list[Path]:
     words = {"name": name, "distribution": distribution, "version": __version__}
     try:
         _require_empty(folder)
-        return [_write(folder / path, source, words) for path, source in FILES.items()]
+        return [_write(folder / path, source, words) for path, source in files.items()]
     except OSError as error:
         raise _unwritable(error, folder) from error
 
@@ -147,7 +158,7 @@ def _require_empty(folder: Path) -> None:
 
 
 def _write(path: Path, source: str, words: dict[str, str]) -> Path:
-    text = (files(__name__) / "project" / source).read_text(encoding="utf-8") if source else ""
+    text = (resources.files(__name__) / "project" / source).read_text(encoding="utf-8") if source else ""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(Template(text).safe_substitute(words), encoding="utf-8")
     return path

@@ -19,17 +19,27 @@ NEXT = (
     "cqrs show inventory tea",
 )
 
+#: The same where the project has no `pyproject.toml`.
+NEXT_BARE = NEXT[1:]
+
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A new folder, or an empty one.")]
 
 
-@command(app, examples=["cqrs new shop", "cqrs new ."])
-def new(cli: Cli, folder: Folder) -> None:
-    """Make a project of your own: an aggregate, its tests, cqrs.toml and pyproject.toml."""
-    from cqrs_cli.scaffold import create
+Bare = Annotated[bool, typer.Option("--bare", help="An aggregate, its test and cqrs.toml: nothing else.")]
 
-    made = create(folder)
-    there = folder.resolve()
-    document = {"root": there, "files": [path.resolve().relative_to(there) for path in made], "next": NEXT}
-    steps = NEXT if there == Path.cwd() else (f"cd {shlex.quote(str(folder))}", *NEXT)
+
+@command(app, examples=["cqrs new shop", "cqrs new .", "cqrs new shop --bare"])
+def new(cli: Cli, folder: Folder, bare: Bare = False) -> None:
+    """Make a project of your own: an aggregate and its tests, and what runs, checks and ships it.
+
+    That is a package with strict types, a Makefile, an image and a compose file, a CI workflow, pre-commit, and a
+    README of its own. `cqrs add` adds aggregates, processes and projections.
+    """
+    from cqrs_cli.scaffold import BARE, FILES, create
+
+    made = create(folder, BARE if bare else FILES)
+    there, then = folder.resolve(), NEXT_BARE if bare else NEXT
+    document = {"root": there, "files": [path.resolve().relative_to(there) for path in made], "next": then}
+    steps = then if there == Path.cwd() else (f"cd {shlex.quote(str(folder))}", *then)
     lines = [*(f"  {path}" for path in made), "", "Next:", "", *(f"  {step}" for step in steps)]
     cli.result(document, "\n".join([f"A project in {there}:", "", *lines]))

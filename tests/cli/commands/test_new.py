@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cqrs_cli import registry, scaffold
 from cqrs_cli.cli.context import Call
@@ -19,6 +20,38 @@ def test_new_projects_have_all_files(tmp_path: Path) -> None:
         str(path.relative_to(tmp_path / "shop")) for path in (tmp_path / "shop").rglob("*") if path.is_file()
     }
     assert made == set(scaffold.FILES)
+
+
+def test_bare_projects_have_an_aggregate(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["new", str(tmp_path / "shop"), "--bare", "-o", "json"]) == 0
+    document = json.loads(capfd.readouterr().out)
+    assert document["files"] == list(scaffold.BARE)
+    assert not any("pip" in step for step in document["next"])
+    assert load_settings({}, tmp_path / "shop").root == tmp_path / "shop"
+
+
+def test_committed_schemas_are_fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scaffold.create(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    committed = (tmp_path / "schemas/inventory.json").read_text()
+    assert main(["check", "--write", "-q"]) == 0
+    assert (tmp_path / "schemas/inventory.json").read_text() == committed
+
+
+def test_containers_are_described(tmp_path: Path) -> None:
+    scaffold.create(tmp_path / "my_shop")
+    described = yaml.safe_load((tmp_path / "my_shop/compose.yaml").read_text())
+    assert described["name"] == "my-shop"
+    for name in ("topics", "run", "gateway"):
+        assert isinstance(parse(described["services"][name]["command"]), Call)
+    assert "${KAFKA_IMAGE:-apache/kafka" in described["services"]["kafka"]["image"]
+
+
+def test_make_lists_its_targets(tmp_path: Path) -> None:
+    scaffold.create(tmp_path)
+    said = subprocess.check_output(["make", "-s"], cwd=tmp_path, text=True)
+    targets = {line.split()[1] for line in said.splitlines()}
+    assert {"setup", "test", "check", "run", "image", "up"} <= targets
 
 
 def test_next_steps_are_printed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

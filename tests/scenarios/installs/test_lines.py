@@ -5,6 +5,7 @@ import shlex
 import sys
 import venv
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -64,3 +65,20 @@ def test_wheel_decides_in_empty_environment(machine: Machine) -> None:
         assert json.loads(typed("cqrs kafka stop -o json", machine, tools))["stopped"] is True
     finally:
         embedded.stop_broker(machine.folder)
+
+
+def test_new_projects_are_complete(machine: Machine) -> None:
+    """Its own Makefile installs, tests and checks it, with a process and a projection added."""
+    venv.create(machine.home / "venv", with_pip=True)
+    tools = machine.home / "venv/bin"
+    typed(PIP, machine, tools)
+    typed("cqrs new shop", machine, tools)
+    machine = machine.inside("shop")
+    typed("cqrs add restock --process inventory", machine, tools)
+    typed("cqrs add receipts --projection inventory", machine, tools)
+    assert "8 passed" in machine.run("make", "test")
+    machine.run("make", "check")
+    machine.run(".venv/bin/python", "-m", "pip", "wheel", "--no-deps", "--wheel-dir", "dist", ".")
+    (wheel,) = (machine.folder / "dist").glob("shop-*.whl")
+    names = {name.partition("/")[0] for name in ZipFile(wheel).namelist()}
+    assert {"aggregates", "processes", "projections"} <= names
