@@ -104,7 +104,11 @@ def test_pyproject_names_what_it_needs(tmp_path: Path) -> None:
     written = tomllib.loads((tmp_path / "My Shop!" / "pyproject.toml").read_text())
     assert written["project"]["name"] == "my-shop"
     assert written["project"]["dependencies"] == [f"cqrs-cli[gateway,projections]>={__version__}"]
-    assert written["project"]["optional-dependencies"]["dev"][:3] == ["cqrs-cli[java]", "pytest", "hypothesis"]
+    assert written["project"]["optional-dependencies"]["dev"][:3] == [
+        "cqrs-cli[java]",
+        "pytest",
+        "hypothesis",
+    ]
 
 
 RICH = """
