@@ -21,6 +21,10 @@ from cqrs_cli.settings.moments import parse_moment
 Within = Callable[[Folded], bool]
 
 
+#: Digits of the largest version, a signed number of 64 bits. Python refuses to read thousands of digits at all.
+_MOST_DIGITS = 19
+
+
 class LogRange(NamedTuple):
     """Records of a partition of the events topic: start ≤ offset < end."""
 
@@ -73,6 +77,10 @@ def parse_at(text: str | None) -> Within:
     if text is None:
         return lambda folded: True
     if text.isascii() and text.isdigit():
+        if len(text) > _MOST_DIGITS:
+            raise UsageError(
+                f"--at: no aggregate has a version of {len(text)} digits", "give one that it has"
+            )
         version = int(text)
         return lambda folded: folded.version <= version
     try:

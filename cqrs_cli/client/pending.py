@@ -59,9 +59,10 @@ class PendingOutcome:
         return self._awaited().__await__()
 
     async def _awaited(self) -> CommandOutcome:
-        arrived = asyncio.shield(asyncio.wrap_future(self._outcome))
+        arrived = asyncio.wrap_future(self._outcome)
+        arrived.add_done_callback(_take_notice)
         try:
-            return await asyncio.wait_for(arrived, self._left())
+            return await asyncio.wait_for(asyncio.shield(arrived), self._left())
         except TimeoutError:
             raise self._overdue(self._timeout) from None
 
@@ -78,3 +79,9 @@ class PendingOutcome:
             "does `cqrs run` own its topics? To send it again with the same id is safe",
             {"id": self.id},
         )
+
+
+def _take_notice(arrived: "asyncio.Future[CommandOutcome]") -> None:
+    """Look at the error of one whose time is up: asyncio logs each that nobody has looked at."""
+    if not arrived.cancelled():
+        arrived.exception()

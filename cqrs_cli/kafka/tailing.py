@@ -46,7 +46,7 @@ class Origin(NamedTuple):
         """`beginning`, `end`, an offset or a moment; raises `ValueError` for anything else."""
         if text in ("beginning", "end"):
             return cls(text)
-        if text.isascii() and text.isdigit():
+        if text.isascii() and text.isdigit() and len(text) < 20:
             return cls("offset", int(text))
         return cls("time", parse_moment(text))
 

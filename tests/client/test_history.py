@@ -73,3 +73,8 @@ def test_a_contradiction_names_its_place(events: list[tuple[LogRange, Record]]) 
 def test_neither_version_nor_time_is_refused() -> None:
     with pytest.raises(UsageError, match="--at: not a time: 'yesterday'"):
         parse_at("yesterday")
+
+
+def test_endless_version_is_refused() -> None:
+    with pytest.raises(UsageError, match="no aggregate has a version of 5000 digits"):
+        parse_at("7" * 5000)

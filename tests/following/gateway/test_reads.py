@@ -77,6 +77,8 @@ def test_any_id_can_be_asked_for(gateway: Reached) -> None:
         ("/bank_account/x?version=x", 400),
         ("/bank_account/x?version=1&at=2h", 400),
         ("/bank_account/x?at=yesterday", 400),
+        (f"/bank_account/x?at={'7' * 5000}", 400),
+        (f"/bank_account/x?version={'7' * 5000}", 400),
         ("/bank_account/x?at_least=1&wait=soon", 400),
         ("/bank_account?limit=0", 400),
         ("/bank_account?limit=100000", 400),

@@ -1,0 +1,31 @@
+"""Commands whose outcome somebody waits for, with asyncio."""
+
+import asyncio
+import gc
+from typing import Any
+
+import pytest
+
+from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.errors import CqrsError, NoOutcomeError
+from cqrs_cli.kafka.topics.topics import Topics
+
+
+def test_late_failure_leaves_no_trace() -> None:
+    """The caller has gone: asyncio would log an error that nobody looks at, with a traceback."""
+    logged: list[dict[str, Any]] = []
+
+    async def ask() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: logged.append(context))
+        pending = PendingOutcome(
+            Composed("c-1", "counter", "a", "counter.Count", b"{}"), Topics("counter"), 0.01
+        )
+        with pytest.raises(NoOutcomeError):
+            await pending
+        pending.fail(CqrsError("the client was closed"))
+        await asyncio.sleep(0)
+
+    asyncio.run(ask())
+    gc.collect()
+    assert logged == []
