@@ -88,7 +88,7 @@ async def _answer_post(gateway: Gateway, request: Request, parts: list[str]) -> 
 
 def segments(request: Request) -> list[str]:
     """The parts of the path: an id may have a slash in it, written `%2F`. Raises `Problem` 400 if it is not UTF-8."""
-    raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+    raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
     try:
         return [
             unquote(part, errors="strict") for part in raw.decode("ascii").partition("?")[0][1:].split("/")

@@ -43,7 +43,8 @@ class Guard:
 
 def _is_open(request: Request) -> bool:
     asks_for_data = "application/json" in request.headers.get("accept", "")
-    return request.url.path in _OPEN and not (request.url.path == "/" and asks_for_data)
+    path = request.scope["path"]  # `request.url` is built with the Host header, which anybody may choose
+    return path in _OPEN and not (path == "/" and asks_for_data)
 
 
 def host_name(header: str) -> str:

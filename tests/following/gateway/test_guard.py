@@ -1,0 +1,42 @@
+"""The token is needed whatever a request calls the gateway."""
+
+import asyncio
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+from starlette.responses import Response
+
+from cqrs_cli.following.gateway.guard import Guard
+
+
+def status(path: str, host: bytes) -> int:
+    """The status of a GET without a token."""
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(b"host", host)],
+        "server": ("127.0.0.1", 80),
+    }
+    sent: list[MutableMapping[str, Any]] = []
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request"}
+
+    asyncio.run(Guard(Response("secret"), (), "token")(scope, receive, send))
+    return int(sent[0]["status"])
+
+
+@pytest.mark.parametrize("host", [b"x", b"x/healthz?", b"x/healthz#", b"x/?", b"", b"/healthz", b"["])
+def test_host_header_opens_no_path(host: bytes) -> None:
+    """Starlette below 1.0.1 builds the path of `request.url` from the Host header (CVE-2026-48710)."""
+    assert status("/bank_account", host) == 401
+    assert status("/healthz", host) == 200
