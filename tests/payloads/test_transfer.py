@@ -1,5 +1,6 @@
 """Payloads to a store and back, and a store that loses, alters and withholds them."""
 
+import os
 import threading
 
 import pytest
@@ -129,3 +130,14 @@ def test_folder_is_the_aggregates() -> None:
     assert {payload_folder(f"dev.order.{kind}") for kind in ("commands", "events", "dead-letters")} == {
         FOLDER
     }
+
+
+def test_only_their_owner_reads_payloads(store: FolderStore) -> None:
+    """Also where a umask would let others: the folder above the store is the operator's, and stays as it is."""
+    before = os.umask(0)
+    try:
+        file = store.file(store.put(b"secret"))
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [folder.stat().st_mode & 0o777 for folder in (file.parent, store.path)] == [0o700, 0o700]
