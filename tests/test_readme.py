@@ -13,7 +13,7 @@ import pytest
 
 from cqrs_cli.scaffold import create
 from tests.support import ROOT
-from tests.support.page import Page, typed
+from tests.support.page import Page, essence, typed
 
 if TYPE_CHECKING:
     from cqrs_cli.kafka.connection.connection import Connection
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
 PAGE = Page("README.md")
 AGGREGATE, TEST = PAGE.blocks("python")
 INSTALL, TOUR = PAGE.blocks("console")
-
-#: What is another each time: times, ids, partitions and offsets, rates.
-CHANGES = re.compile(
-    r"\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{8}-[0-9a-f-]{27}|\b\d+/\d+\b|in [\d.]+ s|\([\d.,]+ commands? a second\)"
-)
 
 
 @pytest.fixture
@@ -94,8 +89,3 @@ def test_commands_print_what_is_shown(shop: Path, connection: "Connection", pref
         assert essence(printed) == essence(shown), line
     state = json.loads(cqrs("cqrs show theatre hamlet -o json", shop, **environment))
     assert (state["version"], state["state"]) == (1, {"free": 98})
-
-
-def essence(printed: str) -> list[list[str]]:
-    """The words of each line, without what is another each time."""
-    return [CHANGES.sub("…", line).split() for line in printed.splitlines()]

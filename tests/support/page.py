@@ -6,6 +6,11 @@ from functools import cached_property
 
 from tests.support import ROOT
 
+#: What is another each time: times, ids, partitions and offsets, rates.
+CHANGES = re.compile(
+    r"\d{4}-\d\d-\d\dT[\d:.]+Z|[0-9a-f]{8}-[0-9a-f-]{27}|\b\d+/\d+\b|in [\d.]+ s|\([\d.,]+ commands? a second\)"
+)
+
 
 @dataclass(frozen=True)
 class Page:
@@ -37,3 +42,8 @@ def typed(block: str) -> list[tuple[str, str]]:
     said = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
     assert sum(1 + printed.count("\n") for _, printed in said) == block.count("\n"), block
     return said
+
+
+def essence(printed: str) -> list[list[str]]:
+    """The words of each line, without what is another each time."""
+    return [CHANGES.sub("…", line).split() for line in printed.splitlines()]

@@ -1,0 +1,93 @@
+"""docs/tutorial.md is walked from its first line to its last: files are written, commands are typed."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.embedded import broker as embedded
+from tests.support.page import Page, essence, typed
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]
+
+#: A block of code or of commands, in the page's order.
+STEP = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Reader:
+    """Somebody who does as the page says, in a folder that is empty at first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.port = folder, _free_port()
+        self.at_work: list[subprocess.Popen[bytes]] = []
+        programs = folder / "bin"
+        programs.mkdir()
+        (programs / "cqrs").write_text(f'#!/bin/sh\nexec {sys.executable} -m cqrs_cli "$@"\n')
+        (programs / "python").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+        for program in programs.iterdir():
+            program.chmod(0o755)
+        self.environment = os.environ | {"PATH": f"{programs}:{os.environ['PATH']}"}
+
+    def write(self, code: str) -> None:
+        """A block of code names its file in its first line."""
+        name, _, text = code.partition("\n")
+        (self.folder / name.removeprefix("# ")).write_text(text)
+
+    def type(self, line: str, shown: str) -> None:
+        """A line must succeed, and print what is shown if anything is."""
+        line = line.replace("8080", str(self.port))
+        if line.startswith("cd "):
+            self.folder /= line.removeprefix("cd ")
+        elif line.endswith(" &"):
+            command = ["sh", "-c", f"exec {line.removesuffix(' &')}"]
+            self.at_work.append(subprocess.Popen(command, cwd=self.folder, env=self.environment))
+        else:
+            done = subprocess.run(
+                line,
+                shell=True,
+                cwd=self.folder,
+                env=self.environment,
+                capture_output=True,
+                text=True,
+                timeout=300,
+            )
+            print("$", line, done.stdout, done.stderr, sep="\n")
+            assert done.returncode == 0
+            assert not shown or essence(done.stdout) == essence(shown)
+
+    def leave(self) -> None:
+        """Nothing goes on."""
+        for process in self.at_work:
+            process.send_signal(signal.SIGTERM)
+            process.wait(120)
+        embedded.stop_broker(self.folder)
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    """Somebody new."""
+    reader = Reader(tmp_path)
+    try:
+        yield reader
+    finally:
+        reader.leave()
+
+
+def test_every_line_works(reader: Reader) -> None:
+    for kind, text in STEP.findall(Page("docs/tutorial.md").text):
+        if kind == "python":
+            reader.write(text)
+        else:
+            for line, shown in typed(text):
+                reader.type(line, shown)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
