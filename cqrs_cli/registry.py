@@ -63,10 +63,10 @@ def load(name: str, package: str, root: Path) -> Aggregate:
 
     Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.
     """
-    return _made(name, load_module(_AGGREGATE, name, package, root), root)
+    return _made(name, user_module(_AGGREGATE, name, package, root), root)
 
 
-def load_module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
+def user_module(kind: UserCode, name: str, package: str, root: Path) -> ModuleType:
     """The module `name` of a package, which ends in a value of this kind.
 
     Raises `UsageError` if there is none, `ConfigurationError` naming file and line if its code cannot be used.

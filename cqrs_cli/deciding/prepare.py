@@ -38,7 +38,6 @@ def prepare(
     """The plan of a new run. Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly,
     `UsageError` for a place (`AGG:P@OFFSET`) that is not in the run, `UnavailableError` without a broker.
     """
-    silence = settings.standby_after.total_seconds()
     losses = dict(_places(accept_loss, aggregates))
     refused: dict[Partition, frozenset[int]] = {}
     for partition, offset in _places(fail, aggregates):
@@ -75,11 +74,16 @@ def prepare(
         checkpoints_kept=settings.checkpoints_kept,
         max_attempts=settings.max_attempts,
         brokers=brokers,
-        timing=Timing(
-            decide_timeout=settings.decide_timeout.total_seconds(),
-            standby_after=silence if standby else None,
-            beats_for=min(silence, Timing().beats_for),
-        ),
+        timing=_timing(settings, standby),
+    )
+
+
+def _timing(settings: "Settings", standby: bool) -> Timing:
+    silence = settings.standby_after.total_seconds()
+    return Timing(
+        decide_timeout=settings.decide_timeout.total_seconds(),
+        standby_after=silence if standby else None,
+        beats_for=min(silence, Timing().beats_for),
     )
 
 

@@ -111,7 +111,7 @@ class Settings(BaseModel):
         description="Data with more bytes than this go to `payload_store`, if there is one.",
     )
     commands_retention: Duration = Field(
-        timedelta(days=7), description="How long a new commands topic keeps them."
+        timedelta(days=7), description="How long a new commands topic has them."
     )
     outcomes_retention: Retention = Field(
         None,

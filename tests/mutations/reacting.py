@@ -68,7 +68,7 @@ REACTING = [
     Mutation(
         "aborted events are reacted to",
         "cqrs_cli/ownership/session.py",
-        (("group=group, fetch_wait_max_ms=500", 'group=group, isolation="read_uncommitted"'),),
+        (("group=seat.group, fetch_wait_max_ms=500", 'group=seat.group, isolation="read_uncommitted"'),),
         f"{_BROKER}::test_beginning_must_be_asked_for",
     ),
     Mutation(
@@ -131,7 +131,7 @@ REACTING = [
     Mutation(
         "a trace ends at a process",
         "cqrs_cli/following/processes/compose.py",
-        (("traceparent=trace,", "traceparent=None,"),),
+        (("            **handed_on_again(recorded),\n", ""),),
         "tests/following/processes/test_compose.py::test_traces_are_handed_on",
     ),
     Mutation(

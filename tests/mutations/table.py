@@ -19,9 +19,9 @@ RULES = [
         "cqrs_cli/deciding/loop.py",
         (
             (
-                "            counts = session.counts.add(",
-                "            self.cache.stage(decisions, records[0].offset, None, None)\n"
-                "            self.cache.flush()\n            counts = session.counts.add(",
+                "                counts = session.counts.add(",
+                "                self.cache.stage(decisions, records[0].offset, None, None)\n"
+                "                self.cache.flush()\n                counts = session.counts.add(",
             ),
         ),
         "tests/scenarios/crashes/test_crashes.py::test_an_owner_killed_anywhere_harms_nothing[flush.after:5]",

@@ -67,7 +67,7 @@ def load_process(
     """
     base = aggregates_root or root
     among = registry.names(aggregates, base)  # so that the process can import them
-    module = registry.load_module(_PROCESS, name, PROCESSES, root)
+    module = registry.user_module(_PROCESS, name, PROCESSES, root)
     process: Process = module.process
     place = registry.place_of(process.react, module, root)
     try:

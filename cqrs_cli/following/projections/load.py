@@ -53,7 +53,7 @@ def load_projection(
     """
     base = aggregates_root or root
     among = registry.names(aggregates, base)  # so that the projection can import them
-    module = registry.load_module(_PROJECTION, name, PACKAGE, root)
+    module = registry.user_module(_PROJECTION, name, PACKAGE, root)
     projection: Projection = module.projection
     place = registry.place_of(projection.project, module, root)
 
