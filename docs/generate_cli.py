@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from cqrs_cli import errors
-from cqrs_cli.cli.app import app
+from cqrs_cli.cli.app import CallableGroup, app
 from cqrs_cli.cli.main import load_commands
 from cqrs_cli.cli.options import COMMON
 
@@ -41,13 +41,12 @@ def reference() -> str:
 
 
 def leaves(command: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every command that is not a group, with the words that call it."""
+    """Every command that can be called, with the words that call it: also a group with a call of its own."""
     members = getattr(command, "commands", None)
-    if members is None:
+    if members is None or isinstance(command, CallableGroup):
         yield path, command
-        return
-    for name, member in members.items():
-        yield from leaves(member, f"{path} {name}")
+    for name in command.list_commands(None) if members else ():
+        yield from leaves(members[name], f"{path} {name}")
 
 
 def examples(command: Any) -> list[str]:

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import is_dataclass
 from typing import Any, TypeVar
 
 import typer
@@ -32,7 +33,8 @@ def command(
     """Register a function as a command of `app` and give it the common options.
 
     The function stays as it is, for tests to call. Its docstring is the help, which ends with the examples;
-    each is a whole command line that begins with `cqrs`.
+    each is a whole command line that begins with `cqrs`. A parameter whose type is a dataclass stands for several
+    options, its fields: they are spelled once, where several commands take them.
     """
 
     def register(function: Function) -> Function:
@@ -41,6 +43,22 @@ def command(
         described = _unwrapped(function.__doc__)
         listed = app.command(
             spelled, cls=PlainCommand, help=described, epilog=_epilog(examples), rich_help_panel=panel
+        )
+        listed(_read(function))
+        return function
+
+    return register
+
+
+def call(app: typer.Typer, *, examples: Sequence[str]) -> Callable[[Function], Function]:
+    """As `command`, for the call of a `CallableGroup` itself."""
+
+    def register(function: Function) -> Function:
+        listed = app.callback(
+            invoke_without_command=True,
+            help=_unwrapped(function.__doc__),
+            epilog=_epilog(examples),
+            rich_help_panel=PANELS.get(app.info.name or ""),
         )
         listed(_read(function))
         return function
@@ -65,7 +83,9 @@ def _unwrapped(docstring: str | None) -> str:
 
 def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
     """The function that Typer calls: it takes the command's own options and the common ones, and returns a `Call`."""
-    _, *own = inspect.signature(function, eval_str=True).parameters.values()
+    _, *parameters = inspect.signature(function, eval_str=True).parameters.values()
+    types: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
+    bundles = {name: list(inspect.signature(kind).parameters.values()) for name, kind in types.items()}
 
     def read(
         bootstrap_server: BootstrapServer = None,
@@ -78,6 +98,9 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
         version: Version = False,
         **arguments: Any,
     ) -> Call:
+        for name, fields in bundles.items():
+            made = {field.name: arguments.pop(field.name) for field in fields}
+            arguments[name] = types[name](**made)
         flags = {
             "bootstrap_server": bootstrap_server,
             "command_config": command_config,
@@ -87,6 +110,7 @@ def _read(function: Callable[..., int | None]) -> Callable[..., Call]:
         return Call(Cli(flags, output=output, quiet=quiet, verbose=verbose), function, arguments)
 
     common = list(inspect.signature(read).parameters.values())[:-1]
+    own = [field for one in parameters for field in bundles.get(one.name, [one])]
     every = [_named(parameter) for parameter in [*own, *common]]
     read.__signature__ = inspect.Signature(every)  # type: ignore[attr-defined]
     read.__annotations__ = {parameter.name: parameter.annotation for parameter in every}

@@ -86,6 +86,13 @@ class Cli(Printer):
 
         return registry.names(self.settings.aggregates, self.settings.root)
 
+    def check_aggregates(self, *names: str) -> None:
+        """Raise `UsageError`, naming those that exist, if one of these is not there; their code is not loaded."""
+        known = self.aggregate_names()
+        for name in names:
+            if name not in known:
+                self.aggregate(name)
+
     def chosen(self, names: Sequence[str] | None) -> dict[str, "Aggregate"]:
         """The aggregates with these names, all if no name is given; raises `UsageError` if the project has none."""
         names = names or self.aggregate_names()

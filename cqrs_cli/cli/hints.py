@@ -13,7 +13,9 @@ _PLACE = {
 }
 
 #: A command in a hint: `create it: cqrs init`. Commands of the embedded broker take no such flags.
-_NAMED = re.compile(r": cqrs (?:init|run|project|tail|trace|show|replay|verify|status|doctor)\b")
+_NAMED = re.compile(
+    r": cqrs (?:init|run|project|tail|trace|show|replay|verify(?: process)?|certificate \w+|status|doctor)\b"
+)
 
 
 def with_flags(hint: str, flags: Mapping[str, object]) -> str:

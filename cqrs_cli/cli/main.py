@@ -12,41 +12,10 @@ from types import FrameType
 
 import typer
 
-from cqrs_cli.cli.app import app
+from cqrs_cli.cli.app import PANELS, app
 from cqrs_cli.cli.context import Call
 from cqrs_cli.cli.output import Printer
 from cqrs_cli.errors import CqrsError, UsageError
-
-#: In the order of the help. Each registers its command on `app` when it is imported.
-COMMANDS = (
-    "new",
-    "add",
-    "demo",
-    "init",
-    "describe",
-    "send",
-    "run",
-    "project",
-    "process",
-    "serve",
-    "show",
-    "tail",
-    "trace",
-    "replay",
-    "export",
-    "whatif",
-    "sql",
-    "deferred",
-    "dead-letters",
-    "payloads",
-    "check",
-    "verify",
-    "rebuild",
-    "status",
-    "top",
-    "doctor",
-    "kafka",
-)
 
 #: `-o json` in all its spellings, also behind other short flags: `-qojson`.
 _JSON = re.compile(r"(?<!\S)(-[fhqvV]*o ?|--output[ =])json(?!\S)")
@@ -105,14 +74,10 @@ def _words(error: Exception) -> str:
 
 
 def load_commands(arguments: Sequence[str] = ()) -> None:
-    """Have the command that these arguments name register itself on `app`; every command if they name none.
-
-    They stand there in the order of the help, whatever was loaded before.
-    """
+    """Have the command that these arguments name register itself on `app`; every command if they name none."""
     named = next((one for one in arguments if not one.startswith("-")), None)
-    for name in (named,) if named in COMMANDS else COMMANDS:
+    for name in (named,) if named in PANELS else PANELS:
         importlib.import_module(f"cqrs_cli.cli.commands.{name.replace('-', '_')}")
-    app.registered_commands.sort(key=lambda one: COMMANDS.index(one.name or ""))
 
 
 def parse(arguments: Sequence[str]) -> Call | int:

@@ -104,6 +104,7 @@ OnlyAggregateId = Annotated[
 OnlyCommandTypes = Annotated[
     list[str] | None, typer.Option("--type", metavar="NAME", help="Only this command; repeatable.")
 ]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
 AggregateNames = Annotated[
     list[str] | None,
     typer.Argument(metavar="AGGREGATE", help="Default: all.", autocompletion=complete_aggregate),

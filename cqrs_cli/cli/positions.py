@@ -7,7 +7,7 @@ from typing import Any
 
 from cqrs_cli.errors import UsageError
 
-_SHAPE = 'an offset for each partition, {"0": 1200, "1": 0}, or a file of cqrs verify --certificate'
+_SHAPE = 'an offset for each partition, {"0": 1200, "1": 0}, or a file of cqrs certificate make'
 
 
 class PositionsFile:

@@ -1,108 +1,167 @@
 """`cqrs deferred`: list, cancel or release the commands that wait."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from dataclasses import astuple, dataclass
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cqrs_cli.cli.app import app
+from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, OnlyAggregateId, OnlyCommandId, OnlyCommandTypes, deadline
-from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.options import (
+    AggregateName,
+    DryRun,
+    OnlyAggregateId,
+    OnlyCommandId,
+    OnlyCommandTypes,
+    deadline,
+)
 from cqrs_cli.errors import UsageError
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cqrs_cli.core.deferral.entry import Deferral
 
 
-@command(
-    app,
-    examples=[
-        "cqrs deferred list bank_account",
-        "cqrs deferred list bank_account --aggregate-id acc-42 -o json",
-        "cqrs deferred release bank_account --reason LATER --dry-run",
-        "cqrs deferred cancel bank_account --id 0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d",
-        "cqrs deferred cancel bank_account --all",
-    ],
-)
-def deferred(
-    cli: Cli,
-    action: Annotated[
-        Literal["list", "release", "cancel"],
-        typer.Argument(metavar="ACTION", help="list, release or cancel."),
-    ],
-    aggregate: AggregateName,
-    id: OnlyCommandId = None,
-    aggregate_id: OnlyAggregateId = None,
-    types: OnlyCommandTypes = None,
+@dataclass(frozen=True)
+class DeferralFilter:
+    """The deferred commands that are meant; without an option all of them."""
+
+    id: OnlyCommandId = None
+    aggregate_id: OnlyAggregateId = None
+    types: OnlyCommandTypes = None
     reason: Annotated[
         Literal["NOT_YET", "LATER"] | None,
         typer.Option("--reason", metavar="NOT_YET|LATER", help="Only what waits for this."),
-    ] = None,
+    ] = None
     before: Annotated[
         str | None,
         typer.Option("--before", metavar="TIME", help="Only what is due before: 1h from now, or a time."),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Release or cancel without a filter.")] = False,
-    rehearse: Annotated[bool, typer.Option("--dry-run", help="List them, and send nothing.")] = False,
-) -> None:
-    """List the commands that wait, by due time; or release or cancel them.
+    ] = None
 
-    In the list a command is `parked` until it is due, then `released` until it is decided; or `cancelled`.
+    def __bool__(self) -> bool:
+        """True if an option narrows it."""
+        return any(astuple(self))
 
-    What is released is decided now, what is cancelled ends rejected, CANCELLED. Both are commands in the log, decided
-    by the aggregate's owner: one that is being decided meanwhile may be too late to cancel. Its outcome says so.
-    """
-    from cqrs_cli.client.queries.deferred import waiting
+    def keep(self, aggregate: str) -> "Callable[[Deferral], bool]":
+        """True for a command that is meant."""
+        from cqrs_cli.client.queries.deferred import command_type
 
-    if aggregate not in cli.aggregate_names():
-        cli.aggregate(aggregate)  # says which there are
-    narrowed = any(one is not None for one in (id, aggregate_id, types, reason, before))
-    if action != "list" and not (narrowed or everything):
-        raise UsageError(
-            f"{action} what?", "name it: --id, --aggregate-id, --type, --reason or --before; or --all"
-        )
-    keep = _filter(aggregate, id, aggregate_id, types or [], reason, before)
-    connection = cli.connection()
-    with cli.working("reading"):
-        found = waiting(connection, cli.topics(aggregate), keep)
-    if action == "list" or rehearse:
-        for entry in found:
-            cli.row(deferral_document(entry), deferral_line(entry))
-        cli.flush()
-        if not found:
-            cli.note("no command like that waits" if narrowed else "no command waits")
-        elif action != "list":
-            cli.note(f"dry run: {counted(len(found), 'command')} to {action}, nothing was sent")
-        return
-    _send(cli, aggregate, found, "cqrs.Cancel" if action == "cancel" else "cqrs.Release")
-
-
-def _filter(
-    aggregate: str,
-    id: str | None,
-    aggregate_id: str | None,
-    types: list[str],
-    reason: str | None,
-    before: str | None,
-) -> "Callable[[Deferral], bool]":
-    from cqrs_cli.client.queries.deferred import command_type
-
-    until = None if before is None else deadline("--before", before)
-    wanted = {name if "." in name else f"{aggregate}.{name}" for name in types}
-
-    def keep(entry: "Deferral") -> bool:
-        return (
-            (id is None or entry.id == id)
-            and (aggregate_id is None or entry.subject == aggregate_id)
-            and (reason is None or entry.reason == reason)
+        until = None if self.before is None else deadline("--before", self.before)
+        wanted = {name if "." in name else f"{aggregate}.{name}" for name in self.types or ()}
+        return lambda entry: (
+            (self.id is None or entry.id == self.id)
+            and (self.aggregate_id is None or entry.subject == self.aggregate_id)
+            and (self.reason is None or entry.reason == self.reason)
             and (until is None or entry.due < until)
             and (not wanted or command_type(entry) in wanted)
         )
 
-    return keep
+
+deferred = subgroup("deferred", "The commands that wait: list, release or cancel them.")
+
+
+@command(
+    deferred,
+    "list",
+    examples=[
+        "cqrs deferred list bank_account",
+        "cqrs deferred list bank_account --aggregate-id acc-42 -o json",
+    ],
+)
+def list_deferred(cli: Cli, aggregate: AggregateName, wanted: DeferralFilter) -> None:
+    """List the commands that wait, by due time.
+
+    A command is `parked` until it is due, then `released` until it is decided; or `cancelled`.
+    """
+    _print(cli, _waiting(cli, aggregate, wanted), bool(wanted))
+
+
+Everything = Annotated[bool, typer.Option("--all", help="Without a filter: every one.")]
+
+
+@command(
+    deferred,
+    "release",
+    examples=["cqrs deferred release bank_account --reason LATER --dry-run"],
+)
+def release_deferred(
+    cli: Cli,
+    aggregate: AggregateName,
+    wanted: DeferralFilter,
+    everything: Everything = False,
+    rehearse: DryRun = False,
+) -> None:
+    """Have commands that wait decided now.
+
+    It sends a command for each, which the aggregate's owner decides.
+    """
+    _request(cli, aggregate, wanted, everything, rehearse, "release")
+
+
+@command(
+    deferred,
+    "cancel",
+    examples=[
+        "cqrs deferred cancel bank_account --id 0198f2c4-7c1e-7b8a-9d55-0d6f3a1b2c3d",
+        "cqrs deferred cancel bank_account --all",
+    ],
+)
+def cancel_deferred(
+    cli: Cli,
+    aggregate: AggregateName,
+    wanted: DeferralFilter,
+    everything: Everything = False,
+    rehearse: DryRun = False,
+) -> None:
+    """Have commands that wait end rejected, CANCELLED.
+
+    It sends a command for each, which the aggregate's owner decides: one that is being decided meanwhile may be too
+    late to cancel. Its outcome says so.
+    """
+    _request(cli, aggregate, wanted, everything, rehearse, "cancel")
+
+
+def _waiting(cli: Cli, aggregate: str, wanted: DeferralFilter) -> "list[Deferral]":
+    from cqrs_cli.client.queries.deferred import waiting
+
+    cli.check_aggregates(aggregate)
+    keep = wanted.keep(aggregate)
+    connection = cli.connection()
+    with cli.working("reading"):
+        return waiting(connection, cli.topics(aggregate), keep)
+
+
+def _print(cli: Cli, found: "list[Deferral]", narrowed: bool) -> None:
+    from cqrs_cli.cli.render.deferred import deferral_document, deferral_line
+
+    for entry in found:
+        cli.row(deferral_document(entry), deferral_line(entry))
+    cli.flush()
+    if not found:
+        cli.note("no command like that waits" if narrowed else "no command waits")
+
+
+def _request(
+    cli: Cli,
+    aggregate: str,
+    wanted: DeferralFilter,
+    everything: bool,
+    rehearse: bool,
+    verb: Literal["release", "cancel"],
+) -> None:
+    """Ask the owner for each command that is meant, or in a dry run list them."""
+    if not (wanted or everything):
+        raise UsageError(f"{verb} what?", f"narrow it down (cqrs deferred {verb} --help), or --all")
+    found = _waiting(cli, aggregate, wanted)
+    if not rehearse:
+        _send(cli, aggregate, found, "cqrs.Cancel" if verb == "cancel" else "cqrs.Release")
+        return
+    _print(cli, found, bool(wanted))
+    if found:
+        cli.note(f"dry run: {counted(len(found), 'command')} to {verb}, nothing was sent")
 
 
 def _send(cli: Cli, aggregate: str, entries: "list[Deferral]", request: str) -> None:
@@ -115,45 +174,3 @@ def _send(cli: Cli, aggregate: str, entries: "list[Deferral]", request: str) -> 
         topics = {aggregate: cli.topics(aggregate)}
         sent = send_all(producer, topics, requests(aggregate, entries, request), lambda count: None)
     cli.result(all_sent_document(sent), all_sent_text(sent))
-
-
-def deferral_document(entry: "Deferral") -> dict[str, Any]:
-    """A deferred command as JSON."""
-    import msgspec
-
-    from cqrs_cli.core.messages.timestamps import rfc3339
-
-    return {
-        "id": entry.id,
-        "aggregate_id": entry.subject,
-        "due": rfc3339(entry.due),
-        "reason": entry.reason,
-        "attempt": entry.attempt,
-        "state": _state(entry),
-        "offset": entry.offset,
-        "said": entry.said,
-        "cancelled": entry.cancelled,
-        "command": msgspec.Raw(entry.command),
-    }
-
-
-def _state(entry: "Deferral") -> str:
-    return "cancelled" if entry.cancelled else "released" if entry.said is not None else "parked"
-
-
-def deferral_line(entry: "Deferral") -> str:
-    """A deferred command as one line of text."""
-    from cqrs_cli.client.queries.deferred import command_type
-    from cqrs_cli.core.messages.timestamps import rfc3339
-
-    tried = f"attempt {entry.attempt}" if entry.attempt else ""
-    parts = (
-        rfc3339(entry.due),
-        f"{_state(entry):<9}",
-        entry.subject,
-        command_type(entry),
-        entry.id,
-        entry.reason,
-        tried,
-    )
-    return printable("  ".join(parts).rstrip())

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cqrs_cli.cli.app import app, group
+from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.render.kafka import broker_document, broker_text
@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-kafka = group("kafka", "The embedded Kafka of this project: start, stop, look.")
-app.add_typer(kafka)
+kafka = subgroup("kafka", "The embedded Kafka of this project: start, stop, look.")
 
 
 @command(kafka, examples=["cqrs kafka start", "cqrs kafka start -o json"])

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cqrs_cli.cli.app import app, group
+from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.errors import ConfigurationError
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from cqrs_cli.payloads.sweep import Swept
 
 
-payloads = group("payloads", "The store of large payloads.")
-app.add_typer(payloads)
+payloads = subgroup("payloads", "The store of large payloads.")
 
 
 @command(payloads, examples=["cqrs payloads gc --dry-run", "cqrs payloads gc bank_account -o json"])
@@ -43,12 +42,9 @@ def gc(
     place = cli.settings.payloads()
     if place is None:
         raise ConfigurationError("no payload_store is set: there are no payloads", "set it in cqrs.toml")
-    known = cli.aggregate_names()
-    for name in names or ():
-        if name not in known:
-            cli.aggregate(name)  # says which there are
+    cli.check_aggregates(*names or ())
     connection = cli.connection()
-    for name in dict.fromkeys(names or known):
+    for name in dict.fromkeys(names or cli.aggregate_names()):
         topics = cli.topics(name)
         with cli.working(f"reading the records of {name}"):
             sweep = Sweep(place, payload_folder(topics.events))

@@ -51,7 +51,7 @@ def replay(
 
     The digest sums up ids, versions and states; equal digests mean equal aggregates. At a time each aggregate is
     everything up to its last version whose time is not later. A file holds an offset of the events for each partition,
-    {"0": 1200, "1": 0}, below which they count, or is a certificate (cqrs verify --certificate).
+    {"0": 1200, "1": 0}, below which they count, or is a certificate (cqrs certificate make).
 
     Aggregates that memory has no room for wait on disk (TMPDIR) until the others are done: a task takes half of the
     machine's or container's memory, shared by its cores.

@@ -46,7 +46,7 @@ def show(
 
     An aggregate that does not exist has version 0 and the initial state. At a time it is everything up to its last
     version whose time is not later. A file holds an offset of the events for each partition, {"0": 1200, "1": 0}, below
-    which they count, or is a certificate (cqrs verify --certificate). All events of its partition are read for this.
+    which they count, or is a certificate (cqrs certificate make). All events of its partition are read for this.
     """
     from cqrs_cli.client import history as queries
 

@@ -70,7 +70,7 @@ def sql(
     SHOW VIEWS lists them, DESCRIBE order_state their columns. A query reads what is committed when it is planned.
 
     A file of --at holds an offset of the events for each partition, {"0": 1200, "1": 0}, below which they count, for
-    the aggregate whose states are asked for, or is a certificate (cqrs verify --certificate).
+    the aggregate whose states are asked for, or is a certificate (cqrs certificate make).
 
     Several queries are parted by semicolons. At a prompt, Tab completes the names of views; a query ends with a
     semicolon. A table shows the first 1,000 rows; json is a line for each row. Times are in UTC.

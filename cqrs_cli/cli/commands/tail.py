@@ -81,8 +81,7 @@ def tail(
     from cqrs_cli.kafka import tailing
     from cqrs_cli.kafka.tailing import Origin
 
-    if aggregate not in cli.aggregate_names():
-        cli.aggregate(aggregate)  # says which there are
+    cli.check_aggregates(aggregate)
     try:
         origin = Origin.parse(start or ("end" if follow and count is None else "beginning"))
     except ValueError as error:

@@ -52,10 +52,8 @@ def trace(
     from cqrs_cli.client.queries.trace import trace_messages
 
     begin = moment("--since", since)
-    known = cli.aggregate_names()
-    for name in set(aggregates or ()) - set(known):
-        cli.aggregate(name)  # says which there are
-    topics = {name: cli.topics(name) for name in aggregates or known}
+    cli.check_aggregates(*aggregates or ())
+    topics = {name: cli.topics(name) for name in aggregates or cli.aggregate_names()}
     with cli.working(f"searching since {since}") as now:
         traced = trace_messages(cli.connection(), topics, wanted, begin, now)
     for name, why in traced.missing.items():

@@ -1,99 +1,90 @@
-"""`cqrs verify`: prove that an aggregate's topics keep every promise."""
+"""`cqrs verify`: prove that an aggregate's topics, or what a process sent, keep every promise."""
 
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cqrs_cli.cli.app import app
-from cqrs_cli.cli.certifying import certify
-from cqrs_cli.cli.command import command
+from cqrs_cli.cli.app import CallableGroup, subgroup
+from cqrs_cli.cli.command import call, command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import (
-    Conf,
-    Master,
-    complete_aggregate,
-    complete_from,
-    duration,
-    spark_properties,
-)
-from cqrs_cli.cli.render.process import reactions_document, reactions_lines
-from cqrs_cli.cli.render.verify import (
-    nothing_compared,
-    proving_text,
-    verify_document,
-    verify_lines,
-    violations_text,
-)
-from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.cli.options import complete_aggregate, complete_from, duration
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.jobs.verify.driver import Verified
+    from cqrs_cli.scans.verify.task import ProofPlan
+
+verify = subgroup("verify", "Prove that every promise was kept.", CallableGroup)
 
 
-@command(
-    app,
-    examples=[
-        "cqrs verify bank_account",
-        "cqrs verify bank_account --state",
-        "cqrs verify bank_account -o json",
-        "cqrs verify bank_account --since proved/",
-        "cqrs verify --process checkout",
-        "cqrs verify bank_account --certificate november.json",
-        "cqrs verify bank_account --against november.json",
-    ],
-)
-def verify(
-    cli: Cli,
-    aggregate: Annotated[
-        str | None,
-        typer.Argument(metavar="AGGREGATE", help="The aggregate's name.", autocompletion=complete_aggregate),
-    ] = None,
-    process: Annotated[
-        str | None,
-        typer.Option(
-            "--process",
-            metavar="NAME",
-            help="Prove what a process sent instead, without Spark.",
-            autocompletion=complete_from("processes"),
-        ),
-    ] = None,
+def _complete(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Shell completion: aggregates, and as the first word the commands of the group."""
+    names = [] if ctx.params.get("aggregates") else [*getattr(ctx.command, "commands", {})]
+    return [*(name for name in names if name.startswith(incomplete)), *complete_aggregate(incomplete)]
+
+
+@dataclass(frozen=True)
+class ProofOptions:
+    """What a proof takes in, and what it goes on from."""
+
     state: Annotated[
         bool, typer.Option("--state", help="Fold the events and compare with the live shards.")
-    ] = False,
+    ] = False
     longest_window: Annotated[
         str | None,
         typer.Option("--longest-window", metavar="DURATION", help="Of dedup_window, if it was longer once."),
-    ] = None,
-    since: Annotated[
-        Path | None,
+    ] = None
+    kept: Annotated[
+        str | None,
         typer.Option(
-            "--since", metavar="DIR", help="Go on from the last verify that had this folder; begin one."
+            "--continue",
+            metavar="FOLDER/",
+            help="Go on from the last verify that had this folder; begin one. It is written with a slash.",
         ),
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(
-            "--certificate", metavar="FILE", help="Hash the records and write the hashes; no proof."
-        ),
-    ] = None,
-    against: Annotated[
-        Path | None,
-        typer.Option(
-            "--against", metavar="FILE", help="Find what has changed since that certificate; no proof."
-        ),
-    ] = None,
-    master: Master = None,
-    conf: Conf = None,
-) -> None:
-    """Prove that an aggregate's topics keep every promise, on Spark; ends with 5 if not, naming each place.
+    ] = None
 
-    With --process: every event below the process's position has the commands that react gives for it, each once and
-    where it belongs, and no other event has any. It reads the topics on this machine: 300 bytes of memory for each
-    command that is still there.
+    def check(self, aggregates: list[str]) -> None:
+        """Raise `UsageError` for options that do not go together."""
+        if self.kept is None:
+            return
+        if self.state:
+            raise UsageError(
+                "--state folds all events, --continue reads the new ones only", "run one of them"
+            )
+        if len(aggregates) != 1:
+            raise UsageError("a folder of --continue is for one aggregate", "name it")
+        if "/" not in self.kept:
+            raise UsageError(
+                f"--continue {self.kept}: a folder is written with a slash", f"write --continue {self.kept}/"
+            )
+
+
+@call(
+    verify,
+    examples=[
+        "cqrs verify bank_account",
+        "cqrs verify",
+        "cqrs verify bank_account --state",
+        "cqrs verify bank_account -o json",
+        "cqrs verify bank_account --continue proved/",
+    ],
+)
+def verify_aggregates(
+    cli: Cli,
+    aggregates: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="AGGREGATE", help="Default: all.", autocompletion=_complete),
+    ] = None,
+    *,
+    proof: ProofOptions,
+    spark: SparkOptions,
+) -> None:
+    """Prove that the topics of aggregates keep every promise, on Spark; ends with 5 if not, naming each place.
 
     Every decided command has one outcome and no other has; events follow from commands, complete, with versions from 1
     on, one after the other, and the aggregate's code can read each; expected versions held; repetitions point to what
@@ -104,79 +95,88 @@ def verify(
     An id that was decided again within dedup_window is a violation, and so is a repetition of what was decided before
     it. Where the window was changed, give the shortest there ever was, and with --longest-window the longest.
 
-    With --since only what came since the last verify is read. DIR keeps how far it came, versions, remembered ids and
-    what is open: 100 bytes for each aggregate, 400 for each command within dedup_window. Counts and violations add up:
-    one that was found stays, and every later verify names it and ends with 5. A record that contradicts what was proved
-    before makes its partition be proved from its beginning. DIR is for these topics and settings alone; the workers
-    need it, too.
+    With --continue only what came since the last verify is read. FOLDER keeps how far it came, versions, remembered ids
+    and what is open: 100 bytes for each aggregate, 400 for each command within dedup_window. Counts and violations add
+    up: one that was found stays, and every later verify names it and ends with 5. A record that contradicts what was
+    proved before makes its partition be proved from its beginning. FOLDER is for these topics and settings alone; the
+    workers need it, too.
 
-    A certificate holds the topics' ids, the partitions' ends, and a SHA-256 for each 10,000 offsets of each. --against
-    reads again and names each stretch that was altered, cut off or replaced since, then ends with 5. With both the
-    topics are read once. Records that retention has deleted since are counted; that of events is a change.
+    The names of the commands below are reserved: an aggregate called process is proved by `cqrs verify -- process`.
     """
-    from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.verify.driver import plan_verify, proved_by, verify_topics
+    from cqrs_cli.cli.render.verify import proving_text
+    from cqrs_cli.jobs.verify.driver import proved_by, verify_topics
     from cqrs_cli.scans.verify.since import resumed_from
 
-    if process is not None:
-        if aggregate is not None or state or longest_window or since or certificate or against:
-            raise UsageError(
-                "--process is for a process alone", "leave out the aggregate, and what is for aggregates"
-            )
-        _verify_process(cli, process)
-        return
-    if aggregate is None:
-        raise UsageError("which aggregate?", f"one of {', '.join(cli.aggregate_names())}, or --process NAME")
-    spark = spark_properties(conf or ())
-    cli.flags.update(master=master)
-    if certificate is not None or against is not None:
-        if state or longest_window or since:
-            raise UsageError(
-                "with a certificate nothing is proved", "leave --state, --since and --longest-window out"
-            )
-        certify(cli, aggregate, certificate, against, spark)
-        return
-    if state and since:
-        raise UsageError("--state folds all events, --since reads the new ones only", "run one of them")
-    longest = duration("--longest-window", longest_window) if longest_window else None
-    settings = cli.settings
-    if state or cli.aggregate_names():
+    properties = spark.apply(cli)
+    names = list(dict.fromkeys(aggregates or cli.chosen(None)))
+    proof.check(names)
+    plans = {name: _plan(cli, name, proof) for name in names}
+    errors: list[CqrsError] = []
+    with ExitStack() as stack:
+        if proof.kept is not None:
+            folder, plan = Path(proof.kept).absolute(), plans[names[0]]
+            work = stack.enter_context(resumed_from(folder, proved_by(plan)))
+            plans = {names[0]: replace(plan, since=work)}
+        context, _ = stack.enter_context(spark_session(cli, "verify", names, properties))
+        for name, plan in plans.items():
+            with cli.working(f"proving {name}") as say:
+                done = verify_topics(context, plan, lambda now: say(proving_text(name, now, cli.is_live)))  # noqa: B023
+            errors += _print(cli, name, done)
+    if errors:
+        raise max(errors, key=lambda error: error.exit_code)
+
+
+@command(verify, "process", examples=["cqrs verify process checkout"])
+def prove_processes(
+    cli: Cli,
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="NAME", help="Its file in `processes`.", autocompletion=complete_from("processes")
+        ),
+    ] = None,
+) -> None:
+    """Prove what processes sent; ends with 5 if not all is as it has to be.
+
+    Every event below the process's position has the commands that react gives for it, each once and where it belongs,
+    and no other event has any. It reads the topics on this machine, without Spark: 300 bytes of memory for each command
+    that is still there.
+    """
+    from cqrs_cli.cli.render.process import reactions_document, reactions_lines
+    from cqrs_cli.following.processes.load import load_process
+    from cqrs_cli.following.processes.verify import verify_process
+
+    if not names:
+        raise UsageError(
+            "which process?", "name it; an aggregate that is called process: cqrs verify -- process"
+        )
+    settings, errors = cli.settings, list[CqrsError]()
+    for name, loaded in {
+        name: load_process(name, settings.root, settings.aggregates) for name in names
+    }.items():
+        with cli.working("reading the positions") as say:
+            found = verify_process(cli.connection(), settings, loaded, say)
+        cli.row(reactions_document(name, found), "\n".join(reactions_lines(name, found)))
+        if found.count:
+            what = f"{counted(found.count, 'violation')} in what process {name} sent"
+            errors.append(ContradictionError(what, "docs/processes.md says what each means"))
+    cli.flush()
+    if errors:
+        raise errors[0]
+
+
+def _plan(cli: Cli, aggregate: str, proof: ProofOptions) -> "ProofPlan":
+    """A proof of what is committed now, with the aggregate's code if the project has code."""
+    from cqrs_cli.jobs.verify.driver import plan_verify
+
+    longest = duration("--longest-window", proof.longest_window) if proof.longest_window else None
+    if proof.state or cli.aggregate_names():
         cli.aggregate(aggregate)
     else:
         cli.note(f"there is no code here: the events of {aggregate} are judged by their shape only")
     connection = cli.connection()
-    shards = _existing_shards(cli, aggregate) if state else None
-    wanted = plan_verify(connection, cli.topics(aggregate), settings, shards, longest)
-    with ExitStack() as stack:
-        if since is not None:
-            work = stack.enter_context(resumed_from(since.absolute(), proved_by(wanted)))
-            wanted = replace(wanted, since=work)
-        say = stack.enter_context(cli.working("starting Spark"))
-        context = stack.enter_context(project_session(settings, "verify", aggregate, spark))
-        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
-        done = verify_topics(context, wanted, lambda now: say(proving_text(aggregate, now, cli.is_live)))
-    _say_what_was_skipped(cli, done)
-    cli.result(verify_document(aggregate, done), "\n".join(verify_lines(aggregate, done)))
-    cli.flush()
-    _judge(aggregate, done)
-
-
-def _verify_process(cli: Cli, name: str) -> None:
-    from cqrs_cli.following.processes.load import load_process
-    from cqrs_cli.following.processes.verify import verify_process
-
-    settings = cli.settings
-    loaded = load_process(name, settings.root, settings.aggregates)
-    with cli.working("reading the positions") as say:
-        found = verify_process(cli.connection(), settings, loaded, say)
-    cli.result(reactions_document(name, found), "\n".join(reactions_lines(name, found)))
-    cli.flush()
-    if found.count:
-        raise ContradictionError(
-            f"{counted(found.count, 'violation')} in what process {name} sent",
-            "docs/processes.md says what each means",
-        )
+    shards = _existing_shards(cli, aggregate) if proof.state else None
+    return plan_verify(connection, cli.topics(aggregate), cli.settings, shards, longest)
 
 
 def _existing_shards(cli: Cli, aggregate: str) -> Path:
@@ -196,23 +196,29 @@ def _existing_shards(cli: Cli, aggregate: str) -> Path:
     return folder
 
 
-def _judge(aggregate: str, done: "Verified") -> None:
-    """Raise the error that decides the exit code, if there is one."""
-    if done.violation_count:
-        from cqrs_cli.kafka.fault import tail_command
+def _print(cli: Cli, aggregate: str, done: "Verified") -> list[CqrsError]:
+    """Print the findings; the error that they are is returned, if they are one."""
+    from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines, violations_text
+    from cqrs_cli.kafka.fault import tail_command
 
-        first = done.violations[0]
-        raise ContradictionError(
-            f"{violations_text(done)} in the topics of {aggregate}",
-            f"look at the first: {tail_command(aggregate, first.kind, first.partition, first.offset)}",
-        )
-    if nothing_compared(done):
-        raise ConfigurationError("no shard could be compared", "let cqrs run rebuild them, then verify again")
-
-
-def _say_what_was_skipped(cli: Cli, done: "Verified") -> None:
     for partition, why in done.again.items():
         cli.note(f"partition {partition} was proved from its beginning: {why}")
     for partition, compared in done.compared.items():
         if compared.skipped:
             cli.note(f"the state of partition {partition} was not compared: {compared.skipped}")
+    cli.row(verify_document(aggregate, done), "\n".join(verify_lines(aggregate, done)))
+    cli.flush()
+    if done.violation_count:
+        first = done.violations[0]
+        look = tail_command(aggregate, first.kind, first.partition, first.offset)
+        return [
+            ContradictionError(
+                f"{violations_text(done)} in the topics of {aggregate}",
+                f"look at the first: {look}",
+            )
+        ]
+    if nothing_compared(done):
+        return [
+            ConfigurationError("no shard could be compared", "let cqrs run rebuild them, then verify again")
+        ]
+    return []

@@ -52,7 +52,7 @@ class Listening:
 
 
 def reactions_document(name: str, found: "Reactions") -> dict[str, Any]:
-    """The findings of `cqrs verify --process`."""
+    """The findings of `cqrs verify process`."""
     return {
         "process": name,
         "events": found.events,

@@ -105,6 +105,18 @@ def open_letters(
     return lambda one: one.command is None or (one.partition, one.offset) in times
 
 
+def oldest_letters(
+    letters: Iterable[FailedCommand], keep: Callable[[FailedCommand], bool]
+) -> Iterator[FailedCommand]:
+    """The letters of each partition before the first one that `keep` does not keep."""
+    ended: set[int] = set()
+    for one in letters:
+        if one.partition not in ended and keep(one):
+            yield one
+        else:
+            ended.add(one.partition)
+
+
 def retried(aggregate: str, failed: FailedCommand) -> Composed | None:
     """The command once more, with its id, to be decided now; None where it would fail again for its form."""
     if failed.command is None:

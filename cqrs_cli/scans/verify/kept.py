@@ -1,4 +1,4 @@
-"""The data of one partition that `verify --since` keeps: LMDB files, and a file with the rest and their checksums."""
+"""The data of one partition that `verify --continue` keeps: LMDB files, a file with the rest, and their checksums."""
 
 import os
 import shutil

@@ -34,7 +34,7 @@ def kinds(harness: TopicHarness) -> set[str]:
 
 
 def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subprocess.CompletedProcess[str]:
-    """The installed `cqrs verify`, in a project of its own."""
+    """The installed `cqrs`, in a project of its own."""
     folder = harness.folder / "project"
     if not folder.is_dir():
         folder.mkdir()
@@ -47,7 +47,7 @@ def call(harness: TopicHarness, *arguments: str, with_code: bool = True) -> subp
         "CQRS_STATE_DIR": str(harness.folder / "state"),
     }
     return subprocess.run(
-        [sys.executable, "-m", "cqrs_cli", "verify", *arguments, "-q", "--master", "local[2]"],
+        [sys.executable, "-m", "cqrs_cli", *arguments, "-q", "--master", "local[2]"],
         cwd=folder,
         env={**os.environ, **environment},
         capture_output=True,

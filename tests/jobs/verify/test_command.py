@@ -80,7 +80,7 @@ def test_new_findings_are_printed_apart() -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_clean_topics_end_with_0(decided: TopicHarness) -> None:
-    done = call(decided, "bank_account", "--state", "-o", "json")
+    done = call(decided, "verify", "bank_account", "--state", "-o", "json")
     assert (done.stderr, done.returncode) == ("", 0)
     printed = json.loads(done.stdout)
     assert list(printed) == [
@@ -96,10 +96,10 @@ def test_clean_topics_end_with_0(decided: TopicHarness) -> None:
 @pytest.mark.spark
 @pytest.mark.slow
 def test_topics_are_proved_without_code(decided: TopicHarness) -> None:
-    done = call(decided, "bank_account", "--since", "proved", "-o", "json", with_code=False)
+    done = call(decided, "verify", "bank_account", "--continue", "proved/", "-o", "json", with_code=False)
     assert (json.loads(done.stdout)["violations"], done.returncode) == ([], 0)
     assert (decided.folder / "project" / "proved" / HEAD_FILE).is_file()
-    done = call(decided, "bank_account", "--state", with_code=False)
+    done = call(decided, "verify", "bank_account", "--state", with_code=False)
     assert "there is no package 'aggregates' with aggregates in" in done.stderr
 
 
@@ -108,7 +108,7 @@ def test_topics_are_proved_without_code(decided: TopicHarness) -> None:
 @pytest.mark.slow
 def test_violations_end_with_5(decided: TopicHarness) -> None:
     (at,) = append(decided, "outcomes", decided.records("outcomes")[7])
-    done = call(decided, "bank_account")
+    done = call(decided, "verify", "bank_account")
     assert done.returncode == 5
     assert done.stdout.splitlines()[0].startswith(f"{decided.topics.outcomes} partition 0 offset {at} is of")
     assert done.stdout.splitlines()[-1] == "1 violation"

@@ -1,0 +1,145 @@
+"""`cqrs certificate`: the topics of an aggregate read and hashed, and compared with an earlier time."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cqrs_cli.cli.app import subgroup
+from cqrs_cli.cli.command import command
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
+from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
+from cqrs_cli.words import counted
+
+if TYPE_CHECKING:
+    from cqrs_cli.jobs.verify.certify import Certified
+    from cqrs_cli.proof.certificate import Certificate
+
+certificate = subgroup("certificate", "Hashes of all that an aggregate's topics hold: make them, check them.")
+
+
+@command(certificate, "make", examples=["cqrs certificate make bank_account november.json"])
+def make_certificate(
+    cli: Cli,
+    aggregate: AggregateName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
+    *,
+    spark: SparkOptions,
+) -> None:
+    """Read and hash all records of an aggregate's topics, on Spark, and write the hashes. Nothing is proved.
+
+    A certificate holds the topics' ids, the partitions' ends, and a SHA-256 for each 10,000 offsets of each.
+    """
+    properties = spark.apply(cli)
+    _check_target(file)
+    _certify(cli, aggregate, properties, target=file)
+
+
+@command(
+    certificate,
+    "check",
+    examples=[
+        "cqrs certificate check bank_account november.json",
+        "cqrs certificate check bank_account november.json --make december.json",
+    ],
+)
+def check_certificate(
+    cli: Cli,
+    aggregate: AggregateName,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate of its topics.")],
+    target: Annotated[
+        Path | None, typer.Option("--make", metavar="FILE", help="Make a new certificate at the same time.")
+    ] = None,
+    *,
+    spark: SparkOptions,
+) -> None:
+    """Find what has changed in an aggregate's topics since a certificate was made; ends with 5 if anything has.
+
+    It reads the records again, on Spark, and names each stretch that was altered, cut off or replaced. Records that
+    retention has deleted since are counted; of events that is a change. With --make the records are read once.
+    """
+    properties = spark.apply(cli)
+    earlier = read_earlier(cli, aggregate, file)
+    if target is not None:
+        _check_target(target)
+    done = _certify(cli, aggregate, properties, earlier, file, target)
+    if done.changes:
+        from cqrs_cli.kafka.fault import tail_command
+
+        first = done.changes[0]
+        look = tail_command(aggregate, first.kind, first.partition, first.offset)
+        raise ContradictionError(
+            f"{counted(len(done.changes), 'change')} in the topics of {aggregate} since {file}",
+            f"look at the first: {look}",
+        )
+
+
+def _certify(
+    cli: Cli,
+    aggregate: str,
+    properties: Mapping[str, str],
+    earlier: "Certificate | None" = None,
+    against: Path | None = None,
+    target: Path | None = None,
+) -> "Certified":
+    """Hash the topics, write the certificate to `target`, and print what was found."""
+    from cqrs_cli.cli.render.certificate import certified_document, certified_lines
+    from cqrs_cli.jobs.verify.certify import certify_topics, plan_certify
+    from cqrs_cli.proof.certificate import write_certificate
+
+    plan = plan_certify(cli.connection(), cli.topics(aggregate), earlier)
+    with (
+        spark_session(cli, "certificate", [aggregate], properties) as (context, _),
+        cli.working(f"hashing {aggregate}") as say,
+    ):
+        done = certify_topics(context, plan, earlier, lambda part: say(f"hashing {aggregate}: {part:.0%}"))
+    if target is not None:
+        _write(target, write_certificate(done.certificate))
+    lines = certified_lines(aggregate, done, target, against)
+    cli.result(certified_document(aggregate, done, target, against), "\n".join(lines))
+    cli.flush()
+    return done
+
+
+def read_earlier(cli: Cli, aggregate: str, file: Path) -> "Certificate":
+    """An earlier certificate of the same topics; raises `UsageError` for any other file."""
+    from cqrs_cli.kafka.topics.topics import KINDS
+    from cqrs_cli.proof.certificate import read_certificate
+
+    try:
+        found = read_certificate(file.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", "name a certificate") from None
+    except ValueError as error:
+        make = f"make one: cqrs certificate make {aggregate} FILE"
+        raise UsageError(f"{file} is not a certificate: {error}", make) from None
+    wanted = {cli.topics(aggregate).name(kind) for kind in KINDS}
+    if wanted != found.topics.keys():
+        raise UsageError(
+            f"{file} is a certificate of {', '.join(sorted(found.topics))}, not of the topics of {aggregate}",
+            "name another file, aggregate or --topic-prefix",
+        )
+    return found
+
+
+def _check_target(file: Path) -> None:
+    """Raise the error that writing would end with, before Spark is started."""
+    if file.exists():
+        raise UsageError(f"{file} exists", "name a new file")
+    if not os.access(file.absolute().parent, os.W_OK):
+        raise ConfigurationError(f"cannot write {file}: no folder to write to", "name another file")
+
+
+def _write(file: Path, text: bytes) -> None:
+    """Write the file whole or not at all."""
+    partial = file.with_name(f".{file.name}.partial")
+    try:
+        partial.write_bytes(text)
+        partial.rename(file)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ConfigurationError(f"cannot write {file}: {error.strerror}", "name another file") from error

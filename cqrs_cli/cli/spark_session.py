@@ -1,0 +1,48 @@
+"""The Spark session of a command, and the options that choose it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import Conf, Master, spark_properties
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+
+@dataclass(frozen=True)
+class SparkOptions:
+    """`--master` and `--conf`."""
+
+    master: Master = None
+    conf: Conf = None
+
+    def apply(self, cli: Cli) -> dict[str, str]:
+        """Use the master from now on; the properties are returned. Raises `UsageError` for one that is not accepted."""
+        cli.flags.update(master=self.master)
+        return spark_properties(self.conf or ())
+
+
+class Session(NamedTuple):
+    """A Spark context, and the number of tasks that run at once."""
+
+    context: "SparkContext"
+    tasks: int
+
+
+@contextmanager
+def spark_session(
+    cli: Cli, job: str, what: Iterable[str], properties: Mapping[str, str], packages: Iterable[str] = ()
+) -> Iterator[Session]:
+    """A session of the project for a job (`run`, say) about `what`; a spinner shows that it starts."""
+    from cqrs_cli.jobs.engine.session import project_session
+    from cqrs_cli.jobs.engine.slots import slots
+
+    with ExitStack() as stack:
+        with cli.working("starting Spark"):
+            session = project_session(cli.settings, job, " ".join(what), properties, packages)
+            context = stack.enter_context(session)
+            tasks = slots(context, note=cli.note)  # without workers the job would wait for ever
+        yield Session(context, tasks)

@@ -1,0 +1,35 @@
+from pathlib import Path
+
+import pytest
+
+from cqrs_cli.kafka.topics.topics import KINDS
+from cqrs_cli.proof.certificate import Certificate, TopicCertificate, write_certificate
+from tests.cli.conftest import Cqrs
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["make", "bank_account", "cqrs.toml"], "cqrs.toml exists; name a new file"),
+        (["check", "bank_account", "nowhere"], "cannot read nowhere: No such file"),
+        (["check", "bank_account", "cqrs.toml"], "make one: cqrs certificate make bank_account FILE"),
+        (["check", "bank_account", "other"], "is a certificate of counter.events, not of the topics of bank"),
+        (["check", "counter", "own", "--make", "cqrs.toml"], "cqrs.toml exists; name a new file"),
+    ],
+)
+def test_a_wrong_certificate_ends_with_2(
+    cqrs: Cqrs, tmp_path: Path, arguments: list[str], complaint: str
+) -> None:
+    for name, kinds in {"other": ["events"], "own": KINDS}.items():
+        topics = {f"counter.{kind}": TopicCertificate("id", []) for kind in kinds}
+        made = Certificate(aggregate="counter", cluster="c", made="then", topics=topics)
+        (tmp_path / name).write_bytes(write_certificate(made))
+    said = cqrs("certificate", *arguments)
+    assert (said.status, said.out) == (2, "")
+    assert complaint in said.err
+
+
+def test_an_unwritable_certificate_ends_with_3(cqrs: Cqrs) -> None:
+    said = cqrs("certificate", "make", "bank_account", "nowhere/then.json")
+    assert (said.status, said.out) == (3, "")
+    assert "cannot write nowhere/then.json" in said.err
