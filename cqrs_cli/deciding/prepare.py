@@ -45,13 +45,7 @@ def prepare(
     topics, brokers = _described_topics(settings, connection, aggregates)
     _make_room(len(topics), brokers)
     _check_partitions(topics, [*losses, *refused])
-    seen = {
-        Partition(name, partition): parse_claim(committed.metadata)
-        for name, described in topics.items()
-        for partition, committed in committed_now(
-            connection, described.topics, range(described.partitions)
-        ).items()
-    }
+    seen = _committed_claims(connection, topics)
     _check_offsets(connection, topics, losses, refused, seen)
     return Plan(
         connection,
@@ -76,6 +70,16 @@ def prepare(
         brokers=brokers,
         timing=_timing(settings, standby),
     )
+
+
+def _committed_claims(
+    connection: Connection, topics: Mapping[str, AggregateTopics]
+) -> dict[Partition, Claim | None]:
+    return {
+        Partition(name, number): parse_claim(one.metadata)
+        for name, found in topics.items()
+        for number, one in committed_now(connection, found.topics, range(found.partitions)).items()
+    }
 
 
 def _timing(settings: "Settings", standby: bool) -> Timing:
