@@ -3,7 +3,7 @@
 `decode_event` is the one place that makes an event of a type and data: folds call it, and so does every other reader.
 
 Recovery, `show` and `verify` may meet an event again, and call `fold_event`, which skips it. A replay reads a log from
-its first event, parses no ids, and does what `fold_next` does in its own loop (`jobs.replay.fold`).
+its first event and parses no ids (`scans.replay.fold`). All of them, and deciding, make the step `Aggregate.step`.
 """
 
 from msgspec import Struct
@@ -67,12 +67,12 @@ def fold_next(aggregate: Aggregate, version: int, state: State, event: EventEnve
         raise FoldError(
             f"{event.subject!r} is at version {version}, its next event has {found}: events are missing"
         )
-    fact = decode_event(aggregate, event)
     try:
-        return aggregate.round_trip(aggregate.decider.evolve(state, fact))
+        return aggregate.step(state, event.type, event.data)
     except (KeyboardInterrupt, *PROCESS_ERRORS):
         raise
     except BaseException as error:  # the aggregate's own code: anything may come
+        decode_event(aggregate, event)  # raises if it is the event that cannot be read
         raise FoldError(
             f"evolve raised {raised(error, aggregate.package)} (on {event.type} {event.id})"
         ) from error

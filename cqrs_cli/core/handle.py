@@ -77,13 +77,11 @@ def handle(
 ) -> Handled:
     """Check 11, second half: the events that were decided as records, the state they lead to, and their payloads.
 
-    Each event is folded as a reader of the log will see it, and each state is taken as it will be read back: encoded,
-    then decoded. Raises `Refused` for HANDLER_ERROR and TOO_LARGE: then all of the events are dropped. Errors of the
-    process come out as they are.
+    Each event is folded as a reader of the log will see it. Raises `Refused` for HANDLER_ERROR and TOO_LARGE: then all
+    of the events are dropped. Errors of the process come out as they are.
     """
     if not decided:
         return [], None, {}
-    evolve = aggregate.decider.evolve
     version, state = (before.version, before.state) if before else (0, aggregate.decider.initial)
     datas: list[tuple[str, bytes]] = []
     try:
@@ -92,7 +90,7 @@ def handle(
             if kind is None:
                 raise Refused(Reason.HANDLER_ERROR, f"decide yielded {type(event).__name__}, not an event")
             data = aggregate.encode_checked(event)
-            state = aggregate.round_trip(evolve(state, aggregate.decode_event[kind](data)))
+            state = aggregate.step(state, kind, data)
             datas.append((kind, data))
     except (Refused, KeyboardInterrupt, *PROCESS_ERRORS):
         raise

@@ -44,9 +44,8 @@ class PlainPath:
         self._most_data = context.payload_threshold
         # The key is no longer than the record that has it as its subject.
         self._most_bytes = min(MAX_BYTES, context.max_event_bytes - RECORD_OVERHEAD - MAX_ATTRIBUTE)
-        self._evolve, self._event_types = aggregate.decider.evolve, aggregate.event_types
-        self._decode_event, self._decode_state = aggregate.decode_event, aggregate.decode_state
-        self._state_class, self._initial = aggregate.state, aggregate.decider.initial
+        self._step, self._event_types = aggregate.step, aggregate.event_types
+        self._initial = aggregate.decider.initial
         self._commands, self._may_nest = aggregate.decode_command, aggregate.may_nest
         self._counts = batch.counts
         self._encode = aggregate.quick_encode
@@ -137,10 +136,7 @@ class PlainPath:
             for index, event in enumerate(answer):
                 kind = self._event_types[type(event)]
                 data = encode(event)
-                state = self._evolve(state, self._decode_event[kind](data))
-                if type(state) is not self._state_class:
-                    return 0
-                state = self._decode_state(encode(state))
+                state = self._step(state, kind, data)
                 version += 1
                 numbers = f'"aggregateversion":{version},"eventindex":{index},"eventcount":{count}'
                 value = f'{place}/{index}{source}{kind}",{common}{numbers},"data":'.encode() + data + b"}"

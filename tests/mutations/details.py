@@ -116,8 +116,8 @@ DETAILS = [
         "cqrs_cli/core/aggregate/aggregate.py",
         (
             (
-                "        return self.decode_state(self.encode_checked(state))",
-                "        self.encode_checked(state)\n        return state",
+                "            return decode_state(encode(after))",
+                "            encode(after)\n            return after",
             ),
         ),
         "tests/core/test_fold.py",

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import msgspec
+from msgspec import Raw
 
 from cqrs_cli.core.aggregate import schema
 from cqrs_cli.core.aggregate.annotations import types_of
@@ -128,15 +129,24 @@ class Aggregate:
             check_nesting(data)
         return data
 
-    def round_trip(self, state: object) -> State:
-        """The state that `evolve` returned, encoded and decoded, as a shard may give it back before the next event.
+    @cached_property
+    def step(self) -> Callable[[State, str, Raw | bytes], State]:
+        """The step of every fold: from a state, and the type and data of an event, to the next state.
 
-        Raises `TypeError` for a value that is not a state of this aggregate, `ValueError` for a state that cannot be
-        read back.
+        The event is taken as it is read, and the state as a shard may give it back before the next event: encoded, then
+        decoded. Raises `KeyError` for an event that the code does not know, `TypeError` if `evolve` returns something
+        else than a state, `ValueError` for data or a state that cannot be read back, and whatever `evolve` raises.
         """
-        if type(state) is not self.state:
-            raise TypeError(f"evolve returned {type(state).__name__}, not {self.state.__name__}")
-        return self.decode_state(self.encode_checked(state))
+        decoders, evolve, cls = self.decode_event, self.decider.evolve, self.state
+        encode, decode_state = self.quick_encode, self.decode_state
+
+        def step(state: State, kind: str, data: Raw | bytes) -> State:
+            after = evolve(state, decoders[kind](data))
+            if type(after) is not cls:
+                raise TypeError(f"evolve returned {type(after).__name__}, not {cls.__name__}")
+            return decode_state(encode(after))
+
+        return step
 
     def check_values(self, value: Event | State) -> None:
         """Refuse what readers could not read back as it is: NaN and infinities, in an event also times without offset.
