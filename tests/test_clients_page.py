@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 PAGE = Page("docs/clients.md")
 CLIENT, CONSUMER, PRODUCER = PAGE.blocks("python")
 (JAVA,) = PAGE.blocks("java")
+(GO,) = PAGE.blocks("go")
+(SCRIPT,) = PAGE.blocks("javascript")
 
 
 def python(program: str, folder: Path, **environment: str) -> None:
@@ -147,3 +150,38 @@ def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topi
     launch = [str(program), "-cp", clients, "Deposit.java", connection.bootstrap_server, "acc-7"]
     subprocess.run(launch, cwd=tmp_path, check=True, capture_output=True)
     assert decided(connection, bank, "acc-7") == "NOT_OPEN"
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("go"), reason="needs Go")
+def test_go_sends_and_reads(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
+    (tmp_path / "main.go").write_text(named(GO, bank))
+    for line in ("go mod init deposit", "go mod tidy", "go build -o deposit ."):
+        subprocess.run(line.split(), cwd=tmp_path, check=True, capture_output=True)
+    assert reply(connection, bank, [str(tmp_path / "deposit")], tmp_path) == "bank_account.Deposit.rejected"
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("npm"), reason="needs Node.js")
+def test_javascript_sends_and_reads(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
+    (tmp_path / "deposit.mjs").write_text(named(SCRIPT, bank))
+    install = ["npm", "install", "--silent", "--no-audit", "cloudevents@10", "kafkajs@2", "lz4js@0.2"]
+    subprocess.run(install, cwd=tmp_path, check=True, capture_output=True)
+    assert reply(connection, bank, ["node", "deposit.mjs"], tmp_path) == "bank_account.Deposit.rejected"
+
+
+def named(program: str, bank: Topics) -> str:
+    """The program with the topics of this test."""
+    return program.replace("bank_account.commands", bank.commands).replace(
+        "bank_account.outcomes", bank.outcomes
+    )
+
+
+def reply(connection: "Connection", bank: Topics, program: list[str], folder: Path) -> str:
+    """What a program prints that sends a command and waits for its outcome."""
+    owner = Owner(connection, bank, registry.load("bank_account", "aggregates", ROOT))
+    with owner.deciding():
+        command = [*program, connection.bootstrap_server, "acc-9"]
+        return subprocess.check_output(command, cwd=folder, text=True, timeout=120).strip()
