@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 PAGE = Page("docs/clients.md")
 CLIENT, CONSUMER, PRODUCER = PAGE.blocks("python")
-(JAVA,) = PAGE.blocks("java")
+JAVA, SPRING = PAGE.blocks("java")
+(DEPENDENCIES,) = PAGE.blocks("xml")
 (GO,) = PAGE.blocks("go")
 (SCRIPT,) = PAGE.blocks("javascript")
 
@@ -144,12 +145,31 @@ def test_consumers_survive_kills(connection: "Connection", bank: Topics, tmp_pat
 def test_the_producer_in_java_is_understood(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
     (tmp_path / "Deposit.java").write_text(JAVA.replace("bank_account.commands", bank.commands))
     clients = f"{jars.cache_folder()}/*"
+    launch = [compiler(), "-cp", clients, "Deposit.java", connection.bootstrap_server, "acc-7"]
+    subprocess.run(launch, cwd=tmp_path, check=True, capture_output=True)
+    assert decided(connection, bank, "acc-7") == "NOT_OPEN"
+
+
+def compiler() -> str:
+    """A `java` that compiles what it runs."""
     program = java.find_java()
     if "jdk.compiler" not in subprocess.check_output([program, "--list-modules"], text=True):
         pytest.skip(f"{program} is a runtime: it does not compile Java")
-    launch = [str(program), "-cp", clients, "Deposit.java", connection.bootstrap_server, "acc-7"]
-    subprocess.run(launch, cwd=tmp_path, check=True, capture_output=True)
-    assert decided(connection, bank, "acc-7") == "NOT_OPEN"
+    return str(program)
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("mvn"), reason="needs Maven")
+def test_spring_sends_and_reads(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
+    program = compiler()
+    (tmp_path / "DepositWithSpring.java").write_text(named(SPRING, bank))
+    head = "<modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>b</artifactId><version>1</version>"
+    (tmp_path / "pom.xml").write_text(f"<project>{head}<dependencies>{DEPENDENCIES}</dependencies></project>")
+    resolve = ["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath"]
+    subprocess.run(resolve, cwd=tmp_path, check=True, capture_output=True)
+    launch = [program, "-cp", (tmp_path / "classpath").read_text(), "DepositWithSpring.java"]
+    assert reply(connection, bank, launch, tmp_path) == "bank_account.Deposit.rejected"
 
 
 @pytest.mark.kafka
