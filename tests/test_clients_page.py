@@ -164,7 +164,9 @@ def compiler() -> str:
 def test_spring_sends_and_reads(connection: "Connection", bank: Topics, tmp_path: Path) -> None:
     program = compiler()
     (tmp_path / "DepositWithSpring.java").write_text(named(SPRING, bank))
-    head = "<modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>b</artifactId><version>1</version>"
+    head = (
+        "<modelVersion>4.0.0</modelVersion><groupId>a</groupId><artifactId>b</artifactId><version>1</version>"
+    )
     (tmp_path / "pom.xml").write_text(f"<project>{head}<dependencies>{DEPENDENCIES}</dependencies></project>")
     resolve = ["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath"]
     subprocess.run(resolve, cwd=tmp_path, check=True, capture_output=True)
