@@ -1,16 +1,13 @@
-"""The processes of a call: which are meant, and the plan of processes that run together with aggregates."""
+"""The processes of a call: which are meant."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from cqrs_cli.cli.context import Cli
-    from cqrs_cli.deciding.plan import Plan
     from cqrs_cli.following.processes.load import LoadedProcess
-    from cqrs_cli.following.processes.plan import ProcessPlan
     from cqrs_cli.kafka.connection.connection import Connection
 
 
@@ -50,29 +47,3 @@ def chosen_processes(
                 "warning",
             )
     return [one for one in found if topics[one.name] in there]
-
-
-def prepared_processes(
-    cli: "Cli",
-    connection: "Connection",
-    chosen: "Sequence[LoadedProcess]",
-    beside: "Plan",
-    accept_loss: Iterable[str],
-    skip: Iterable[str],
-) -> "ProcessPlan | None":
-    """The plan of these processes as a part of the run of `beside`; None if there are none."""
-    from cqrs_cli.following.processes.prepare import prepare_processes
-
-    if not chosen:
-        for place in (*skip, *accept_loss):
-            raise UsageError(f"{place!r} is a place of a process, and none runs", "name it: --process NAME")
-        return None
-    plan = prepare_processes(
-        cli.settings,
-        connection,
-        {one.name: one for one in chosen},
-        once=beside.targets is not None,
-        accept_loss=accept_loss,
-        skip=skip,
-    )
-    return replace(plan, run=beside.run, timing=beside.timing)

@@ -25,7 +25,7 @@ class SparkOptions:
         return spark_properties(self.conf or ())
 
 
-class SparkTasks(NamedTuple):
+class StartedSpark(NamedTuple):
     """A Spark context, and the number of tasks that run at once."""
 
     context: "SparkContext"
@@ -35,7 +35,7 @@ class SparkTasks(NamedTuple):
 @contextmanager
 def spark_session(
     cli: Cli, job: str, what: Iterable[str], properties: Mapping[str, str], packages: Iterable[str] = ()
-) -> Iterator[SparkTasks]:
+) -> Iterator[StartedSpark]:
     """A session of the project for a job (`run`, say) about `what`; a spinner shows that it starts."""
     from cqrs_cli.jobs.engine.session import project_session
     from cqrs_cli.jobs.engine.slots import slots
@@ -45,4 +45,4 @@ def spark_session(
             session = project_session(cli.settings, job, " ".join(what), properties, packages)
             context = stack.enter_context(session)
             tasks = slots(context, note=cli.note)  # without workers the job would wait for ever
-        yield SparkTasks(context, tasks)
+        yield StartedSpark(context, tasks)

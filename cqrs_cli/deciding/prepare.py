@@ -11,6 +11,7 @@ from cqrs_cli.deciding.position import check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.named_place import parse_place
 from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
@@ -38,9 +39,9 @@ def prepare(
     """The plan of a new run. Raises `ConfigurationError` for missing ACLs and topics, and such as are set up wrongly,
     `UsageError` for a place (`AGG:P@OFFSET`) that is not in the run, `UnavailableError` without a broker.
     """
-    losses = dict(_places(accept_loss, aggregates))
+    losses = dict(_places("--accept-loss", accept_loss, aggregates))
     refused: dict[Partition, frozenset[int]] = {}
-    for partition, offset in _places(fail, aggregates):
+    for partition, offset in _places("--fail", fail, aggregates):
         refused[partition] = refused.get(partition, frozenset()) | {offset}
     topics, brokers = _described_topics(settings, connection, aggregates)
     _make_room(len(topics), brokers)
@@ -168,17 +169,15 @@ def _targets(connection: Connection, topics: Mapping[str, AggregateTopics]) -> d
     }
 
 
-def _places(texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Partition, int]]:
+def _places(flag: str, texts: Iterable[str], known: Iterable[str]) -> Iterable[tuple[Partition, int]]:
     """Read `AGG:P@OFFSET`."""
     for text in texts:
-        name, _, place = text.partition(":")
-        partition, _, offset = place.partition("@")
-        if not (partition.isascii() and partition.isdigit() and offset.isascii() and offset.isdigit()):
+        place = parse_place(flag, text)
+        if place.process:
+            raise UsageError(f"{flag}: {text!r} is a place of a process", "write AGGREGATE:PARTITION@OFFSET")
+        if place.aggregate not in known:
             raise UsageError(
-                f"{text!r} is not a place in a topic", "write AGGREGATE:PARTITION@OFFSET, e.g. order:3@250"
+                f"{place.aggregate!r} is not among the aggregates of this run",
+                f"they are: {', '.join(known)}",
             )
-        if name not in known:
-            raise UsageError(
-                f"{name!r} is not among the aggregates of this run", f"they are: {', '.join(known)}"
-            )
-        yield Partition(name, int(partition)), int(offset)
+        yield Partition(place.aggregate, place.partition), place.offset

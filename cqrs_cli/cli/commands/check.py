@@ -1,6 +1,5 @@
 """`cqrs check`: what a change of the code would break, for people before they commit and for CI."""
 
-from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -8,7 +7,8 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, Conf, Master, spark_properties
+from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -27,8 +27,8 @@ def check(
         bool, typer.Option("--write", help="Write schemas/AGGREGATE.json, whatever has changed.")
     ] = False,
     log: Annotated[bool, typer.Option("--log", help="Read all events of the log, too, on Spark.")] = False,
-    master: Master = None,
-    conf: Conf = None,
+    *,
+    spark: SparkOptions,
 ) -> int:
     """Check that the code reads what was written before: for CI, and before you commit.
 
@@ -42,36 +42,30 @@ def check(
     from cqrs_cli.cli.render.check import check_document, check_text, gravest
     from cqrs_cli.doctor.contracts import compare, write_contract
 
-    spark = spark_properties(conf or ())
-    cli.flags.update(master=master)
+    properties = spark.apply(cli)
     chosen = cli.chosen(aggregates)
     root = cli.settings.root
     compared = compare(root, chosen, every=not aggregates)
     if write:
         for aggregate in chosen.values():
             write_contract(root, aggregate)
-    logs = _read_logs(cli, chosen, spark) if log else {}
+    logs = _read_logs(cli, chosen, properties) if log else {}
     cli.result(check_document(compared, logs, write), check_text(compared, logs, write))
     return 1 if gravest([one for one in compared if not write], logs) == "red" else 0
 
 
-def _read_logs(cli: Cli, names: "Iterable[str]", spark: "Mapping[str, str]") -> "dict[str, LogRead]":
+def _read_logs(cli: Cli, names: "Iterable[str]", properties: "Mapping[str, str]") -> "dict[str, LogRead]":
     """The events of each aggregate's log, and those that cannot be read."""
     from cqrs_cli.cli.render.check import LogRead
     from cqrs_cli.jobs.check import plan_reading, read_log
-    from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
 
     settings, connection = cli.settings, cli.connection()
     plans = {
         name: plan_reading(connection, cli.topics(name), settings.aggregates, settings.root) for name in names
     }
     found = {}
-    with ExitStack() as stack:
-        say = stack.enter_context(cli.working("starting Spark"))
-        context = stack.enter_context(project_session(settings, "check", " ".join(plans), spark))
-        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
+    with spark_session(cli, "check", plans, properties) as (context, _):
         for name, plan in plans.items():
-            say(f"reading the events of {name}")
-            found[name] = LogRead(*read_log(context, plan))
+            with cli.working(f"reading the events of {name}"):
+                found[name] = LogRead(*read_log(context, plan))
     return found

@@ -1,6 +1,5 @@
 """`cqrs export`: an aggregate's events as files for other tools."""
 
-from contextlib import ExitStack
 from typing import Annotated, Literal
 
 import typer
@@ -8,7 +7,8 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, Conf, Master, spark_properties
+from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import target_folder
 from cqrs_cli.words import counted
 
@@ -30,8 +30,8 @@ def export(
     format: Annotated[
         Literal["parquet", "jsonl"], typer.Option("--format", metavar="parquet|jsonl", help="Of the files.")
     ] = "parquet",
-    master: Master = None,
-    conf: Conf = None,
+    *,
+    spark: SparkOptions,
 ) -> None:
     """Write all committed events to files, on Spark.
 
@@ -42,20 +42,17 @@ def export(
 
     The folder appears complete or not at all. Ends with 5 if there is an event that the code cannot read.
     """
-    from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.export.driver import export_events, plan_export
 
-    spark = spark_properties(conf or ())
-    cli.flags.update(master=master)
+    properties = spark.apply(cli)
     settings = cli.settings
     target = target_folder(out, format)
     cli.aggregate(aggregate)
     plan = plan_export(cli.connection(), cli.topics(aggregate), settings.aggregates, settings.root)
-    with ExitStack() as stack:
-        say = stack.enter_context(cli.working("starting Spark"))
-        context = stack.enter_context(project_session(settings, "export", aggregate, spark))
-        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
+    with (
+        spark_session(cli, "export", [aggregate], properties) as (context, _),
+        cli.working(f"writing {aggregate}") as say,
+    ):
         done = export_events(context, plan, target, lambda part: say(f"writing {aggregate}: {part:.0%}"))
     document = {
         "aggregate": aggregate,

@@ -9,7 +9,8 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, complete_from, spark_properties
+from cqrs_cli.cli.options import complete_from
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -49,8 +50,8 @@ def run_process(
             "--accept-loss", metavar="PROCESS:AGG:P@OFFSET", help="Go on there although its position is lost."
         ),
     ] = None,
-    master: Master = None,
-    conf: Conf = None,
+    *,
+    spark: SparkOptions,
 ) -> None:
     """Turn events of one aggregate into commands of another, each event exactly once, until stopped.
 
@@ -62,13 +63,10 @@ def run_process(
     from cqrs_cli.cli.render.project import RateDisplay
     from cqrs_cli.following.processes.load import PROCESSES, load_process
     from cqrs_cli.following.processes.prepare import prepare_processes
-    from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.run import run_processes
 
     cli.timestamped = not sys.stderr.isatty()
-    spark = spark_properties(conf or ())
-    cli.flags.update(master=master)
+    properties = spark.apply(cli)
     settings = cli.settings
     names = list(dict.fromkeys(names))
     loaded = {name: load_process(name, settings.root, settings.aggregates) for name in names}
@@ -89,10 +87,9 @@ def run_process(
             listening.show(progress)
             display.show(progress)
 
-        with cli.working("starting Spark"):
-            session = project_session(settings, "process", " ".join(names), spark, [PROCESSES])
-            context = stack.enter_context(session)
-            tasks = min(len(plan.subscriptions), slots(context, note=cli.note))
+        session = spark_session(cli, "process", names, properties, [PROCESSES])
+        context, slots = stack.enter_context(session)
+        tasks = min(len(plan.subscriptions), slots)
         where = f"{counted(len(plan.subscriptions), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"{', '.join(names)}: {where}; Ctrl-C stops")
         try:

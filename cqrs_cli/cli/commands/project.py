@@ -1,7 +1,8 @@
 """`cqrs project`: fill a read model in a database from the events."""
 
 import sys
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -11,19 +12,13 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import (
-    Conf,
-    Master,
-    MetricsAddress,
-    check_sqlalchemy,
-    complete_from,
-    metrics_at,
-    spark_properties,
-)
+from cqrs_cli.cli.options import MetricsAddress, check_sqlalchemy, complete_from, metrics_at
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
     from cqrs_cli.cli.render.project import RateDisplay
+    from cqrs_cli.following.projections.databases.place import DatabasePlace
     from cqrs_cli.following.projections.load import LoadedProjection
     from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress
     from cqrs_cli.following.projections.prepare import PreparedProjection
@@ -58,8 +53,8 @@ def project(
         bool, typer.Option("--rebuild", help="Fill new tables from the first event on, then exchange them.")
     ] = False,
     metrics_address: MetricsAddress = None,
-    master: Master = None,
-    conf: Conf = None,
+    *,
+    spark: SparkOptions,
 ) -> None:
     """Keep a read model in a database, each event exactly once, until stopped.
 
@@ -73,18 +68,14 @@ def project(
     from cqrs_cli.cli.render.progress import serve_metrics
     from cqrs_cli.cli.render.project import RateDisplay
     from cqrs_cli.following.projections.database import parse_database, shown
-    from cqrs_cli.following.projections.databases.known import dialect_of
-    from cqrs_cli.following.projections.load import PACKAGE, load_projection
+    from cqrs_cli.following.projections.load import load_projection
     from cqrs_cli.following.projections.prepare import PATIENT, prepare_projection
-    from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.project import is_little, run_here, run_projection
+    from cqrs_cli.jobs.project import is_little
     from cqrs_cli.status.metrics import ProjectionMetrics
 
     cli.timestamped = not sys.stderr.isatty()
-    spark = spark_properties(conf or ())
+    properties = spark.apply(cli)
     address = metrics_at(metrics_address, None)
-    cli.flags.update(master=master)
     settings = cli.settings
     loaded = load_projection(name, settings.root, settings.aggregates)
     place = parse_database(to, settings.root)
@@ -101,17 +92,10 @@ def project(
         display: RateDisplay[ProjectionProgress] = stack.enter_context(RateDisplay(cli))
         if address is not None:
             display.endpoint = serve_metrics(cli, stack, address, ProjectionMetrics(name))
-        run: Run
-        if once and not spark and master is None and is_little(prepared.new or prepared.live):
-            run = partial(run_here, loaded=loaded, watch=display.show, note=cli.note)
-            by = "this process"
+        if once and spark == SparkOptions() and is_little(prepared.new or prepared.live):
+            run, by = _run_here(cli, loaded, display), "this process"
         else:
-            with cli.working("starting Spark"):
-                session = project_session(settings, "project", name, spark, [PACKAGE])
-                context = stack.enter_context(session)
-                most = dialect_of(place).tasks or len(prepared.live.sources)
-                tasks = min(len(prepared.live.sources), most, slots(context, note=cli.note))
-            run = partial(run_projection, context, tasks=tasks, watch=display.show, note=cli.note)
+            run, tasks = stack.enter_context(_run_on_spark(cli, name, prepared, place, properties, display))
             by = counted(tasks, "task")
         if prepared.before:
             cli.note(f"took over from {', '.join(prepared.before)}")
@@ -121,6 +105,32 @@ def project(
         if prepared.new is not None:
             filled = _fill_beside(cli, run, prepared, prepared.new, loaded)
         _project(cli, run, prepared.live, loaded, once, display, filled)
+
+
+def _run_here(cli: Cli, loaded: "LoadedProjection", display: "RateDisplay[ProjectionProgress]") -> "Run":
+    from cqrs_cli.jobs.project import run_here
+
+    return partial(run_here, loaded=loaded, watch=display.show, note=cli.note)
+
+
+@contextmanager
+def _run_on_spark(
+    cli: Cli,
+    name: str,
+    prepared: "PreparedProjection",
+    place: "DatabasePlace",
+    properties: Mapping[str, str],
+    display: "RateDisplay[ProjectionProgress]",
+) -> "Iterator[tuple[Run, int]]":
+    """What runs a plan on Spark, and the number of its tasks: no more than the database bears."""
+    from cqrs_cli.following.projections.databases.known import dialect_of
+    from cqrs_cli.following.projections.load import PACKAGE
+    from cqrs_cli.jobs.project import run_projection
+
+    with spark_session(cli, "project", [name], properties, [PACKAGE]) as (context, slots):
+        partitions = len(prepared.live.sources)
+        tasks = min(partitions, dialect_of(place).tasks or partitions, slots)
+        yield partial(run_projection, context, tasks=tasks, watch=display.show, note=cli.note), tasks
 
 
 def _fill_beside(

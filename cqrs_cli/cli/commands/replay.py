@@ -1,6 +1,5 @@
 """`cqrs replay`: every aggregate of a type, rebuilt from its events."""
 
-from contextlib import ExitStack
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -9,9 +8,10 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, Conf, Master, spark_properties
+from cqrs_cli.cli.options import AggregateName
 from cqrs_cli.cli.positions import positions_of
 from cqrs_cli.cli.render.replay import replay_document, replay_text, replaying_text
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import optional_target
 from cqrs_cli.errors import UsageError
 
@@ -44,8 +44,8 @@ def replay(
         typer.Option("--format", metavar="parquet|json", help="Of what --out writes. Default: parquet."),
     ] = None,
     check: Annotated[bool, typer.Option("--check", hidden=True, help="Now verify --state.")] = False,
-    master: Master = None,
-    conf: Conf = None,
+    *,
+    spark: SparkOptions,
 ) -> None:
     """Rebuild all aggregates of a type from their events, on Spark.
 
@@ -59,16 +59,13 @@ def replay(
     --out writes one row for each: JSON Lines with the state as an object, or Parquet with a column for each of its
     fields, by its type; one that has no type of a column (a union, say) is a string of JSON.
     """
-    from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.replay.driver import parts_for, plan_replay, replay_events
 
     if check:
         raise UsageError(
             "replay has no --check", f"compare with the live shards: cqrs verify {aggregate} --state"
         )
-    spark = spark_properties(conf or ())
-    cli.flags.update(master=master)
+    properties = spark.apply(cli)
     settings = cli.settings
     positions = positions_of("--until", until, cli.topics(aggregate).events)
     moment = _moment(until) if positions is None else None
@@ -77,12 +74,10 @@ def replay(
     topics = cli.topics(aggregate)
     connection = cli.connection()
     wanted = plan_replay(connection, topics, settings.aggregates, settings.root, moment, positions)
-    with ExitStack() as stack:
-        say = stack.enter_context(cli.working("starting Spark"))
-        context = stack.enter_context(project_session(settings, "replay", aggregate, spark))
-        tasks = slots(
-            context, note=cli.note
-        )  # else a cluster without workers would let the job wait for ever
+    with (
+        spark_session(cli, "replay", [aggregate], properties) as (context, tasks),
+        cli.working(f"replaying {aggregate}") as say,
+    ):
         wanted = replace(wanted, parts=parts_for(tasks, len(wanted.bounds)))
         done = replay_events(
             context, wanted, target, lambda now: say(replaying_text(aggregate, now, cli.is_live))

@@ -2,10 +2,9 @@
 
 import sys
 import time
-from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,9 +12,74 @@ from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, MetricsAddress, complete_from, metrics_at, spark_properties
+from cqrs_cli.cli.options import MetricsAddress, complete_from, metrics_at
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import TakenOverError, UsageError
 from cqrs_cli.words import counted
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from cqrs_cli.cli.render.progress import Display
+    from cqrs_cli.core.aggregate.aggregate import Aggregate
+    from cqrs_cli.kafka.connection.connection import Connection
+    from cqrs_cli.runs.assembly import Assembly, Interventions
+    from cqrs_cli.runs.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class MetricsOptions:
+    """Where metrics are served."""
+
+    address: MetricsAddress = None
+    port: Annotated[
+        int | None,
+        typer.Option("--metrics-port", metavar="N", min=1, max=65535, help="The same, on loopback."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class ShardOptions:
+    """Where states are kept."""
+
+    state_dir: Annotated[
+        Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
+    ] = None
+    store: Annotated[
+        Literal["lmdb", "memory"] | None,
+        typer.Option("--store", metavar="lmdb|memory", help="Keep states on disk, or in memory alone."),
+    ] = None
+
+
+@dataclass(frozen=True)
+class InterventionOptions:
+    """The places where an operator has the run go on."""
+
+    accept_loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--accept-loss",
+            metavar="[PROCESS:]AGG:P@OFFSET",
+            help="Go on from there, though commands or events are lost.",
+        ),
+    ] = None
+    skip: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--skip", metavar="PROCESS:AGG:P@OFFSET", help="Leave out the event that stopped a process."
+        ),
+    ] = None
+    fail: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail", metavar="AGG:P@OFFSET", help="Give this command a failed outcome; repeatable."
+        ),
+    ] = None
+
+    def read(self) -> "Interventions":
+        from cqrs_cli.runs.assembly import Interventions
+
+        return Interventions(self.accept_loss or (), self.skip or (), self.fail or ())
 
 
 @command(
@@ -54,43 +118,14 @@ def run(
     standby: Annotated[
         bool, typer.Option("--standby", help="Begin only when the run at work ends or is silent.")
     ] = False,
-    master: Master = None,
-    conf: Conf = None,
-    state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
-    ] = None,
-    store: Annotated[
-        Literal["lmdb", "memory"] | None,
-        typer.Option("--store", metavar="lmdb|memory", help="Keep states on disk, or in memory alone."),
-    ] = None,
-    metrics_address: MetricsAddress = None,
-    metrics_port: Annotated[
-        int | None,
-        typer.Option("--metrics-port", metavar="N", min=1, max=65535, help="The same, on loopback."),
-    ] = None,
-    accept_loss: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--accept-loss",
-            metavar="[PROCESS:]AGG:P@OFFSET",
-            help="Go on from there, though commands or events are lost.",
-        ),
-    ] = None,
-    skip: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--skip", metavar="PROCESS:AGG:P@OFFSET", help="Leave out the event that stopped a process."
-        ),
-    ] = None,
-    fail: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail", metavar="AGG:P@OFFSET", help="Give this command a failed outcome; repeatable."
-        ),
-    ] = None,
     reload: Annotated[
         bool, typer.Option("--reload", help="For development: start again when the code changes.")
     ] = False,
+    *,
+    shards: ShardOptions,
+    metrics: MetricsOptions,
+    interventions: InterventionOptions,
+    spark: SparkOptions,
 ) -> int | None:
     """Decide commands and react to events, each exactly once, until stopped.
 
@@ -117,81 +152,43 @@ def run(
         raise UsageError(
             f"--standby does not go with {'--once' if once else '--reload'}", "leave one of them out"
         )
+    cli.timestamped = not sys.stderr.isatty()
+    cli.streaming = cli.output == "json" and not once
+    properties = spark.apply(cli)
+    cli.flags.update(state_dir=shards.state_dir, store=shards.store)
     if reload:
-        return _reload(cli, aggregates, once, store)
-    from cqrs_cli.cli.processes import chosen_processes, prepared_processes
-    from cqrs_cli.cli.reload.files import check_judged
+        return _reload(cli, aggregates, once)
+    from cqrs_cli.cli.processes import chosen_processes
     from cqrs_cli.cli.render.progress import Display, run_text
-    from cqrs_cli.deciding.prepare import prepare, without_topics
     from cqrs_cli.following.processes.load import PROCESSES
-    from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
-    from cqrs_cli.jobs.run import run_owners
-    from cqrs_cli.runs.other_runs import left_to_decide, left_to_react, others_at_work
+    from cqrs_cli.runs.assembly import assemble
     from cqrs_cli.runs.snapshot import Snapshot
 
-    cli.timestamped, cli.streaming = not sys.stderr.isatty(), cli.output == "json" and not once
     for setting, value in failpoints.environment().items():
         cli.note(f"{setting}={value}: owners of this run will be struck on purpose")
-    spark = spark_properties(conf or ())
-    cli.flags.update(master=master, state_dir=state_dir, store=store)
-    address = metrics_at(metrics_address, metrics_port)
-    settings = cli.settings
-    known, connection = cli.usable(aggregates), cli.connection()
-    for name in () if aggregates else without_topics(settings, connection, known):
-        del known[name]
-        cli.note(
-            cli.with_flags(f"left out, as it has no topics: {name}; create them: cqrs init {name}"), "warning"
-        )
-    chosen = (
-        [] if no_processes or (aggregates and not process) else chosen_processes(cli, connection, process)
-    )
-    lost = [text for text in accept_loss or () if text.count(":") < 2]
-    with ExitStack() as stack:
-        plan = prepare(
-            settings, connection, known, once=once, standby=standby, accept_loss=lost, fail=fail or ()
-        )
-        reacting = prepared_processes(
-            cli,
-            connection,
-            chosen,
-            plan,
-            [text for text in accept_loss or () if text not in lost],
-            skip or (),
-        )
-        if once and not (accept_loss or fail or skip):
-            reacting = reacting and left_to_react(reacting, cli.note)
-            left = left_to_decide(plan, cli.note)
-            if left is None and reacting is None:
-                done = Snapshot(time.monotonic())
-                cli.result(done.summary(), run_text(done))
-                return None
-            plan = left or replace(plan, topics={}, targets={})
-        display = stack.enter_context(Display(cli, address))
-        with cli.working("starting Spark"):
-            packages = [PROCESSES] if reacting else []
-            session = project_session(settings, "run", " ".join(known), spark, packages)
-            context = stack.enter_context(session)
-            held = len(plan.partitions()) + (len(reacting.subscriptions) if reacting else 0)
-            tasks = min(held, slots(context, note=cli.note))
-        for other, commands in others_at_work(plan).items():
-            how = "standing by for" if standby else "taking over from"
-            cli.note(f"{how} run {other}, which has decided {counted(commands, 'command')}")
-        work = f"deciding for {', '.join(plan.topics)}" if plan.topics else ""
-        if reacting:
-            work += f"{', ' if work else ''}running {', '.join(reacting.processes())}"
-        cli.note(f"{work}: {counted(held, 'partition')}, {counted(tasks, 'task')}; Ctrl-C stops")
-        check_judged(settings.root, settings.aggregates)
-        try:
-            done = run_owners(context, plan, tasks, display.show, display.note, reacting)
-        except (KeyboardInterrupt, TakenOverError) as end:
-            if display.last is not None:
-                how = "stopped" if isinstance(end, KeyboardInterrupt) else "taken over"
-                if cli.streaming:
-                    cli.event("end", {"how": how, **display.last.summary()})
-                else:
-                    cli.note(f"{how}: {run_text(display.last)}")
-            raise
+    address, places = metrics_at(metrics.address, metrics.port), interventions.read()
+    known = cli.usable(aggregates)
+    connection = cli.connection()
+    if not aggregates:
+        known = _with_topics(cli, connection, known)
+    reacts = not no_processes and (process or not aggregates)
+    chosen = chosen_processes(cli, connection, process) if reacts else []
+    assembly = assemble(cli.settings, connection, known, chosen, places, once=once, standby=standby)
+    if once and not places:
+        left = assembly.left(cli.note)
+        if left is None:
+            done = Snapshot(time.monotonic())
+            cli.result(done.summary(), run_text(done))
+            return None
+        assembly = left
+    packages = [PROCESSES] if assembly.reacting else []
+    with (
+        Display(cli, address) as display,
+        spark_session(cli, "run", known, properties, packages) as (context, slots),
+    ):
+        tasks = min(assembly.partitions, slots)
+        _begin(cli, assembly, tasks, standby)
+        done = _decide(cli, context, assembly, tasks, display)
     if cli.streaming:
         cli.event("end", {"how": "ended", **done.summary()})
     else:
@@ -199,16 +196,59 @@ def run(
     return None
 
 
-def _reload(cli: Cli, aggregates: list[str] | None, once: bool, store: str | None) -> int:
+def _with_topics(
+    cli: Cli, connection: "Connection", aggregates: "dict[str, Aggregate]"
+) -> "dict[str, Aggregate]":
+    """The aggregates without those that have no topics yet, each of which gets a note."""
+    from cqrs_cli.deciding.prepare import without_topics
+
+    left_out = without_topics(cli.settings, connection, aggregates)
+    for name in left_out:
+        text = f"left out, as it has no topics: {name}; create them: cqrs init {name}"
+        cli.note(cli.with_flags(text), "warning")
+    return {name: one for name, one in aggregates.items() if name not in left_out}
+
+
+def _begin(cli: Cli, assembly: "Assembly", tasks: int, standby: bool) -> None:
+    """Say what begins, and for which run; raises `CqrsError` for code that --reload has not judged."""
+    from cqrs_cli.cli.reload.files import check_judged
+    from cqrs_cli.runs.other_runs import others_at_work
+
+    for other, commands in others_at_work(assembly.plan).items():
+        how = "standing by for" if standby else "taking over from"
+        cli.note(f"{how} run {other}, which has decided {counted(commands, 'command')}")
+    where = f"{counted(assembly.partitions, 'partition')}, {counted(tasks, 'task')}"
+    cli.note(f"{assembly}: {where}; Ctrl-C stops")
+    check_judged(cli.settings.root, cli.settings.aggregates)
+
+
+def _decide(
+    cli: Cli, context: "SparkContext", assembly: "Assembly", tasks: int, display: "Display"
+) -> "Snapshot":
+    """Decide and react until the run ends; how far it came is said also when it is stopped or taken over."""
+    from cqrs_cli.cli.render.progress import run_text
+    from cqrs_cli.jobs.run import run_owners
+
+    try:
+        return run_owners(context, assembly.plan, tasks, display.show, display.note, assembly.reacting)
+    except (KeyboardInterrupt, TakenOverError) as end:
+        if display.last is not None:
+            how = "stopped" if isinstance(end, KeyboardInterrupt) else "taken over"
+            if cli.streaming:
+                cli.event("end", {"how": how, **display.last.summary()})
+            else:
+                cli.note(f"{how}: {run_text(display.last)}")
+        raise
+
+
+def _reload(cli: Cli, aggregates: list[str] | None, once: bool) -> int:
     """Run in a process of its own, with the same command line, and start that again when the code changes."""
     from cqrs_cli.cli.reload.loop import Reloader
 
-    cli.timestamped = not sys.stderr.isatty()
     if once or cli.output == "json":
         raise UsageError(
             f"--reload is not for {'--once' if once else '-o json'}", "leave one out: it is for development"
         )
-    cli.flags.update(store=store)
     settings = cli.settings
     cli.chosen(aggregates)  # says what is wrong before anything starts
     command = [sys.executable, "-m", "cqrs_cli", *(one for one in sys.argv[1:] if one != "--reload")]

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,9 +10,10 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import Conf, Master, moment, spark_properties
+from cqrs_cli.cli.options import moment
 from cqrs_cli.cli.positions import positions_file
 from cqrs_cli.cli.render.queries.sql import print_rows
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import target_folder
 from cqrs_cli.errors import CqrsError, UsageError
 
@@ -60,8 +60,8 @@ def sql(
     out: Annotated[
         str | None, typer.Option("--out", metavar="DIR", help="Write the answer there: csv, json or parquet.")
     ] = None,
-    master: Master = None,
-    conf: Conf = None,
+    *,
+    spark: SparkOptions,
 ) -> None:
     """Ask a project's topics and states with Spark SQL.
 
@@ -76,14 +76,11 @@ def sql(
     semicolon. A table shows the first 1,000 rows; json is a line for each row. Times are in UTC.
     """
     from cqrs_cli.core.messages.timestamps import rfc3339
-    from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.sql import SqlSession, split_queries
 
-    spark = spark_properties(conf or ())
+    properties = spark.apply(cli)
     if cli.flags.get("properties"):
         raise UsageError("sql takes no -X", "put the property into the file of --command-config")
-    cli.flags.update(master=master)
     settings, shape = cli.settings, _shape(cli, format, out)
     cut = positions_file("--at", at)
     if cut is not None:
@@ -98,11 +95,8 @@ def sql(
     target = None if out is None else target_folder(out, _file_format(shape))
     cli.chosen(None)
     connection = cli.connection()
-    with ExitStack() as stack:
-        with cli.working("starting Spark"):
-            context = stack.enter_context(project_session(settings, "sql", "", spark))
-            slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
-            session = SqlSession(context, connection, settings, then, _source_flags(cli))
+    with spark_session(cli, "sql", (), properties) as (context, _):
+        session = SqlSession(context, connection, settings, then, _source_flags(cli))
         if text is None:
             _prompt(cli, session, shape)
         for one in queries:

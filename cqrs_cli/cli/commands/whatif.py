@@ -1,7 +1,6 @@
 """`cqrs whatif`: the historic commands, decided again by other code."""
 
 import time
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,8 +9,9 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, Conf, Master, moment, spark_properties
+from cqrs_cli.cli.options import AggregateName, moment
 from cqrs_cli.cli.render.queries.whatif import whatif_document, whatif_text
+from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import optional_target
 from cqrs_cli.errors import UsageError
 
@@ -48,8 +48,8 @@ def whatif(
         Literal["parquet", "json"] | None,
         typer.Option("--format", metavar="parquet|json", help="Of what --out writes. Default: parquet."),
     ] = None,
-    master: Master = None,
-    conf: Conf = None,
+    *,
+    spark: SparkOptions,
 ) -> None:
     """Decide the commands of the past again with other code, on Spark, and tell what would differ.
 
@@ -62,12 +62,9 @@ def whatif(
     code on those it makes. Commands that were given up, or on which workers died, are not asked again.
     """
     from cqrs_cli import registry
-    from cqrs_cli.jobs.engine.session import project_session
-    from cqrs_cli.jobs.engine.slots import slots
     from cqrs_cli.jobs.whatif import decide_all_again, plan_whatif
 
-    spark = spark_properties(conf or ())
-    cli.flags.update(master=master)
+    properties = spark.apply(cli)
     settings = cli.settings
     begin, end = _range(since, until)
     target = optional_target(out, format)
@@ -76,11 +73,11 @@ def whatif(
     registry.load_from(aggregate, dotted, settings.root)
     wanted = plan_whatif(cli.connection(), cli.topics(aggregate), settings, dotted, begin, end)
     package = dotted.partition(".")[0]
-    with ExitStack() as stack:
-        say = stack.enter_context(cli.working("starting Spark"))
-        more = () if package == settings.aggregates else (package,)
-        context = stack.enter_context(project_session(settings, "whatif", aggregate, spark, more))
-        slots(context, note=cli.note)  # else a cluster without workers would let the job wait for ever
+    more = () if package == settings.aggregates else (package,)
+    with (
+        spark_session(cli, "whatif", [aggregate], properties, more) as (context, _),
+        cli.working(f"deciding {aggregate} again") as say,
+    ):
         done = decide_all_again(
             context, wanted, target, lambda part: say(f"deciding {aggregate} again: {part:.0%}")
         )

@@ -16,6 +16,7 @@ from cqrs_cli.following.processes.positions import source_states
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
+from cqrs_cli.kafka.named_place import parse_place
 from cqrs_cli.kafka.topics.checks import TopicInfo
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics, process_refusal
 from cqrs_cli.kafka.topics.topics import MAX_MESSAGE_BYTES, Topics
@@ -144,14 +145,9 @@ def _places(
     """Read `PROCESS:AGG:P@OFFSET`."""
     known = {one.place: one for one in subscriptions}
     for text in texts:
-        place, _, offset = text.rpartition("@")
-        if not (offset.isascii() and offset.isdigit()):
-            raise UsageError(
-                f"{flag}: {text!r} is not a place in a topic",
-                "write PROCESS:AGGREGATE:PARTITION@OFFSET, e.g. checkout:order:3@250",
-            )
+        place, at = text.rpartition("@")[0], parse_place(flag, text)
         if place not in known:
             raise UsageError(
                 f"{flag}: {place!r} is not heard in this run", f"it hears {', '.join(sorted(known)[:8])}"
             )
-        yield known[place], int(offset)
+        yield known[place], at.offset

@@ -10,13 +10,14 @@ from typing import Any, cast
 import pytest
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.processes import chosen_processes, prepared_processes
+from cqrs_cli.cli.processes import chosen_processes
 from cqrs_cli.deciding.plan import OwnerResult, Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UsageError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.runs.assembly import Interventions, assemble
 from cqrs_cli.runs.other_runs import left_to_react
 from cqrs_cli.runs.snapshot import Snapshot
 from cqrs_cli.runs.task import own
@@ -136,4 +137,4 @@ def test_processes_without_a_topic_wait(stage: Stage, capsys: pytest.CaptureFixt
     assert "no topic: process checkout; create it: cqrs init" in " ".join(capsys.readouterr().err.split())
     assert [one.name for one in chosen_processes(cli, stage.connection, ["checkout"])] == ["checkout"]
     with pytest.raises(UsageError, match="is a place of a process, and none runs"):
-        prepared_processes(cli, stage.connection, [], cast(Any, None), [], ["checkout:order:0@0"])
+        assemble(stage.settings, stage.connection, {}, [], Interventions(skip=["checkout:order:0@0"]))
