@@ -86,8 +86,11 @@ def read_data(
     decode: Callable[[bytes], Command],
     envelope: CommandEnvelope,
     payloads: Payloads,
+    blame: str | None,
 ) -> Command:
-    """Check 7: the command, as its class."""
+    """Check 7: the command, as its class; `blame` says why the aggregate's code is not asked."""
+    if blame is not None:
+        raise Refused(Reason.HANDLER_ERROR, blame)
     data = bytes(envelope.data)
     if (reference := envelope.reference()) is not None:
         payload = payloads.get(reference, _NOT_FETCHED)

@@ -10,9 +10,10 @@ from math import inf
 from msgspec import UNSET
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
+from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
+from cqrs_cli.core.case import Case
 from cqrs_cli.core.checks import (
-    check_id,
     check_key,
     check_partition,
     check_version,
@@ -24,16 +25,14 @@ from cqrs_cli.core.checks import (
 )
 from cqrs_cli.core.context import BatchContext, Decisions, Undecided
 from cqrs_cli.core.deferral.requests import REQUESTS
-from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.handle import call_decide
-from cqrs_cli.core.messages.command import CommandEnvelope, read_command
+from cqrs_cli.core.handle import Answer, call_decide
+from cqrs_cli.core.messages.command import CommandEnvelope, OrdinaryCommand, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
-from cqrs_cli.core.messages.outcome import WrittenVerdict
+from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import STATUSES, Reason, Refused
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.overlay import Overlay
-from cqrs_cli.core.plain import PlainPath
-from cqrs_cli.core.stored import DedupEntry
+from cqrs_cli.core.plain import plain_checks
 from cqrs_cli.core.waiting import check_original, check_time
 
 _GIVEN_UP = (
@@ -56,6 +55,7 @@ class Batch(Overlay):
     def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
         super().__init__(aggregate, context)
         self.deciding: Record | None = None  # for others to watch
+        self._plain = plain_checks(aggregate, context, self.done)
 
     def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
         """The decisions of the batch so far; events, outcomes and the like are those of these records alone.
@@ -65,12 +65,11 @@ class Batch(Overlay):
         """
         done = self.done
         done.events, done.outcomes, done.dead_letters, done.payloads = [], [], [], {}
-        decide_plainly = PlainPath(self).decide  # of this piece: a batch that held it would be a cycle
+        decide = self._decide
         try:
             for record in records:
                 self.deciding = record
-                if not decide_plainly(record):
-                    self._decide(record)
+                decide(record)
                 if self.event_bytes > most_bytes:
                     break
         except PROCESS_ERRORS as error:
@@ -88,57 +87,67 @@ class Batch(Overlay):
 
     def _decide(self, record: Record) -> None:
         """Check in the order of docs/messages.md, under its numbers: the first check that refuses gives the reason."""
-        aggregate, context, clock = self.aggregate, self.context, self.clock(record)
-        envelope: CommandEnvelope | None = None
-        verdict = WrittenVerdict(status="unchanged", partition=context.partition, offset=record.offset)
-        mark, blame, deferrals = 0, None, self.deferrals
-        entry = deferrals.said_at(record.offset) if deferrals.active else None
+        aggregate, case = self.aggregate, Case(record)
+        if record.timestamp != self.timestamp:
+            self.clock(record)
+        is_marked = self.deferrals.active or record.offset in self.marked
         try:
-            if record.offset in self.marked:
-                blame = context.blamed.get(record.offset)
-                if record.offset in context.refused:
-                    record = without_bytes(record)
-                    raise Refused(Reason.TOO_LARGE, _GIVEN_UP)
-            key = require_key(record.key)  # 1
-            envelope = read_command(record)  # 2
-            expected = envelope.expected_text()
-            mark = entry.fingerprint if entry else fingerprint(envelope.type, envelope.data, expected)
-            verdict.fingerprint = mark
+            if is_marked:
+                self._admit(case)
+            key = record.key or require_key(record.key)  # 1
+            envelope = case.envelope = read_command(case.record)  # 2
+            if type(envelope) is OrdinaryCommand and not is_marked:
+                command = self._plain(case, key, envelope)  # 3 to 10
+                if command is not None:
+                    # An answer gets no name: an exception in it holds this frame, and they would be a cycle.
+                    return self.conclude(case, call_decide(aggregate, record, envelope, command, case.before))
+            expected = self._identify(case, envelope)
             check_key(key, envelope.subject)  # 3
-            check_partition(key, context)  # 4
-            before = self._state(envelope.subject)
-            verdict.version = before.version if before else 0
-            verdict.expected = UNSET if expected is None else expected
-            first, expired = self._first_decision(envelope), clock - context.window
-            if deferrals.active or envelope.deferredfrom is not None:
-                original = check_original(deferrals, entry, envelope, first, mark, expired)
-            else:
-                original = check_id(first, mark, expired)  # 5
-            if original is not None:
-                verdict.status, verdict.original = "duplicate", original
-                return self.put_outcome(record, envelope, verdict)
+            check_partition(key, self.context)  # 4
+            self._look_up(case, envelope.subject, expected)
+            if (original := self._first_decision(case, envelope)) is not None:  # 5
+                return self.conclude(case, original)
             decode = decoder_of(aggregate, envelope.type)  # 6
-            if blame is not None:
-                raise Refused(Reason.HANDLER_ERROR, blame)
-            command = read_data(aggregate, decode, envelope, context.payloads)  # 7
+            command = read_data(aggregate, decode, envelope, self.context.payloads, case.blame)  # 7
             wanted = read_expected(expected)  # 8
-            if envelope.notbefore is not None or envelope.expirytime is not None:
-                check_time(context, record, envelope, verdict, entry)  # 9
-            check_version(wanted, verdict.version)  # 10
-            if envelope.type in REQUESTS:
-                self.told["target"] = deferrals.request(envelope.subject, command)
+            check_time(self.context, case, envelope)  # 9
+            check_version(wanted, case.version)  # 10
+            return self.conclude(case, self._ask(case, envelope, command))  # 11
         except Refused as refused:
-            remembered = self.refuse(record, verdict, refused)
-            return self.put_outcome(record, envelope, verdict, mark if remembered else None, entry)
-        decided = (record, envelope, verdict, mark, before)
-        if envelope.type in REQUESTS:
-            return self.conclude(*decided, (), entry)
-        # The answer gets no name: an exception in it holds this frame, and they would be a cycle.
-        return self.conclude(*decided, call_decide(aggregate, record, envelope, command, before), entry)  # 11
+            return self.refuse(case, refused)
 
-    def _state(self, aggregate_id: str) -> Folded | None:
-        return self.states.get(aggregate_id) or self.context.state(aggregate_id)
+    def _admit(self, case: Case) -> None:
+        """Note what an owner has said again and why the aggregate's code is not asked; refuse what was given up."""
+        offset = case.record.offset
+        case.entry = self.deferrals.said_at(offset) if self.deferrals.active else None
+        case.blame = self.context.blamed.get(offset)
+        if offset in self.context.refused:
+            case.record = without_bytes(case.record)
+            raise Refused(Reason.TOO_LARGE, _GIVEN_UP)
 
-    def _first_decision(self, envelope: CommandEnvelope) -> DedupEntry | None:
+    def _identify(self, case: Case, envelope: CommandEnvelope) -> str | None:
+        """Note the command's fingerprint. The version that it expects, as text."""
+        expected, entry = envelope.expected_text(), case.entry
+        mark = entry.fingerprint if entry else fingerprint(envelope.type, envelope.data, expected)
+        case.mark = mark
+        return expected
+
+    def _look_up(self, case: Case, subject: str, expected: str | None) -> None:
+        """Note the aggregate as it is, and what is expected of it."""
+        case.before = self.states.get(subject) or self.context.state(subject)
+        case.expected = UNSET if expected is None else expected
+
+    def _first_decision(self, case: Case, envelope: CommandEnvelope) -> Original | None:
+        """Check 5."""
         key = (envelope.subject, envelope.id)
-        return self.remembered.get(key) or self.context.remembered(*key)
+        first = self.remembered.get(key) or self.context.remembered(*key)
+        return check_original(
+            self.deferrals, case, envelope, first, expired=self.done.clock - self.context.window
+        )
+
+    def _ask(self, case: Case, envelope: CommandEnvelope, command: Command) -> Answer:
+        """Check 11, first half, also for requests about deferred commands."""
+        if envelope.type in REQUESTS:
+            self.told["target"] = self.deferrals.request(envelope.subject, command)
+            return ()
+        return call_decide(self.aggregate, case.record, envelope, command, case.before)

@@ -3,17 +3,13 @@
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from msgspec import Raw
-
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
 from cqrs_cli.core.context import MAX_BYTES, MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.messages.command import CommandEnvelope
-from cqrs_cli.core.messages.event import WrittenEvent
-from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.outcome import cut
 from cqrs_cli.core.messages.payload_reference import (
     MAX_PAYLOAD,
@@ -29,9 +25,6 @@ from cqrs_cli.core.messages.timestamps import utc
 #: Bytes of the broker's limit that a record's headers, batch and field overhead take (Kafka's record format v2).
 RECORD_OVERHEAD = 512
 
-#: The events of a command, the state that they lead to, None if there is no event, and their payloads.
-Handled = tuple[list[OutputRecord], Folded | None, dict[PayloadReference, bytes]]
-
 #: What `decide` said: its events, or that there are none. A value: an exception that is kept keeps its frames.
 Answer = tuple[Event, ...] | Refused | Later
 
@@ -45,10 +38,11 @@ def call_decide(
     Errors of the process come out as they are.
     """
     decide: Callable[..., Iterable[Event]] = aggregate.decider.decide
-    version, state = (before.version, before.state) if before else (0, aggregate.decider.initial)
+    state = before.state if before else aggregate.decider.initial
     try:
         # a generator decides late and may never end: all of it is needed before anything is folded
         if aggregate.decide_with_context:
+            version = before.version if before else 0
             deciding = decide(command, state, _circumstances(record, envelope, version))
         else:
             deciding = decide(command, state)
@@ -66,38 +60,48 @@ def call_decide(
     return decided
 
 
-def handle(
-    aggregate: Aggregate,
-    context: BatchContext,
-    record: Record,
-    envelope: CommandEnvelope,
-    decided: tuple[Event, ...],
-    before: Folded | None,
-    time: str,
-) -> Handled:
-    """Check 11, second half: the events that were decided as records, the state they lead to, and their payloads.
+def plain_size(context: BatchContext) -> float:
+    """The bytes of a command's events up to which none is too large, nor its data. No key is above MAX_ATTRIBUTE."""
+    in_record = context.max_event_bytes - RECORD_OVERHEAD - MAX_ATTRIBUTE
+    return min(MAX_BYTES, in_record, context.payload_threshold)
 
-    Each event is folded as a reader of the log will see it. Raises `Refused` for HANDLER_ERROR and TOO_LARGE: then all
-    of the events are dropped. Errors of the process come out as they are.
+
+def within_limits(
+    aggregate: Aggregate, context: BatchContext, decided: tuple[Event, ...], events: list[OutputRecord]
+) -> tuple[list[OutputRecord], dict[PayloadReference, bytes], int]:
+    """The records of events as they may be written, the data that are payloads, and the bytes of both.
+
+    Raises `Refused` (TOO_LARGE).
     """
-    if not decided:
-        return [], None, {}
-    version, state = (before.version, before.state) if before else (0, aggregate.decider.initial)
-    datas: list[tuple[str, bytes]] = []
-    try:
-        for event in decided:
-            kind = aggregate.event_types.get(type(event))
-            if kind is None:
-                raise Refused(Reason.HANDLER_ERROR, f"decide yielded {type(event).__name__}, not an event")
-            data = aggregate.encode_checked(event)
-            state = aggregate.step(state, kind, data)
-            datas.append((kind, data))
-    except (Refused, KeyboardInterrupt, *PROCESS_ERRORS):
-        raise
-    except BaseException as error:  # a `Rejected` too: `evolve` may not refuse
-        raise _handler_error(error, aggregate.package) from error
-    events, payloads = _write(aggregate.ce_source, context, record, envelope, datas, version, time)
-    return events, Folded(version + len(datas), state, record.offset, len(datas) - 1, time), payloads
+    folder, total, apart = payload_folder(context.topic), 0, 0
+    written: list[OutputRecord] = []
+    payloads: dict[PayloadReference, bytes] = {}
+    for index, (event, (value, key, timestamp)) in enumerate(zip(decided, events, strict=True)):
+        data = aggregate.quick_encode(event)
+        if len(data) > context.payload_threshold:
+            apart += len(data)
+            if apart > MAX_PAYLOAD:
+                raise Refused(
+                    Reason.TOO_LARGE, f"its payloads have {apart} bytes: the limit is {MAX_PAYLOAD}"
+                )
+            reference = refer(data)
+            payloads[reference] = data
+            value = with_reference(value, folder, reference)
+        total += len(value)
+        limit = min(context.max_event_bytes - len(key or b"") - RECORD_OVERHEAD, MAX_BYTES)
+        if len(value) > limit or total > MAX_BYTES:
+            raise Refused(Reason.TOO_LARGE, f"event {index} makes it {total} bytes: the limit is {limit}")
+        written.append((value, key, timestamp))
+    return written, payloads, total + sum(map(len, payloads.values()))
+
+
+def unfolded(aggregate: Aggregate, decided: tuple[Event, ...], error: BaseException) -> Refused:
+    """The refusal for events of which one is none, or could not be encoded or folded."""
+    kinds: Iterable[type] = map(type, decided)
+    for kind in kinds:
+        if kind not in aggregate.event_types and error.args == (kind,):
+            return Refused(Reason.HANDLER_ERROR, f"decide yielded {kind.__name__}, not an event")
+    return _handler_error(error, aggregate.package)
 
 
 def _handler_error(error: BaseException, package: str) -> Refused:
@@ -121,65 +125,3 @@ def _business_rule(rejected: Rejected, package: str) -> Refused:
         raise
     except Exception as error:
         return Refused(Reason.HANDLER_ERROR, raised(error, package))
-
-
-def _write(
-    source: str,
-    context: BatchContext,
-    record: Record,
-    envelope: CommandEnvelope,
-    datas: list[tuple[str, bytes]],
-    version: int,
-    time: str,
-) -> tuple[list[OutputRecord], dict[PayloadReference, bytes]]:
-    """The event records, and those of their data that are large; raises `Refused` (TOO_LARGE)."""
-    key, timestamp, subject, cause = record.key, record.timestamp, envelope.subject, envelope.id
-    assert key is not None
-    count, total, apart = len(datas), 0, 0
-    correlation, handed_on = envelope.correlationid or cause, envelope.handed_on()
-    place = f"{context.partition}/{record.offset}/"
-    limit = context.max_event_bytes - len(key) - RECORD_OVERHEAD
-    events: list[OutputRecord] = []
-    payloads: dict[PayloadReference, bytes] = {}
-    for index, (kind, data) in enumerate(datas):
-        version += 1
-        large = len(data) > context.payload_threshold
-        value = encode_json(
-            WrittenEvent(
-                "1.0",
-                f"{place}{index}",
-                source,
-                kind,
-                subject,
-                time,
-                cause,
-                correlation,
-                **handed_on,
-                aggregateversion=version,
-                eventindex=index,
-                eventcount=count,
-                data=None if large else Raw(data),
-            )
-        )
-        if large:
-            apart += len(data)
-            value = _refer(value, data, context, payloads, apart)
-        total += len(value)
-        if len(value) > limit or total > MAX_BYTES:
-            raise Refused(
-                Reason.TOO_LARGE,
-                f"event {index} makes it {total} bytes: the limit is {min(limit, MAX_BYTES)}",
-            )
-        events.append((value, key, timestamp))
-    return events, payloads
-
-
-def _refer(
-    value: bytes, data: bytes, context: BatchContext, payloads: dict[PayloadReference, bytes], apart: int
-) -> bytes:
-    """The event with a reference to its data, which make the payloads `apart` bytes; raises `Refused` (TOO_LARGE)."""
-    if apart > MAX_PAYLOAD:
-        raise Refused(Reason.TOO_LARGE, f"its payloads have {apart} bytes: the limit is {MAX_PAYLOAD}")
-    reference = refer(data)
-    payloads[reference] = data
-    return with_reference(value, payload_folder(context.topic), reference)

@@ -6,14 +6,17 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.aggregate.decider import Event
-from cqrs_cli.core.context import BatchContext, Decisions
+from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS
+from cqrs_cli.core.case import Case
+from cqrs_cli.core.context import BatchContext, Decisions, OutputRecord
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import Folded
-from cqrs_cli.core.handle import Answer, handle
-from cqrs_cli.core.messages.command import CommandEnvelope
-from cqrs_cli.core.messages.outcome import Verdict, WrittenOutcome, WrittenVerdict, write_outcome
+from cqrs_cli.core.handle import Answer, plain_size, unfolded, within_limits
+from cqrs_cli.core.messages.command import unnamed
+from cqrs_cli.core.messages.event import event_writer
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.outcome import Original, Verdict, WrittenVerdict, outcome_writer
 from cqrs_cli.core.messages.reasons import STATUSES, Refused
 from cqrs_cli.core.messages.record import Record, is_text
 from cqrs_cli.core.messages.timestamps import rfc3339
@@ -36,114 +39,134 @@ class Overlay:
         self.event_bytes = 0
         self.told: dict[str, Any] = {}  # of the deferral, by the outcome under way
         self.timestamp: int | None = None
-        self.time = ""  # the text of `timestamp`
+        self.time, self.time_bytes = "", b""  # the text of `timestamp`
+        self._partition = context.partition
+        self._initial, self._plain_size = aggregate.decider.initial, plain_size(context)
+        source, partition, types = aggregate.ce_source, context.partition, aggregate.event_types
+        self._writers = {cls: (kind, event_writer(source, partition, kind)) for cls, kind in types.items()}
+        self._accepted = {kind: encode_json(f"{kind}.accepted") for kind in aggregate.commands}
+        self._encode, self._step = aggregate.quick_encode, aggregate.step
+        self._write_outcome = outcome_writer(source, partition)
 
-    def conclude(
-        self,
-        record: Record,
-        envelope: CommandEnvelope,
-        verdict: WrittenVerdict,
-        mark: int,
-        before: Folded | None,
-        answer: Answer,
-        entry: Deferral | None = None,
-    ) -> None:
-        """Write what `decide` answered: the events and the outcome."""
-        remembered = True
-        if isinstance(answer, tuple):
-            try:
-                self._accept(record, envelope, verdict, before, answer)
-            except Refused as refused:
-                remembered = self.refuse(record, verdict, refused)
-        else:
-            if isinstance(answer, Later):
-                answer = self.deferrals.put_off(record, envelope, entry, mark, verdict.version, answer)
-            remembered = self.refuse(record, verdict, answer)
-        self.put_outcome(record, envelope, verdict, mark if remembered else None, entry)
+    def conclude(self, case: Case, answer: Answer | Original) -> None:
+        """Write what `decide` answered, or what a duplicate was answered first: the events and the outcome.
 
-    def _decided_again(self, entry: Deferral, verdict: WrittenVerdict) -> None:
-        """The entry of a command that was said again ends with its final outcome, which names where it was deferred."""
-        self.told["deferredfrom"] = self.deferrals.place(entry)
-        if verdict.status != "deferred":
-            self.deferrals.end(entry)
+        Check 11, second half: each event is folded as a reader of the log will see it. HANDLER_ERROR and TOO_LARGE drop
+        all of them. Errors of the process come out as they are.
+        """
+        if not isinstance(answer, tuple) or not answer:
+            return self._conclude_without_events(case, answer)
+        record, envelope, before = case.record, case.envelope, case.before
+        assert envelope is not None
+        offset, key, timestamp = record.offset, record.key, record.timestamp
+        version, state = (before.version, before.state) if before else (0, self._initial)
+        time, count, size = self.time, len(answer), 0
+        shared = envelope.shared(self.time_bytes)
+        writers, encode, step = self._writers, self._encode, self._step
+        events: list[OutputRecord] = []
+        try:
+            for index, event in enumerate(answer):
+                kind, write = writers[type(event)]
+                data = encode(event)
+                state = step(state, kind, data)
+                version += 1
+                value = write((offset, index, shared, version, index, count, data))
+                size += len(value)
+                events.append((value, key, timestamp))
+            if size > self._plain_size:
+                events, payloads, size = within_limits(self.aggregate, self.context, answer, events)
+                self.done.payloads |= payloads
+        except Refused as refused:
+            return self.refuse(case, refused)
+        except (KeyboardInterrupt, *PROCESS_ERRORS):
+            raise
+        except BaseException as error:  # a `Rejected` too: `evolve` may not refuse
+            return self.refuse(case, unfolded(self.aggregate, answer, error))
+        self.done.events += events
+        self.event_bytes += size
+        self.states[envelope.subject] = Folded(version, state, offset, count - 1, time)
+        verdict = WrittenVerdict(
+            status="accepted",
+            expected=case.expected,
+            version=version,
+            events=count,
+            partition=self._partition,
+            offset=offset,
+            fingerprint=case.mark,
+        )
+        return self._put(case, verdict, self._accepted[envelope.type], shared, True)
+
+    def _conclude_without_events(self, case: Case, answer: Answer | Original) -> None:
+        match answer:
+            case tuple():
+                self._tell(case, self._verdict(case, "unchanged"), True)
+            case Original():
+                self._tell(case, self._verdict(case, "duplicate", original=answer), False)
+            case Later():
+                record, envelope, mark = case.record, case.envelope, case.mark
+                assert envelope is not None and isinstance(mark, int)
+                self.refuse(
+                    case, self.deferrals.put_off(record, envelope, case.entry, mark, case.version, answer)
+                )
+            case Refused():
+                self.refuse(case, answer)
 
     def clock(self, record: Record) -> int:
         """The greatest timestamp so far. Records of one millisecond come together, and share its text."""
         if record.timestamp != self.timestamp:
             self.timestamp, self.time = record.timestamp, rfc3339(record.timestamp)
+            self.time_bytes = self.time.encode()
             if record.timestamp > self.done.clock:
                 self.done.clock = record.timestamp
         return self.done.clock
 
-    def _accept(
-        self,
-        record: Record,
-        envelope: CommandEnvelope,
-        verdict: WrittenVerdict,
-        before: Folded | None,
-        decided: tuple[Event, ...],
-    ) -> None:
-        made = handle(self.aggregate, self.context, record, envelope, decided, before, self.time)
-        events, after, payloads = made
-        if after is None:
-            return
-        verdict.status = "accepted"
-        verdict.version = after.version
-        verdict.events = len(events)
-        self.done.events += events
-        for value, _, _ in events:
-            self.event_bytes += len(value)
-        if payloads:
-            self.done.payloads |= payloads
-            self.event_bytes += sum(map(len, payloads.values()))
-        self.states[envelope.subject] = after
-
-    def refuse(self, record: Record, verdict: WrittenVerdict, refused: Refused) -> bool:
-        """Note what a check says. True if the decision is remembered."""
+    def refuse(self, case: Case, refused: Refused) -> None:
+        """Write what a check says."""
+        record, verdict = case.record, self._verdict(case, refused.reason.status)
         if refused.reason.status == "deferred":
             self.event_bytes += len(record.value or b"")
         self.told |= note_refusal(self.done, self.context, record, verdict, refused)
-        return refused.reason.remembered
+        self._tell(case, verdict, refused.reason.remembered)
 
-    def put_outcome(
-        self,
-        record: Record,
-        envelope: CommandEnvelope | None,
-        verdict: WrittenVerdict,
-        mark: int | None = None,
-        entry: Deferral | None = None,
-    ) -> None:
-        """Write the outcome. `mark`: the fingerprint of a decision that is remembered."""
-        if entry is not None:
-            self._decided_again(entry, verdict)
-        if mark is not None and envelope is not None:
-            self.remembered[envelope.subject, envelope.id] = DedupEntry(
-                record.timestamp, record.offset, verdict.status, verdict.version, verdict.events, mark
-            )
-        self.counts[verdict.status] += 1
-        subject: str | UnsetType = UNSET
-        cause: str | UnsetType = UNSET
-        correlation: str | UnsetType = UNSET
-        handed_on: dict[str, Any] = {}
-        kind = "cqrs.failed"
+    def _verdict(self, case: Case, status: str, original: Original | UnsetType = UNSET) -> WrittenVerdict:
+        """The verdict on a command that makes no event."""
+        return WrittenVerdict(
+            status=status,
+            expected=case.expected,
+            version=case.version,
+            partition=self._partition,
+            offset=case.record.offset,
+            fingerprint=case.mark,
+            original=original,
+        )
+
+    def _tell(self, case: Case, verdict: WrittenVerdict, remembered: bool) -> None:
+        """Write the outcome of a command that makes no event. It is unnamed if nobody can tell whose it is."""
+        envelope, kind, shared = case.envelope, "cqrs.failed", None
         if envelope is not None:
             if verdict.status != "failed" or envelope.type in self.aggregate.commands:
                 kind = f"{envelope.type}.{verdict.status}"
-            if verdict.reason != "KEY_MISMATCH" or is_text(record.key):
-                subject, cause = envelope.subject, envelope.id
-                correlation, handed_on = envelope.correlationid or cause, envelope.handed_on()
+            if verdict.reason != "KEY_MISMATCH" or is_text(case.record.key):
+                shared = envelope.shared(self.time_bytes)
+        self._put(case, verdict, encode_json(kind), shared or unnamed(self.time_bytes), remembered)
+
+    def _put(self, case: Case, verdict: WrittenVerdict, kind: bytes, shared: bytes, remembered: bool) -> None:
+        """Write the outcome. `kind`: its type as JSON; `shared`: what it has alike with the events."""
+        record, envelope, status = case.record, case.envelope, verdict.status
+        offset, timestamp, mark = record.offset, record.timestamp, verdict.fingerprint
+        if case.entry is not None:
+            self._decided_again(case.entry, status)
+        if remembered and envelope is not None and mark is not UNSET:
+            decision = DedupEntry(timestamp, offset, status, verdict.version, verdict.events, mark)
+            self.remembered[envelope.subject, envelope.id] = decision
+        self.counts[status] += 1
         if self.told:
             verdict, self.told = Verdict(**asdict(verdict), **self.told), {}
-        outcome = WrittenOutcome(
-            "1.0",
-            f"{self.context.partition}/{record.offset}",
-            self.aggregate.ce_source,
-            kind,
-            subject,
-            self.time,
-            cause,
-            correlation,
-            **handed_on,
-            data=verdict,
-        )
-        self.done.outcomes.append((write_outcome(outcome), record.key, record.timestamp))
+        value = self._write_outcome((offset, kind, shared, encode_json(verdict)))
+        self.done.outcomes.append((value, record.key, timestamp))
+
+    def _decided_again(self, entry: Deferral, status: str) -> None:
+        """The entry of a command that was said again ends with its final outcome, which names where it was deferred."""
+        self.told["deferredfrom"] = self.deferrals.place(entry)
+        if status != "deferred":
+            self.deferrals.end(entry)

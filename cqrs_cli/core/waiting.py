@@ -1,28 +1,25 @@
 """The checks that know of deferred commands: ids that wait, `deferredfrom`, and `notbefore`."""
 
+from cqrs_cli.core.case import Case
 from cqrs_cli.core.checks import check_expiry, check_id
 from cqrs_cli.core.context import BatchContext
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.command import CommandEnvelope
-from cqrs_cli.core.messages.outcome import Original, WrittenVerdict
+from cqrs_cli.core.messages.outcome import Original
 from cqrs_cli.core.messages.reasons import Reason, Refused
-from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import DedupEntry
 
 
 def check_original(
-    deferrals: Deferrals,
-    entry: Deferral | None,
-    envelope: CommandEnvelope,
-    first: DedupEntry | None,
-    mark: int,
-    expired: int,
+    deferrals: Deferrals, case: Case, envelope: CommandEnvelope, first: DedupEntry | None, expired: int
 ) -> Original | None:
-    """Check 5, with both memories: deferred commands, however old, and decided ones. Raises `Refused`.
+    """Check 5, with both memories: deferred commands, however old, and decided ones (`first`). Raises `Refused`.
 
-    `entry`: the deferral that resubmitted this record. Without it, `deferredfrom` was set by a client.
+    The case's entry: the deferral that resubmitted this record. Without it, `deferredfrom` was set by a client.
     """
+    entry, mark = case.entry, case.mark
+    assert isinstance(mark, int)
     if entry is not None:
         if entry.cancelled:
             raise Refused(Reason.CANCELLED, "it was cancelled while it was deferred")
@@ -50,22 +47,16 @@ def _of_waiting(entry: Deferral, mark: int) -> Original:
     )
 
 
-def check_time(
-    context: BatchContext,
-    record: Record,
-    envelope: CommandEnvelope,
-    verdict: WrittenVerdict,
-    entry: Deferral | None,
-) -> None:
+def check_time(context: BatchContext, case: Case, envelope: CommandEnvelope) -> None:
     """Check 9: parks a command whose `notbefore` is to come by the record's time; raises `Refused` (NOT_YET, EXPIRED).
 
-    A command that an owner has said again (`entry`) is due at any record time: the broker's clock may be behind.
+    A command that an owner has resubmitted (the case has an entry) is due at any record time: the broker's clock may be
+    behind.
     """
-    if envelope.notbefore is not None and entry is None:
-        assert isinstance(verdict.fingerprint, int)
-        waits = context.deferrals.wait(
-            record, envelope, envelope.notbefore, verdict.fingerprint, verdict.version
-        )
+    if envelope.notbefore is not None and case.entry is None:
+        assert isinstance(case.mark, int)
+        moment, mark = envelope.notbefore, case.mark
+        waits = context.deferrals.wait(case.record, envelope, moment, mark, case.version)
         if waits is not None:
             raise waits
-    check_expiry(envelope.expirytime, record.timestamp, context.now)
+    check_expiry(envelope.expirytime, case.record.timestamp, context.now)

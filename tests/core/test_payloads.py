@@ -140,7 +140,7 @@ def test_unresolved_data_are_no_command() -> None:
     with pytest.raises(ValueError, match="object"):
         AGGREGATE.decode_command["tally.Add"](envelope.data)
     with pytest.raises(Refused):
-        read_data(AGGREGATE, AGGREGATE.decode_command["tally.Add"], envelope, {})
+        read_data(AGGREGATE, AGGREGATE.decode_command["tally.Add"], envelope, {}, None)
 
 
 def noted(**context: Any) -> Partition:

@@ -1,9 +1,7 @@
-"""The plain path, held against the contract's: for every record the same bytes, states and memory."""
+"""The plain checks, held against the checks one by one: for every record the same bytes, states and memory."""
 
 import gc
 import weakref
-from collections.abc import Iterable
-from math import inf
 from typing import Any
 
 import pytest
@@ -11,22 +9,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Decisions, Undecided
 from cqrs_cli.core.decide import Batch
 from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.overlay import Overlay
-from cqrs_cli.core.plain import PlainPath
 from tests.core.notes import NOTES, TRACE, Note, asked, contexts, note, records
 
 
 class Contract(Batch):
-    """A batch without the plain path."""
+    """A batch without the plain checks."""
 
-    def decide_piece(self, records: Iterable[Record], most_bytes: float = inf) -> Decisions:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(PlainPath, "decide", lambda self, record: False)
-            return super().decide_piece(records, most_bytes)
+    def __init__(self, aggregate: Aggregate, context: BatchContext) -> None:
+        super().__init__(aggregate, context)
+        self._plain = lambda *_: None
 
 
 def decided(make: type[Batch], stream: list[Record], context: dict[str, Any], size: int) -> Any:
@@ -75,21 +71,20 @@ PLAIN: list[tuple[list[str], dict[str, Any]]] = [
 
 @pytest.mark.parametrize("ascii", [True, False])
 @pytest.mark.parametrize("texts, attributes", PLAIN)
-def test_ordinary_commands_take_the_plain_path(
+def test_ordinary_commands_pass_plain_checks(
     texts: list[str], attributes: dict[str, Any], ascii: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of one event or several, and with letters beyond ASCII, escaped or not."""
     stream = [note({"texts": texts}, ascii=ascii, **attributes)]
     whole = decided(Contract, stream, {}, 1)
-    monkeypatch.delattr(Batch, "_decide")
-    monkeypatch.delattr(Overlay, "conclude")
+    monkeypatch.delattr(Batch, "_identify")
     assert decided(Batch, stream, {}, 1) == whole
     assert whole[1][4]["accepted"] == 1
 
 
 @pytest.mark.parametrize("text", ['"', "\\", "\n", "\x7f"])
 @pytest.mark.parametrize("name", ["id", "subject", "correlationid", "tracestate"])
-def test_texts_with_escapes_are_not_plain(name: str, text: str) -> None:
+def test_texts_with_escapes_are_escaped(name: str, text: str) -> None:
     attributes: dict[str, Any] = {"traceparent": TRACE, name: text}
     found = note({"texts": ["x"]}, **attributes)
     stream = [structs.replace(found, key=text.encode())] if name == "subject" else [found]
@@ -108,7 +103,7 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 @pytest.mark.parametrize(
     "context, reason", [({"max_event_bytes": 1500}, ["TOO_LARGE"]), ({"payload_threshold": 30}, [])]
 )
-def test_large_events_are_not_plain(context: dict[str, Any], reason: list[str]) -> None:
+def test_large_events_are_the_same(context: dict[str, Any], reason: list[str]) -> None:
     stream = [note({"texts": [300 * "long"]})]
     found = decided(Batch, stream, context, 1)
     assert found == decided(Contract, stream, context, 1)

@@ -101,7 +101,7 @@ def test_short_memory_costs_no_command(
 
     counters.send(*increments(100))
     with monkeypatch.context() as patch:
-        patch.setattr("cqrs_cli.core.plain.call_decide", crowded)
+        patch.setattr("cqrs_cli.core.decide.call_decide", crowded)
         patch.setattr("cqrs_cli.ownership.trials.attempts.ATTEMPTS", 1)
         quietly(counters.plan())
     assert len(sizes) < 20
@@ -118,7 +118,7 @@ def test_lasting_process_error_fails_alone(
             raise error
         return call_decide(aggregate, record, *more)
 
-    monkeypatch.setattr("cqrs_cli.core.plain.call_decide", broken)
+    monkeypatch.setattr("cqrs_cli.core.decide.call_decide", broken)
     counters.send(*increments(10))
     with running(counters.plan()) as owner:
         assert owner.error() is None

@@ -31,14 +31,14 @@ DETAILS = [
     Mutation(
         "a command does not see what those before it in the batch changed",
         "cqrs_cli/core/plain.py",
-        (("self._states.get(subject) or self._state_of", "self._state_of"),),
+        (("states.get(subject) or state_of", "state_of"),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
     Mutation(
         "a text that needs escapes is written without them",
         "cqrs_cli/core/messages/command.py",
-        (("or _is_verbatim(envelope) else", "or True else"),),
-        "tests/core/test_plain.py::test_texts_with_escapes_are_not_plain",
+        (("encode_json(self.subject)", "b'\"%b\"' % self.subject.encode()"),),
+        "tests/core/messages/test_written.py",
     ),
     Mutation(
         "two events of one version are taken for one",

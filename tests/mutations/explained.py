@@ -63,12 +63,6 @@ EXPLAINED: tuple[Explained, ...] = (
         "core.deferral.deferrals", "only where nothing is deferred", ('= "XXXX",', "partition: int = 1")
     ),
     Explained("core.handle", "one more than enough is too many, too", ("MAX_EVENTS + 2",)),
-    Explained(
-        "core.handle",
-        "the reference has the name of the data that stand there, and takes their place",
-        ("None if (large) and False",),
-    ),
-    Explained("core.decide", "no decision without a fingerprint is remembered", ("deferrals = 1, None",)),
     Explained("core.decide", "without deferred commands there is none at any place", ("active) or True",)),
     Explained(
         "core.deferral.table",

@@ -80,23 +80,25 @@ RULES = [
     ),
     Mutation(
         "event ids are random",
-        "cqrs_cli/core/handle.py",
-        (('f"{place}{index}"', "f\"{place}{__import__('random').getrandbits(40)}\""),),
+        "cqrs_cli/core/overlay.py",
+        (("write((offset, index,", "write((__import__('random').getrandbits(40), index,"),),
         "tests/core/test_plain.py::test_both_paths_give_the_same",
     ),
     Mutation(
-        "the plain path forgets what the batch has decided",
+        "the plain checks forget what the batch has decided",
         "cqrs_cli/core/plain.py",
-        (("(subject, command_id) in self._remembered or ", ""),),
+        (("(subject, envelope.id) in remembered or ", ""),),
         "tests/core/test_model.py::test_outcomes_equal_the_reference_model",
     ),
     Mutation(
-        "an answer that is not plain is asked for again",
-        "cqrs_cli/core/plain.py",
+        "a command that is rejected is asked for again",
+        "cqrs_cli/core/decide.py",
         (
             (
-                "            self._conclude(record, envelope, expected, mark, before, answer)",
-                "            return False",
+                "                if command is not None:\n",
+                "                if command is not None and isinstance(\n"
+                "                    call_decide(aggregate, record, envelope, command, case.before), tuple\n"
+                "                ):\n",
             ),
         ),
         "tests/core/test_plain.py::test_both_paths_give_the_same",

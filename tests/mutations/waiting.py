@@ -15,7 +15,7 @@ WAITING = [
     Mutation(
         "what is said again looks at its notbefore again",
         "cqrs_cli/core/waiting.py",
-        (("envelope.notbefore is not None and entry is None", "envelope.notbefore is not None"),),
+        (("envelope.notbefore is not None and case.entry is None", "envelope.notbefore is not None"),),
         _MODEL,
     ),
     Mutation(

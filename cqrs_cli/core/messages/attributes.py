@@ -1,5 +1,6 @@
 """The one list of the attributes that a command hands on to its events and its outcome."""
 
+from operator import attrgetter
 from typing import Any
 
 from msgspec import Struct
@@ -20,14 +21,21 @@ class HandedOn(Struct, frozen=True, kw_only=True, gc=False):
 
     def handed_on(self) -> dict[str, Any]:
         """The attributes that are set. A `tracestate` means nothing without `traceparent`; a longer one is left out."""
-        found = {name: text for name in HANDED_ON if (text := getattr(self, name))}
-        if "traceparent" not in found or len(found.get("tracestate", "")) > MAX_TRACESTATE:
-            found.pop("tracestate", None)
+        found = {}
+        for name, text in zip(HANDED_ON, handed_on_texts(self), strict=True):
+            if text:
+                found[name] = text
+        state = found.get("tracestate")
+        if state is not None and ("traceparent" not in found or len(state) > MAX_TRACESTATE):
+            del found["tracestate"]
         return found
 
 
 #: The names of these attributes.
 HANDED_ON: tuple[str, ...] = HandedOn.__struct_fields__
+
+#: Their texts in an envelope, and those of one that has none.
+handed_on_texts, NOTHING_HANDED_ON = attrgetter(*HANDED_ON), tuple(None for _ in HANDED_ON)
 
 #: The attributes that every message has as text, by the names of their columns.
 TEXT_COLUMNS = {

@@ -12,8 +12,9 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType
 from msgspec.structs import replace
 
-from cqrs_cli.core.messages.attributes import HandedOn
+from cqrs_cli.core.messages.attributes import NOTHING_HANDED_ON, HandedOn, handed_on_texts
 from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
 from cqrs_cli.core.messages.payload_reference import PayloadReference, parse_reference
 from cqrs_cli.core.messages.reasons import Reason, Refused
@@ -25,6 +26,10 @@ MAX_ATTRIBUTE = 1024
 STRUCTURED = "application/cloudevents+json"
 
 _Moment = Annotated[datetime, Meta(tz=True)]
+
+
+#: What stands in events and outcome of one command alike, but for what is handed on.
+_SHARED = b'"subject":%b,"time":"%b","causationid":%b,"correlationid":%b'
 
 
 class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
@@ -65,9 +70,27 @@ class CommandEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
         """The payload that the data are, None for data that stand in the record."""
         return None if self.datasha256 is None else parse_reference(self.datasha256, self.datasize)
 
+    def shared(self, time: bytes) -> bytes:
+        """The members that events and outcome of the command have alike, as JSON without its braces."""
+        cause = encode_json(self.id)
+        correlation = encode_json(self.correlationid) if self.correlationid else cause
+        shared = _SHARED % (encode_json(self.subject), time, cause, correlation)
+        if handed_on_texts(self) == NOTHING_HANDED_ON:
+            return shared
+        for name, text in self.handed_on().items():
+            shared += b',"%b":%b' % (name.encode(), encode_json(text))
+        return shared
+
+
+def unnamed(time: bytes) -> bytes:
+    """What the outcome of a record has in place of `CommandEnvelope.shared` if its command cannot be named."""
+    return b'"time":"%b"' % time
+
 
 class OrdinaryCommand(CommandEnvelope, frozen=True, kw_only=True, gc=False):
-    """An envelope in which nothing is left to judge but `data` and `expectedversion`: no other is read as one."""
+    """A short command in structured mode without what is rare: it has no time, it waits for nothing, and its data are
+    in the record. Nothing is left to judge in it but key, id, type, `data` and `expectedversion`.
+    """
 
     id: Annotated[str, Meta(min_length=1)]
     source: Annotated[str, Meta(min_length=1)]
@@ -87,40 +110,23 @@ _decode_ordinary = msgspec.json.Decoder(OrdinaryCommand).decode
 _members = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
-def read_command(record: Record) -> CommandEnvelope:
+def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
     """The envelope of a command record; raises `Refused` (INVALID_ENVELOPE) for any other record."""
     value = record.value
     if value is None:
         _invalid("the value is null")
+    if len(value) <= MAX_ATTRIBUTE and record.headers == HEADERS:
+        try:
+            if not value.isascii():
+                value.decode()  # msgspec does not look into what it skips
+            return _decode_ordinary(value)
+        except (ValueError, RecursionError):  # another one, or none: below is the reason
+            pass
     if record.headers is UNREADABLE:
         _invalid("a header has a name that is not UTF-8")
     if record.headers != HEADERS and _is_binary(record.headers or []):
         return _read_binary(record.headers or [], value)
     return _read_structured(value)
-
-
-def read_ordinary(record: Record) -> OrdinaryCommand | None:
-    """The envelope of a short command in structured mode, None for one that has to be looked at closer.
-
-    Its texts need no escapes where they are written as JSON: none has, if there is no escape in the record.
-    """
-    value = record.value
-    if value is None or len(value) > MAX_ATTRIBUTE or record.headers != HEADERS:
-        return None
-    try:
-        if not value.isascii():
-            value.decode()  # msgspec does not look into what it skips
-        envelope = _decode_ordinary(value)
-    except (ValueError, RecursionError):  # msgspec's errors are
-        return None
-    return envelope if b"\\" not in value or _is_verbatim(envelope) else None
-
-
-def _is_verbatim(envelope: CommandEnvelope) -> bool:
-    """True if the texts that events and outcome repeat are the same between the quotes of JSON."""
-    handed_on = "".join(envelope.handed_on().values())
-    text = f"{envelope.subject}{envelope.id}{envelope.correlationid}{handed_on}"
-    return text.isprintable() and '"' not in text and "\\" not in text
 
 
 def _is_binary(headers: Headers) -> bool:

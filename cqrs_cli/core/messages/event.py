@@ -1,12 +1,13 @@
 """Events on the wire: CloudEvents 1.0, structured mode, one JSON document a record."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
 from cqrs_cli.core.messages.attributes import HandedOn
+from cqrs_cli.core.messages.json import encode_json
 
 #: The headers of every event and outcome.
 HEADERS: list[tuple[str, bytes]] = [("content-type", b"application/cloudevents+json")]
@@ -47,24 +48,21 @@ class Fact(Struct, gc=False):
     data: Raw = Raw(b"{}")
 
 
-class _Begun(HandedOn, frozen=True, gc=False, omit_defaults=True):
-    specversion: str
-    id: str
-    source: str
-    type: str
-    subject: str
-    time: str
-    causationid: str
-    correlationid: str
+#: Writes an event of a type, from: the command's offset, the event's index, what events and outcome of the command have
+#: alike, version, index again, number of the command's events, data.
+EventWriter = Callable[[tuple[int, int, bytes, int, int, int, bytes]], bytes]
 
 
-class WrittenEvent(_Begun, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """An event as it is written: the fields in the order of the contract."""
+def event_writer(source: str, partition: int, kind: str) -> EventWriter:
+    """The one writer of events: the members of the contract, in its order.
 
-    aggregateversion: int
-    eventindex: int
-    eventcount: int
-    data: Any
+    It is a template, made once a batch for each type, which takes half the time of encoding a value. What is filled in
+    is JSON already.
+    """
+    begin = b'{"specversion":"1.0","id":"%d/' % partition
+    of_type = b'","source":%b,"type":%b,' % (encode_json(source), encode_json(kind))
+    numbers = b',"aggregateversion":%d,"eventindex":%d,"eventcount":%d,"data":%b}'
+    return (begin + b"%d/%d" + of_type.replace(b"%", b"%%") + b"%b" + numbers).__mod__
 
 
 _decoder = msgspec.json.Decoder(EventEnvelope)

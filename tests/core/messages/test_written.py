@@ -1,0 +1,99 @@
+"""Events and outcomes are what encoding the members of the contract gives, in its order."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import UNSET, Raw, UnsetType
+
+from cqrs_cli.core.messages.attributes import HANDED_ON, HandedOn
+from cqrs_cli.core.messages.command import CommandEnvelope, unnamed
+from cqrs_cli.core.messages.event import event_writer
+from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.outcome import Original, WrittenVerdict, outcome_writer
+
+
+class Begun(HandedOn, frozen=True, omit_defaults=True):
+    specversion: str
+    id: str
+    source: str
+    type: str
+    subject: str | UnsetType
+    time: str
+    causationid: str | UnsetType
+    correlationid: str | UnsetType
+
+
+class WrittenEvent(Begun, frozen=True, kw_only=True, omit_defaults=True):
+    """An event: what is handed on stands between the members of its command and its own."""
+
+    aggregateversion: int
+    eventindex: int
+    eventcount: int
+    data: Any
+
+
+class WrittenOutcome(Begun, frozen=True, kw_only=True, omit_defaults=True):
+    """An outcome."""
+
+    data: WrittenVerdict
+
+
+TIME = "2026-11-21T01:02:03.456Z"
+texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+sources = st.sampled_from(["/cqrs/note", "/cqrs/100%d", "/cqrs/ö"])
+numbers = st.integers(0, 2**53)
+envelopes = st.builds(
+    CommandEnvelope,
+    specversion=st.just("1.0"),
+    id=texts,
+    source=texts,
+    type=texts,
+    subject=texts,
+    correlationid=st.none() | st.just("") | texts,
+    **{name: st.none() | st.just("") | texts for name in HANDED_ON},
+)
+
+
+def members(envelope: CommandEnvelope) -> tuple[str, str, str, str]:
+    return envelope.subject, TIME, envelope.id, envelope.correlationid or envelope.id
+
+
+@given(sources, numbers, envelopes, numbers, numbers, numbers, numbers)
+def test_events_are_the_contract(
+    source: str, partition: int, envelope: CommandEnvelope, offset: int, index: int, version: int, count: int
+) -> None:
+    place, mine, data = f"{partition}/{offset}/{index}", members(envelope), b'{"a":"%d"}'
+    numbered: dict[str, Any] = {"aggregateversion": version, "eventindex": index, "eventcount": count}
+    more = {**numbered, "data": Raw(data), **envelope.handed_on()}
+    wanted = WrittenEvent("1.0", place, source, "note.Nöted", *mine, **more)
+    given = (offset, index, envelope.shared(TIME.encode()), version, index, count, data)
+    assert event_writer(source, partition, "note.Nöted")(given) == encode_json(wanted)
+
+
+verdicts = st.builds(
+    WrittenVerdict,
+    status=st.sampled_from(["accepted", "rejected"]),
+    message=st.just(UNSET) | texts,
+    expected=st.just(UNSET) | texts,
+    version=numbers,
+    fingerprint=st.just(UNSET) | st.integers(0, 2**32 - 1),
+    original=st.just(UNSET) | st.just(Original(1, "accepted", 2, 3)),
+)
+
+
+@given(sources, numbers, st.none() | envelopes, numbers, texts, verdicts)
+def test_outcomes_are_the_contract(
+    source: str,
+    partition: int,
+    envelope: CommandEnvelope | None,
+    offset: int,
+    kind: str,
+    verdict: WrittenVerdict,
+) -> None:
+    named = (UNSET, TIME, UNSET, UNSET) if envelope is None else members(envelope)
+    handed_on = {} if envelope is None else envelope.handed_on()
+    wanted = WrittenOutcome("1.0", f"{partition}/{offset}", source, kind, *named, data=verdict, **handed_on)
+    shared = unnamed(TIME.encode()) if envelope is None else envelope.shared(TIME.encode())
+    given = (offset, encode_json(kind), shared, encode_json(verdict))
+    assert outcome_writer(source, partition)(given) == encode_json(wanted)
