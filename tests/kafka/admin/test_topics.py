@@ -224,9 +224,10 @@ def test_silent_port_is_given_up() -> None:
 ASK = """
 import logging, sys
 logging.basicConfig(level=logging.INFO)
-from cqrs_cli.kafka.admin.topics import Admin, Connection
+from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.connection.cluster import Cluster
 try:
-    Admin(Connection(sys.argv[1], {"security.protocol": "SSL"}))
+    Admin(Cluster(sys.argv[1], {"security.protocol": "SSL"}))
 except Exception as error:
     print(type(error).__name__, error)
 """

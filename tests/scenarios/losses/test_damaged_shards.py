@@ -142,7 +142,8 @@ def test_deleted_state_folder_costs_a_rebuild(counters: TopicHarness) -> None:
 
 
 def test_a_full_map_grows(bank: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LmdbStore.__init__, "__kwdefaults__", {"readonly": False, "map_size": 128 << 10})
+    small = {**(LmdbStore.__init__.__kwdefaults__ or {}), "map_size": 128 << 10}
+    monkeypatch.setattr(LmdbStore.__init__, "__kwdefaults__", small)
     bank.send(*(command("bank_account.Open", f"a{n}", "o", {"owner": "x" * 1000}) for n in range(1000)))
     quietly(bank.plan())
     assert (bank.shard_path() / "data.mdb").stat().st_size > 256 << 10

@@ -81,20 +81,20 @@ def test_brokers_that_lag_cause_no_second_decision(
     then = {kind: counters.end(kind) for kind in KINDS}
     counters.send(*increments(5, first=5))
     quietly(counters.plan())
-    bounds, committed = OwnerSession.bounds, PartitionLog.committed_by
+    bounds, committed = OwnerSession.bounds, OwnerSession.committed_by
     stale = iter([True] * 5)
 
     def shown(session: OwnerSession, kind: Kind) -> tuple[int, int]:
         start, end = bounds(session, kind)
         return start, then[kind] if kind != "commands" and next(stale, False) else end
 
-    def stood(log: PartitionLog, *arguments: Any) -> Committed:
-        found = committed(log, *arguments)
+    def stood(session: OwnerSession, client: Any) -> Committed:
+        found = committed(session, client)
         return found._replace(offset=5) if next(lagging, False) else found
 
     lagging = iter([True])
     monkeypatch.setattr(OwnerSession, "bounds", shown)
-    monkeypatch.setattr(PartitionLog, "committed_by", stood)
+    monkeypatch.setattr(OwnerSession, "committed_by", stood)
     monkeypatch.setattr("cqrs_cli.deciding.supervisor.warm", lambda *_: None)
     error = owned(counters.plan(machine="other"))
     assert isinstance(error, ContradictionError) and "offset 5 is committed but 9 is decided" in error.message
@@ -107,9 +107,9 @@ def test_a_briefly_short_read_stops_nothing(counters: TopicHarness, monkeypatch:
     counters.send(*increments(5, first=5))
     read, stale = PartitionLog.read, iter([True, True])
 
-    def elsewhere(log: PartitionLog, kind: Kind, start: int, end: int) -> Any:
+    def elsewhere(log: PartitionLog, kind: Kind, start: int, end: int, *rest: Any) -> Any:
         beyond = 1000 if kind != "commands" and next(stale, False) else 0
-        return read(log, kind, start + beyond, end + beyond)
+        return read(log, kind, start + beyond, end + beyond, *rest)
 
     plan = counters.plan(machine="other")
     monkeypatch.setattr(PartitionLog, "read", elsewhere)

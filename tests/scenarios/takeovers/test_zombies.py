@@ -87,7 +87,7 @@ def test_a_paused_owner_without_rival_continues(behind: TopicHarness) -> None:
 
 def test_pause_is_not_a_stuck_call(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     clock, ends = [1000.0], list[int]()
-    monkeypatch.setattr("cqrs_cli.ownership.supervisor.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr("cqrs_cli.ownership.watched.time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr("os._exit", ends.append)
     plan = behind.plan()
     stuck = plan.timing.stuck
