@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
+from cqrs_cli.proof.deferrals import Open
 from cqrs_cli.proof.findings import LogName, Report
 from cqrs_cli.proof.scope import Loss
 from cqrs_cli.proof.traces import EventsTrace, Index
@@ -29,7 +30,7 @@ class Carried(Struct, frozen=True):
     last: dict[LogName, int]  # by topic: the command of the last record
     began_again: dict[LogName, bool]
     open_events: tuple[int, EventsTrace] | None  # a later command, whose events may go on
-    deferred: dict[int, bool]  # the commands that are deferred; true: cancelled
+    deferred: dict[int, Open]  # the commands that are deferred
     known_from: dict[LogName, int]  # by topic: the first command of which it had records
     has_begin: bool  # the events were there from the first one on
     loss: Loss | None

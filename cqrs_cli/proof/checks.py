@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from cqrs_cli.core.checks import without_bytes
+from cqrs_cli.core.deferral.entry import due_of
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.fingerprint import fingerprint
 from cqrs_cli.core.messages.reasons import Reason, Refused
@@ -87,6 +88,8 @@ def _check_not_before(record: Record, moment: datetime | None, outcome: OutcomeT
         yield f"is {outcome.result}, and its command's notbefore was to come"
     if outcome.reason == "NOT_YET" and not waits:
         yield "is NOT_YET, and its command has no notbefore that was to come"
+    elif outcome.reason == "NOT_YET" and moment is not None and outcome.due not in (None, due_of(moment)):
+        yield f"is deferred until another time than its command's notbefore, {rfc3339(due_of(moment))}"
 
 
 def _check_expiry(record: Record, expires: datetime | None, outcome: OutcomeTrace) -> Iterator[str]:

@@ -1,16 +1,21 @@
 """The rules for deferred commands. They go by the outcomes, so that compaction of the deferred topic hides nothing.
 
 An outcome `deferred` opens its command's offset; one with `deferredfrom` needs that offset open, and a final one closes
-it. The latest entries of the deferred topic are exactly those that are open. About 100 bytes for each open one.
+it. The latest entries of the deferred topic are exactly those that are open. About 300 bytes for each open one.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
 
-from cqrs_cli.core.deferral.entry import read_deferral, read_deferral_key
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cqrs_cli.core.deferral.entry import LAST_MOMENT, due_of
 from cqrs_cli.core.messages.command import CommandEnvelope, read_command
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.proof.deferred_log import Entry
+from cqrs_cli.proof.documents import deferred_document, fits, requested_id, resubmitted_document
 from cqrs_cli.proof.findings import DecidedRange, Findings
 from cqrs_cli.proof.join import find_outcome
 from cqrs_cli.proof.scope import Scope
@@ -20,71 +25,72 @@ from cqrs_cli.proof.traces import Index, OutcomeTrace
 _EARLY = {reason.name for reason in Reason if reason.check <= 5}
 
 
-class Entry(NamedTuple):
-    """The latest record of an entry: `said` is the offset at which its command stands again."""
+class Open(Struct, frozen=True, array_like=True, gc=False):
+    """A command that is deferred, as its outcomes and requests say."""
 
-    at: int
-    said: int | None
-    cancelled: bool
-
-
-class DeferredLog:
-    """The deferred topic of a partition, read in the order of the log: what its records leave, by command."""
-
-    def __init__(self, scope: Scope, findings: Findings) -> None:
-        self.entries: dict[int, Entry] = {}
-        self._scope, self._findings = scope, findings
-
-    def read(self, records: Iterable[Record]) -> None:
-        """Read the next records."""
-        for record in records:
-            try:
-                topic, offset = read_deferral_key(record.key)
-                entry = None if record.value is None else read_deferral(record.key, record.value)
-            except ValueError as error:
-                self._findings.add("deferred", record.offset, f"is not a deferred command: {error}")
-                continue
-            if topic != self._scope.topic_id:
-                if entry is not None and self._scope.loss is None:
-                    self._findings.add("deferred", record.offset, "is of another commands topic")
-            elif entry is None:
-                self.entries.pop(offset, None)
-            else:
-                said = None if entry.said_topic != topic else entry.said
-                self.entries[offset] = Entry(record.offset, said, entry.cancelled)
+    due: int | None  # ms
+    attempt: int
+    document: bytes | None = None  # a digest of the command; None if its record was deleted
+    cancelled: bool = False
+    released: bool = False  # since it was last put off
 
 
 class DeferralRules:
     """Checks outcome after outcome, in the order of the commands; `conclude` when there are no more."""
 
     def __init__(self, scope: Scope, decided: DecidedRange, outcomes: Index, findings: Findings) -> None:
-        self.open: dict[int, bool] = {}  # the commands that are deferred; true: cancelled
+        self.open: dict[int, Open] = {}  # the commands that are deferred
         self._scope, self._decided, self._outcomes, self._findings = scope, decided, outcomes, findings
         self._own = f"{scope.partition}/"
 
     def check(self, offset: int, record: Record | None, outcome: OutcomeTrace) -> None:
         """Check the outcome of the command at an offset."""
         envelope = _envelope(record)
-        if outcome.target is not None:
-            self._check_target(outcome, outcome.target)
+        if outcome.target is not None or outcome.type in ("cqrs.Cancel.unchanged", "cqrs.Release.unchanged"):
+            self._check_target(envelope, outcome)
         if outcome.deferredfrom is not None:
-            self._check_again(envelope, outcome, outcome.deferredfrom)
+            self._check_again(record, envelope, outcome, outcome.deferredfrom)
             return
         if outcome.status == "deferred":
-            self.open[offset] = False
+            self._check_due(outcome, 0 if outcome.reason == "NOT_YET" else 1)
+            self.open[offset] = Open(outcome.due, outcome.attempt or 0, deferred_document(record))
         claims = envelope is not None and envelope.deferredfrom is not None
         if claims and outcome.status != "duplicate" and outcome.reason not in _EARLY:
             self._add(outcome, f"is {outcome.result}, and no owner has said its command again")
 
-    def _check_target(self, outcome: OutcomeTrace, target: int) -> None:
+    def _check_due(self, outcome: OutcomeTrace, attempt: int) -> None:
+        if outcome.attempt is not None and outcome.attempt != attempt:
+            self._add(outcome, f"is {outcome.result} at attempt {outcome.attempt} instead of {attempt}")
+        if outcome.due is not None and not (outcome.timestamp < outcome.due or outcome.due == LAST_MOMENT):
+            self._add(outcome, f"is deferred until {rfc3339(outcome.due)}, which had come")
+
+    def _check_target(self, envelope: CommandEnvelope | None, outcome: OutcomeTrace) -> None:
+        if outcome.target is None:
+            self._add(outcome, "does not name the deferred command that it is about")
+            return
+        target, named = outcome.target
         if outcome.status != "unchanged":
             self._add(outcome, f"is {outcome.result}, and has a target")
         elif target in self.open:
-            self.open[target] |= outcome.type.startswith("cqrs.Cancel.")
+            self._check_named(target, named, envelope, outcome)
+            cancelled = self.open[target].cancelled or outcome.type.startswith("cqrs.Cancel.")
+            self.open[target] = replace(self.open[target], cancelled=cancelled, released=True)
         elif not self._is_forgotten(target):
             self._add(outcome, f"is about command {target}, which is not deferred")
 
-    def _check_again(self, envelope: CommandEnvelope | None, outcome: OutcomeTrace, place: str) -> None:
+    def _check_named(
+        self, target: int, named: str, envelope: CommandEnvelope | None, outcome: OutcomeTrace
+    ) -> None:
+        about = find_outcome(self._outcomes, target)
+        if about is not None and (about.subject, about.cause) != (outcome.subject, named):
+            self._add(outcome, f"is about {named!r}, and command {target} has another subject or id")
+        wanted = None if envelope is None else requested_id(envelope)
+        if wanted is not None and wanted != named:
+            self._add(outcome, f"is about {named!r}, its command about {wanted!r}")
+
+    def _check_again(
+        self, record: Record | None, envelope: CommandEnvelope | None, outcome: OutcomeTrace, place: str
+    ) -> None:
         if outcome.status == "duplicate" or outcome.reason == "NOT_RELEASED":
             self._add(outcome, f"is {outcome.result}, and says that it is of a deferred command")
             return
@@ -101,21 +107,51 @@ class DeferralRules:
                 self._add(outcome, f"is of command {opened}, which is not deferred any more, or never was")
             return
         self._compare(outcome, opened)
+        if record is not None:
+            for what in self._problems(record, envelope, opened, place):
+                self._add(outcome, what)
         if outcome.status != "deferred":
             del self.open[opened]
 
     def _compare(self, outcome: OutcomeTrace, opened: int) -> None:
-        first, cancelled = find_outcome(self._outcomes, opened), self.open[opened]
-        if cancelled and outcome.reason != "CANCELLED" and outcome.status != "failed":
+        first, one = find_outcome(self._outcomes, opened), self.open[opened]
+        if one.cancelled and outcome.reason != "CANCELLED" and outcome.status != "failed":
             self._add(outcome, f"is {outcome.result}, though command {opened} was cancelled")
-        if outcome.reason == "CANCELLED" and not cancelled:
+        if outcome.reason == "CANCELLED" and not one.cancelled:
             self._add(outcome, f"is CANCELLED, though nobody has cancelled command {opened}")
+        if outcome.reason == "GAVE_UP" and outcome.attempt not in (None, one.attempt):
+            self._add(
+                outcome, f"gave up after {outcome.attempt} attempts, command {opened} had {one.attempt}"
+            )
+        if outcome.status == "deferred":
+            self._check_due(outcome, one.attempt + 1)
+            self.open[opened] = replace(one, due=outcome.due, attempt=outcome.attempt or 0, released=False)
         if first is None or outcome.cause is None:
             return
         if (first.subject, first.cause) != (outcome.subject, outcome.cause):
             self._add(outcome, f"is of command {opened}, which has another subject or id")
         elif first.fingerprint != outcome.fingerprint:
             self._add(outcome, f"does not have the fingerprint of command {opened}")
+        elif first.correlation != outcome.correlation:
+            self._add(outcome, f"does not have the correlationid of command {opened}")
+
+    def _problems(
+        self, record: Record, envelope: CommandEnvelope | None, opened: int, place: str
+    ) -> Iterator[str]:
+        """Yield why a record is not what an owner says again. Where the command was deleted, its outcome tells."""
+        document, known = resubmitted_document(record, place), self.open[opened].document
+        first = find_outcome(self._outcomes, opened)
+        if document is None or envelope is None:
+            yield f"is of a record that does not say command {opened} again as an owner does"
+        elif known is not None:
+            if document != known:
+                yield f"is of a record that says another command than {opened} again"
+        elif first is not None and first.fingerprint is not None:
+            moment = envelope.notbefore
+            if not fits(envelope, first.fingerprint):
+                yield f"is of a record that says another command than {opened} again: its fingerprint is another"
+            elif first.reason == "NOT_YET" and (moment is None or due_of(moment) != first.due):
+                yield f"is of a record that says command {opened} again with another notbefore"
 
     def _is_forgotten(self, command: int) -> bool:
         """True if nothing is known of a command: its outcome was deleted, or lies before an accepted loss."""
@@ -127,24 +163,44 @@ class DeferralRules:
 
         `commands` are those that are not decided yet.
         """
-        for offset, cancelled in self.open.items():
+        for offset, one in self.open.items():
             entry = entries.get(offset)
-            if entry is None and not self._is_forgotten(offset):
+            if entry is not None:
+                for what in self._contradictions(offset, one, entry):
+                    self._findings.add("deferred", entry.at, what)
+            elif not self._is_forgotten(offset):
                 self._findings.add("commands", offset, "is deferred, and the deferred topic does not have it")
-            elif entry is not None and entry.cancelled != cancelled:
-                what = f"says that command {offset} is{'' if entry.cancelled else ' not'} cancelled"
-                self._findings.add("deferred", entry.at, what)
         for offset, entry in entries.items():
             if offset not in self.open and not self._is_forgotten(offset):
                 self._findings.add("deferred", entry.at, f"is of command {offset}, which is not deferred")
         self._check_said(entries, commands)
 
+    def _contradictions(self, offset: int, one: Open, entry: Entry) -> Iterator[str]:
+        """Yield what the latest entry of a command says otherwise than its outcomes."""
+        if entry.cancelled != one.cancelled:
+            yield f"says that command {offset} is{'' if entry.cancelled else ' not'} cancelled"
+        if entry.attempt != one.attempt:
+            yield f"is attempt {entry.attempt} of command {offset}, its outcome says {one.attempt}"
+        dues: set[int | None] = {0} if one.released else {one.due}
+        if one.released and entry.said is not None:  # it may have been said again before it was released
+            dues.add(one.due)
+        if self._scope.loss is not None:  # then an owner says again at once what was lost
+            dues.add(0)
+        if one.due is not None and entry.due not in dues:
+            yield f"says that command {offset} is due at {rfc3339(entry.due)}, and its outcomes say otherwise"
+        if one.document is not None and entry.document != one.document:
+            yield f"holds another command than {offset}"
+
     def _check_said(self, entries: Mapping[int, Entry], commands: Iterable[Record]) -> None:
         said = {entry.said: offset for offset, entry in entries.items() if entry.said is not None}
         for record in commands if said else ():
             offset = said.get(record.offset)
+            place = f"{self._own}{offset}"
             envelope = None if offset is None else _envelope(record)
-            if envelope is not None and envelope.deferredfrom == f"{self._own}{offset}":
+            if offset is not None and envelope is not None and envelope.deferredfrom == place:
+                if resubmitted_document(record, place) != entries[offset].document:
+                    what = f"says another command than {offset} again, from which it is deferred"
+                    self._findings.add("commands", record.offset, what)
                 del said[record.offset]
         for at, offset in said.items():
             if not self._is_forgotten(offset) and self._scope.loss is None:

@@ -1,5 +1,6 @@
 """Reading outcomes, each on its own, in the order of their log."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
@@ -8,6 +9,7 @@ from msgspec import UnsetType
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.findings import Findings
 from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.scope import Clock, Scope
@@ -15,6 +17,9 @@ from cqrs_cli.proof.traces import OutcomeTrace, Traces, key_of
 from cqrs_cli.proof.verdict import check_names, check_verdict
 
 _T = TypeVar("_T")
+
+# The message of GAVE_UP: `core.deferral.deferrals.Deferrals.put_off` writes it.
+_PUT_OFF = re.compile(r"put off (\d{1,4}) times")
 
 
 class Outcomes:
@@ -77,6 +82,8 @@ class Outcomes:
             yield f"is of {outcome.subject!r} under the key {record.key!r}"
         yield from check_verdict(data, outcome.type.startswith("cqrs."))
         yield from check_names(outcome)
+        if isinstance(data.due, str) and _due_of(outcome) is None:
+            yield f"is due at {data.due!r}, which is not a time"
 
 
 def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
@@ -100,8 +107,24 @@ def _trace(record: Record, outcome: OutcomeEnvelope) -> OutcomeTrace:
         None if first is None else (first.offset, first.status, first.version, first.events),
         _given(data.decidedat),
         _given(data.deferredfrom),
-        None if target is None else target.offset,
+        None if target is None else (target.offset, target.id),
+        _due_of(outcome),
+        _attempt_of(outcome),
     )
+
+
+def _due_of(outcome: OutcomeEnvelope) -> int | None:
+    try:
+        return parse_timestamp(outcome.data.due) if isinstance(outcome.data.due, str) else None
+    except ValueError:
+        return None
+
+
+def _attempt_of(outcome: OutcomeEnvelope) -> int | None:
+    data = outcome.data
+    if data.reason == "GAVE_UP" and (said := _PUT_OFF.match(data.message or "")) is not None:
+        return int(said[1])
+    return _given(data.attempt)
 
 
 def _given(member: _T | UnsetType) -> _T | None:

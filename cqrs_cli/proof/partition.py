@@ -11,7 +11,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.proof.carried import BehindError, BoundedIndex, Carried, check_beginning
 from cqrs_cli.proof.dead_letters import DeadLetters
 from cqrs_cli.proof.dedup_index import FLUSH_EVERY, DedupIndex
-from cqrs_cli.proof.deferrals import DeferredLog
+from cqrs_cli.proof.deferred_log import DeferredLog
 from cqrs_cli.proof.events import Events
 from cqrs_cli.proof.findings import MAX_NAMED, DecidedRange, Findings, LogName, Report
 from cqrs_cli.proof.join import find_events, join
@@ -55,6 +55,7 @@ class Proof:
     """
 
     def __init__(self, scope: Scope, scratch: Scratch, earlier: Carried | None = None) -> None:
+        kept = scratch.outcomes  # of commands that were proved earlier, too, as far as they are kept
         if earlier is not None:
             check_beginning(earlier, scope.starts, scope.loss)
             scratch = scratch.bounded(earlier.commands)
@@ -68,7 +69,8 @@ class Proof:
         self.outcomes = Outcomes(scope, self._outcome_traces, self.findings)
         self.events = Events(scope, self._event_traces, self._outcome_traces, self.findings)
         self.dead_letters = DeadLetters(scope, self._letter_traces, self._outcome_traces, self.findings)
-        self.deferred = DeferredLog(scope, self.passing)
+        judged = 0 if earlier is None else earlier.read.get("deferred", 0)
+        self.deferred = DeferredLog(scope, kept, self.findings, self.passing, judged)
         self._rules: Rules | None = None
         self._left: _Left | None = None  # to the next proof, which keeps them once more
         if earlier is not None:
@@ -152,9 +154,12 @@ class Proof:
         began_again = {one.kind: one.began_again for one in traces}
         if left is not None:
             last["events"], began_again["events"] = left.last, left.began_again
+        read = dict(read)
+        if self.deferred.judged is not None:
+            read["deferred"] = self.deferred.judged
         return Carried(
             decided.surely,
-            dict(read),
+            read,
             self._report(self.findings),
             last,
             began_again,

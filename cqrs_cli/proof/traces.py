@@ -42,7 +42,11 @@ class OutcomeTrace(Struct, array_like=True, gc=False):
     original: tuple[int, str, int, int] | None  # offset, status, version, events
     decidedat: str | None  # by the owner's clock; only of a command that had expired
     deferredfrom: str | None = None
-    target: int | None = None  # the deferred command that a reserved type is about
+    target: tuple[int, str] | None = (
+        None  # offset and id of the deferred command that a reserved type is about
+    )
+    due: int | None = None  # ms; of a command that is deferred
+    attempt: int | None = None  # how often `decide` had put it off; also of one that was given up for it
 
     @property
     def result(self) -> str:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from cqrs_cli.core.aggregate.decider import Command
 from cqrs_cli.core.deferral.document import plain_document
-from cqrs_cli.core.deferral.entry import LAST_MOMENT, Deferral, DeferredView
+from cqrs_cli.core.deferral.entry import Deferral, DeferredView, due_of
 from cqrs_cli.core.deferral.later import Later, due_again
 from cqrs_cli.core.deferral.requests import Cancel, Release
 from cqrs_cli.core.deferral.table import DeferralTable
@@ -16,7 +16,7 @@ from cqrs_cli.core.messages.command import CommandEnvelope
 from cqrs_cli.core.messages.outcome import DeferredTarget, cut
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.core.messages.timestamps import milliseconds_of, rfc3339
+from cqrs_cli.core.messages.timestamps import rfc3339
 
 #: Bytes of a record that headers, `deferredfrom` and Kafka's own fields take.
 _AROUND = 1024
@@ -80,10 +80,10 @@ class Deferrals:
         self, record: Record, envelope: CommandEnvelope, moment: datetime, mark: int, version: int
     ) -> Refused | None:
         """Park a command until its `notbefore`; None if that has come, by the record's time."""
-        due = milliseconds_of(moment)
+        due = due_of(moment)
         if due <= record.timestamp:
             return None
-        return self._park(record, envelope, None, mark, version, min(due, LAST_MOMENT), Reason.NOT_YET, "")
+        return self._park(record, envelope, None, mark, version, due, Reason.NOT_YET, "")
 
     def put_off(
         self,

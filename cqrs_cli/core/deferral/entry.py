@@ -6,15 +6,22 @@ parked ──due, or released──► said again ──► decided: the entry e
    └───────another `Later`─────┘
 """
 
+from datetime import datetime
 from typing import Protocol
 
 import msgspec
 from msgspec import Raw, Struct
 
 from cqrs_cli.core.messages.json import encode_json
+from cqrs_cli.core.messages.timestamps import milliseconds_of
 
 #: The last moment that has a text, ms: 9999-12-31T23:59:59.999Z.
 LAST_MOMENT = 253_402_300_799_999
+
+
+def due_of(moment: datetime) -> int:
+    """When a command with this `notbefore` is due, ms."""
+    return min(milliseconds_of(moment), LAST_MOMENT)
 
 
 class _Value(Struct, frozen=True, gc=False, omit_defaults=True):

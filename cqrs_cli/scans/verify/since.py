@@ -28,7 +28,7 @@ _GENERATION = "generation-"
 class Proved(Struct, frozen=True, kw_only=True):
     """The topics and settings that a folder is about: with others it would prove nothing."""
 
-    format: Literal["cqrs.verified/1"] = "cqrs.verified/1"
+    format: Literal["cqrs.verified/2"] = "cqrs.verified/2"
     aggregate: str
     cluster: str
     topics: dict[str, str]  # name → id

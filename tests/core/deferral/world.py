@@ -98,8 +98,8 @@ def sent(name: str, world: World) -> bytes | None:
     if name == "copy":
         said = [value for value, _ in world.commands if b"deferredfrom" in value]
         return said[-1] if said else None
-    if name == "cancel":
-        return command("cqrs.Cancel", "a", "stop", {"id": "x"}).value
+    if name in ("cancel", "release"):
+        return command(f"cqrs.{name.title()}", "a", "stop", {"id": "x"}).value
     attributes = {"notbefore": "1970-01-01T00:00:02Z"} if name == "x" else {}
     return command("way.Go", "a", name[:1], {"after": int(name == "late")}, **attributes).value
 

@@ -9,7 +9,9 @@ import pytest
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.proof.deferrals import DeferralRules, DeferredLog, Entry
+from cqrs_cli.proof.deferrals import DeferralRules
+from cqrs_cli.proof.deferred_log import DeferredLog, Entry
+from cqrs_cli.proof.documents import digest_of
 from cqrs_cli.proof.findings import DecidedRange, Findings
 from cqrs_cli.proof.join import find_first_outcome
 from cqrs_cli.proof.scope import Loss, Scope
@@ -21,12 +23,13 @@ TOPIC = "T"
 PARKED = Deferral(TOPIC, 0, "a", "x", 5, 0, 0, 9, 1, "LATER", b"{}")
 
 
-DEFERRED = outcome("deferred", "LATER")
+DEFERRED = outcome("deferred", "LATER", due=9, attempt=1)
+TWICE = outcome("deferred", "LATER", deferredfrom="0/0", due=19, attempt=2)
 AGAIN = outcome(deferredfrom="0/0")
-CANCEL = outcome("unchanged", type="cqrs.Cancel.way", cause="stop", target=0)
-RELEASE = outcome("unchanged", type="cqrs.Release.way", cause="go", target=0)
+CANCEL = outcome("unchanged", type="cqrs.Cancel.way", cause="stop", target=(0, "x"))
+RELEASE = outcome("unchanged", type="cqrs.Release.way", cause="go", target=(0, "x"))
 ENDED = outcome("rejected", "CANCELLED", deferredfrom="0/0")
-KEPT = {0: Entry(3, None, False)}
+KEPT = {0: Entry(3, None, False, 9, 1)}
 OTHER = "is of command 0, which has another subject or id"
 
 
@@ -56,7 +59,7 @@ def judged(
     "outcomes",
     [
         (DEFERRED, AGAIN),
-        (DEFERRED, outcome("deferred", "LATER", deferredfrom="0/0"), AGAIN),
+        (DEFERRED, TWICE, AGAIN),
         (DEFERRED, CANCEL, ENDED),
         (DEFERRED, CANCEL, RELEASE, ENDED),
         (DEFERRED, CANCEL, outcome("failed", "HANDLER_ERROR", deferredfrom="0/0")),
@@ -93,7 +96,20 @@ def test_what_owners_do_is_no_fault(outcomes: tuple[OutcomeTrace, ...]) -> None:
             (DEFERRED, outcome(deferredfrom="0/0", fingerprint=6)),
             "does not have the fingerprint of command 0",
         ),
-        ((DEFERRED, outcome("accepted", target=0)), "is accepted, and has a target"),
+        ((DEFERRED, outcome("accepted", target=(0, "x"))), "is accepted, and has a target"),
+        (
+            (DEFERRED, outcome("rejected", "GAVE_UP", deferredfrom="0/0", attempt=20)),
+            "gave up after 20 attempts, command 0 had 1",
+        ),
+        ((DEFERRED, TWICE, TWICE), "is LATER at attempt 2 instead of 3"),
+        (
+            (DEFERRED, outcome("unchanged", type="cqrs.Cancel.unchanged")),
+            "does not name the deferred command that it is about",
+        ),
+        (
+            (DEFERRED, outcome(deferredfrom="0/0", correlation="c")),
+            "does not have the correlationid of command 0",
+        ),
     ],
 )
 def test_faulty_outcome_is_named(outcomes: tuple[OutcomeTrace, ...], what: str) -> None:
@@ -106,9 +122,9 @@ def test_what_was_deleted_is_not_judged(deleted: int, at: int | None) -> None:
     """Commands whose outcomes were deleted, or that lie before an accepted loss."""
     loss = None if at is None else Loss(at, 0, 0)
     forgotten = deleted > 5 or (at or 0) > 5
-    about = outcome("unchanged", type="cqrs.Cancel.way", target=5)
+    about = outcome("unchanged", type="cqrs.Cancel.way", target=(5, "x"))
     found = judged(
-        about, outcome(deferredfrom="0/5"), entries={5: Entry(3, 7, False)}, loss=loss, deleted=deleted
+        about, outcome(deferredfrom="0/5"), entries={5: Entry(3, 7, False, 9, 1)}, loss=loss, deleted=deleted
     )
     places = [(kind, at, what.partition(" command 5")[0]) for kind, at, what in found]
     said = [] if loss else [("deferred", 3, "says that")]
@@ -127,35 +143,44 @@ def test_loss_excuses_other_topics() -> None:
     ("outcomes", "entry", "found"),
     [
         ((DEFERRED,), None, ("commands", 0, "is deferred, and the deferred topic does not have it")),
-        ((DEFERRED,), Entry(3, None, True), ("deferred", 3, "says that command 0 is cancelled")),
-        ((DEFERRED, CANCEL), Entry(3, None, False), ("deferred", 3, "says that command 0 is not cancelled")),
-        ((DEFERRED, AGAIN), Entry(3, None, False), ("deferred", 3, "is of command 0, which is not deferred")),
+        ((DEFERRED,), Entry(3, None, True, 9, 1), ("deferred", 3, "says that command 0 is cancelled")),
+        (
+            (DEFERRED, CANCEL),
+            Entry(3, None, False, 0, 1),
+            ("deferred", 3, "says that command 0 is not cancelled"),
+        ),
+        (
+            (DEFERRED, AGAIN),
+            Entry(3, None, False, 9, 1),
+            ("deferred", 3, "is of command 0, which is not deferred"),
+        ),
         (
             (DEFERRED,),
-            Entry(3, 7, False),
+            Entry(3, 7, False, 9, 1),
             ("deferred", 3, "says that command 0 stands again at 7: there it waits for nobody"),
         ),
-        ((DEFERRED,), Entry(3, None, False), None),
-        ((DEFERRED, CANCEL), Entry(3, None, True), None),
+        ((DEFERRED,), Entry(3, None, False, 9, 1), None),
+        ((DEFERRED, CANCEL), Entry(3, None, True, 0, 1), None),
+        ((DEFERRED, CANCEL, RELEASE), Entry(3, None, True, 0, 1), None),
     ],
 )
 def test_topic_has_what_is_open(outcomes: Any, entry: Entry | None, found: Any) -> None:
     assert judged(*outcomes, entries={0: entry} if entry else {}) == ([found] if found else [])
 
 
-@pytest.mark.parametrize(("place", "waits"), [("0/0", True), ("0/1", False), (None, False)])
-def test_command_stands_where_its_entry_says(place: str | None, waits: bool) -> None:
-    attributes = {} if place is None else {"deferredfrom": place}
-    again = Record(7, 0, b"a", command("way.Go", "a", "x", **attributes).value, [*HEADERS])
-    other = Record(6, 0, b"a", b"?", [*HEADERS])
-    entries = {0: Entry(3, 7, False)}
+@pytest.mark.parametrize(("place", "waits"), [(b"0/0", True), (b"0/1", False), (None, False)])
+def test_command_stands_where_its_entry_says(place: bytes | None, waits: bool) -> None:
+    plain = command("way.Go", "a", "x").value or b""
+    said = plain if place is None else plain[:-1] + b',"deferredfrom":"%s"}' % place
+    again, other = Record(7, 0, b"a", said, [*HEADERS]), Record(6, 0, b"a", b"?", [*HEADERS])
+    entries = {0: Entry(3, 7, False, 9, 1, digest_of(plain))}
     assert (judged(DEFERRED, entries=entries, commands=(other, again)) == []) is waits
 
 
 def test_log_keeps_the_last_entry() -> None:
     """Where it stands in a topic that is no more does not count."""
     findings = Findings()
-    log = DeferredLog(scope(), findings)
+    log = DeferredLog(scope(), Outcomes(), findings, findings)  # type: ignore[arg-type]
     said = msgspec.structs.replace(PARKED, said=7, said_topic=TOPIC)
     elsewhere = msgspec.structs.replace(said, offset=1, said_topic="U", cancelled=True)
     entries = (PARKED, said, elsewhere)
@@ -168,7 +193,7 @@ def test_log_keeps_the_last_entry() -> None:
             *(Record(at, 0, one.key.encode(), one.value()) for at, one in enumerate(entries, 4)),
         ]
     )
-    assert log.entries == {0: Entry(5, 7, False), 1: Entry(6, None, True)}
+    assert {offset: one[:3] for offset, one in log.entries.items()} == {0: (5, 7, False), 1: (6, None, True)}
     log.read([Record(9, 0, PARKED.key.encode(), None)])
     assert list(log.entries) == [1] and findings.count == 2
 

@@ -1,0 +1,149 @@
+"""The topic of deferred commands, read in the order of its log: each record by itself, by the one before, by outcomes.
+
+The topic is compacted, so any record but an entry's last may be gone. About 200 bytes for each entry that is open.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from cqrs_cli.core.deferral.entry import Deferral, read_deferral, read_deferral_key
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.timestamps import rfc3339
+from cqrs_cli.proof.documents import digest_of, fits
+from cqrs_cli.proof.findings import Findings
+from cqrs_cli.proof.join import find_outcome
+from cqrs_cli.proof.scope import Scope
+from cqrs_cli.proof.traces import Index, OutcomeTrace
+
+
+class Entry(NamedTuple):
+    """The latest record of an entry: `said` is the offset at which its command stands again."""
+
+    at: int
+    said: int | None
+    cancelled: bool
+    due: int = 0
+    attempt: int = 0
+    document: bytes = b""  # a digest of the command
+    fixed: bytes = b""  # a digest of all that never changes
+
+
+class DeferredLog:
+    """The deferred topic of a partition: what its records leave, by command.
+
+    `judged_to`: records below it were judged by an earlier proof. `judged`: the offset from which the next one judges:
+    the first record whose outcome was not there yet, None if there is none.
+    """
+
+    def __init__(
+        self, scope: Scope, outcomes: Index, findings: Findings, passing: Findings, judged_to: int = 0
+    ) -> None:
+        """`passing`: of what is found again as long as it is there."""
+        self.entries: dict[int, Entry] = {}
+        self.judged: int | None = None
+        self._scope, self._outcomes, self._judged_to = scope, outcomes, judged_to
+        self._findings, self._passing = findings, passing
+
+    def read(self, records: Iterable[Record]) -> None:
+        """Read the next records."""
+        for record in records:
+            try:
+                topic, offset = read_deferral_key(record.key)
+                entry = None if record.value is None else read_deferral(record.key, record.value)
+            except ValueError as error:
+                self._passing.add("deferred", record.offset, f"is not a deferred command: {error}")
+                continue
+            if topic != self._scope.topic_id:
+                if entry is not None and self._scope.loss is None:
+                    self._passing.add("deferred", record.offset, "is of another commands topic")
+            elif entry is None:
+                self.entries.pop(offset, None)
+            else:
+                before = self.entries.get(offset)
+                self.entries[offset] = now = _entry(record.offset, entry)
+                if record.offset >= self._judged_to:
+                    self._judge(entry, before, now)
+
+    def _judge(self, entry: Deferral, before: Entry | None, now: Entry) -> None:
+        loss = self._scope.loss
+        if loss is not None and entry.offset < loss.at:
+            return
+        first = find_outcome(self._outcomes, entry.offset)
+        if first is None or first.status != "deferred":
+            if self.judged is None:
+                self.judged = now.at
+            return
+        problems = [*_problems(entry), *_against(first, entry)]
+        if before is not None:
+            problems += self._after(before, now)
+        for what in problems:
+            self._findings.add("deferred", now.at, what)
+
+    def _after(self, before: Entry, now: Entry) -> Iterator[str]:
+        """Yield what contradicts the entry's record before."""
+        if now.fixed != before.fixed:
+            yield f"is another command than that of the record at offset {before.at}"
+        if now.attempt < before.attempt or (before.cancelled and not now.cancelled):
+            yield f"goes back behind the record at offset {before.at}"
+        if now.attempt == before.attempt and now.due not in (0, before.due):
+            yield f"is due at {rfc3339(now.due)}, the record at offset {before.at} says {rfc3339(before.due)}"
+        if before.said is None or now.said is not None or now.attempt != before.attempt + 1:
+            return
+        put_off = find_outcome(self._outcomes, before.said)
+        if put_off is not None and put_off.attempt == now.attempt and now.due not in (0, put_off.due):
+            yield _otherwise_due(now.due, put_off, before.said)
+
+
+def _entry(at: int, entry: Deferral) -> Entry:
+    said = None if entry.said_topic != entry.topic else entry.said
+    names = f"{entry.subject}\0{entry.id}\0{entry.fingerprint}\0{entry.version}\0{entry.timestamp}\0"
+    return Entry(
+        at,
+        said,
+        entry.cancelled,
+        entry.due,
+        entry.attempt,
+        digest_of(entry.command),
+        digest_of(names.encode() + entry.command),
+    )
+
+
+def _problems(entry: Deferral) -> Iterator[str]:
+    """Yield what contradicts itself within an entry."""
+    subject = entry.subject.encode()
+    try:
+        envelope = read_command(Record(0, 0, subject, entry.command, [*HEADERS]))
+    except Refused as refused:
+        yield f"holds no command: {refused.message}"
+        return
+    if (envelope.subject, envelope.id) != (entry.subject, entry.id):
+        yield f"is of {entry.id!r} of {entry.subject!r}, its command is {envelope.id!r} of {envelope.subject!r}"
+    if envelope.deferredfrom is not None:
+        yield "holds a command with a deferredfrom"
+    if not fits(envelope, entry.fingerprint):
+        yield "does not have the fingerprint of its command"
+
+
+def _against(first: OutcomeTrace, entry: Deferral) -> Iterator[str]:
+    """Yield what contradicts the outcome that deferred the command."""
+    found = (entry.subject, entry.id, entry.fingerprint, entry.version, entry.timestamp)
+    wanted = (first.subject, first.cause, first.fingerprint, first.version, first.timestamp)
+    names = ("subject", "id", "fingerprint", "version", "timestamp")
+    for name, mine, theirs in zip(names, found, wanted, strict=True):
+        if mine != theirs:
+            yield f"has the {name} {mine!r}, the outcome of command {entry.offset} {theirs!r}"
+    if entry.attempt < (first.attempt or 0):
+        yield f"is attempt {entry.attempt}, the outcome of command {entry.offset} says {first.attempt}"
+    elif entry.attempt == first.attempt:
+        if entry.due not in (0, first.due):
+            yield _otherwise_due(entry.due, first, entry.offset)
+        if entry.reason != first.reason:
+            yield f"is {entry.reason}, the outcome of command {entry.offset} {first.reason}"
+
+
+def _otherwise_due(due: int, outcome: OutcomeTrace, command: int) -> str:
+    said = "no time" if outcome.due is None else rfc3339(outcome.due)
+    return f"is due at {rfc3339(due)}, the outcome of command {command} says {said}"

@@ -1,0 +1,56 @@
+"""The documents of deferred commands: as they came, as their entries hold them, and as owners say them again."""
+
+from hashlib import blake2b
+from itertools import product
+
+from cqrs_cli.core.deferral.document import plain_document
+from cqrs_cli.core.deferral.requests import REQUESTS, Cancel, Release
+from cqrs_cli.core.messages.command import CommandEnvelope, read_command
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.fingerprint import fingerprint
+from cqrs_cli.core.messages.reasons import Refused
+from cqrs_cli.core.messages.record import Record
+
+# What a sender in binary mode may have put around its data: a document cannot keep it.
+_BLANKS = ["".join(some).encode() for length in range(3) for some in product(" \t\r\n", repeat=length)]
+
+
+def digest_of(document: bytes) -> bytes:
+    """A digest short enough to be kept for each command that waits."""
+    return blake2b(document, digest_size=8).digest()
+
+
+def deferred_document(record: Record | None) -> bytes | None:
+    """The digest of the document that deferring this command makes; None if it cannot be known any more."""
+    try:
+        return None if record is None else digest_of(plain_document(record, read_command(record)))
+    except Refused:
+        return None
+
+
+def resubmitted_document(record: Record, place: str) -> bytes | None:
+    """The digest of the document that this record says again; None if no owner has written it."""
+    end = b',"deferredfrom":"%s"}' % place.encode()
+    value = record.value or b""
+    if record.headers != HEADERS or not value.endswith(end):
+        return None
+    return digest_of(value[: -len(end)] + b"}")
+
+
+def fits(envelope: CommandEnvelope, mark: int) -> bool:
+    """True if this may be the document of a command with this fingerprint: it may have had blanks around its data."""
+    kind, data, expected = envelope.type, bytes(envelope.data), envelope.expected_text()
+    if fingerprint(kind, data, expected) == mark:
+        return True
+    around = product(_BLANKS, repeat=2)
+    return any(fingerprint(kind, before + data + after, expected) == mark for before, after in around)
+
+
+def requested_id(envelope: CommandEnvelope) -> str | None:
+    """The id of the command that a `cqrs.Cancel` or `cqrs.Release` is about; None if this is no such command."""
+    try:
+        request = REQUESTS[envelope.type](bytes(envelope.data))
+    except (KeyError, ValueError):
+        return None
+    assert isinstance(request, (Cancel, Release))
+    return request.id
