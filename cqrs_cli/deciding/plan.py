@@ -65,8 +65,7 @@ class Plan:
 
     def seat(self, partition: Partition) -> Seat:
         """Where the owner of a partition commits its position."""
-        topics = self.topics[partition.aggregate].topics
-        return Seat(topics.group, topics.commands, partition.number, topics.outcomes)
+        return partition_seat(self.topics[partition.aggregate].topics, partition.number)
 
     def claim(self, partition: Partition, attempt: int) -> Claim:
         """The claim of a task's attempt, before it has seen the committed one."""
@@ -93,6 +92,11 @@ class Plan:
     def identity(self, partition: Partition, aggregate: Aggregate) -> Identity:
         """The log and the code that a partition's shard is a cache of."""
         return shard_identity(self.topics[partition.aggregate], partition.number, aggregate, self.window)
+
+
+def partition_seat(topics: Topics, number: int) -> Seat:
+    """The place at which the owner of a partition commits its position, and its run beats."""
+    return Seat(topics.group, topics.commands, number, topics.outcomes)
 
 
 def shard_identity(found: AggregateTopics, partition: int, aggregate: Aggregate, window: int) -> Identity:

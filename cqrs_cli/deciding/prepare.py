@@ -6,18 +6,18 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.plan import Partition, Plan, partition_seat
 from cqrs_cli.deciding.position import check_place
 from cqrs_cli.errors import ConfigurationError, UsageError
 from cqrs_cli.kafka.admin.topics import Admin, check_topics, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.named_place import parse_place
-from cqrs_cli.kafka.offsets import committed_now
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
-from cqrs_cli.ownership.claim import Claim, next_run_epoch, parse_claim
+from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.retire import WORKERS
+from cqrs_cli.ownership.standing import standings
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs
@@ -76,11 +76,12 @@ def prepare(
 def _committed_claims(
     connection: Connection, topics: Mapping[str, AggregateTopics]
 ) -> dict[Partition, Claim | None]:
-    return {
-        Partition(name, number): parse_claim(one.metadata)
+    seats = {
+        Partition(name, number): partition_seat(found.topics, number)
         for name, found in topics.items()
-        for number, one in committed_now(connection, found.topics, range(found.partitions)).items()
+        for number in range(found.partitions)
     }
+    return {at: one.claim for at, one in standings(connection, seats).items()}
 
 
 def _timing(settings: "Settings", standby: bool) -> Timing:

@@ -31,8 +31,7 @@ FLUSH_PATIENCE = 0.5
 
 
 class WriteTransaction:
-    """What is written together: it begins with the first record, and commits the group's position `at` which it was
-    told.
+    """Records that are written together, and the group's position `at`. It begins with the first record.
 
     A transaction that is open blocks readers, so whatever takes long comes before `begin`.
     """

@@ -16,8 +16,8 @@ _P = TypeVar("_P")
 
 
 class Seat(NamedTuple):
-    """Where the owner of a place commits its position: the group's offset of a partition. `beats`: a topic of whose
-    first partition nobody commits an offset, where its run beats.
+    """The place of an owner's commits: the group's offset of a partition. `beats`: a topic of whose first partition
+    nobody commits an offset, where its run beats.
     """
 
     group: str
@@ -27,7 +27,7 @@ class Seat(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """What is committed for a place; `offset` is None if nothing is, or it expired."""
+    """The commit of a place; `offset` is None if nothing is, or it expired."""
 
     offset: int | None
     claim: Claim | None
@@ -56,7 +56,7 @@ class Standings(Generic[_P]):
         self._clients.clear()
 
     def look(self) -> dict[_P, Standing]:
-        """What is committed now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError`."""
+        """The commits now; raises `UnavailableError` if the broker does not answer, and `ConfigurationError`."""
         together: dict[tuple[str, str], dict[int, _P]] = {}
         for place, seat in self._seats.items():
             together.setdefault((seat.group, seat.topic), {})[seat.partition] = place
@@ -91,6 +91,6 @@ class Standings(Generic[_P]):
 
 
 def standings(connection: Cluster, seats: Mapping[_P, Seat]) -> dict[_P, Standing]:
-    """What is committed for these places now; raises `UnavailableError`, `ConfigurationError`."""
+    """The commits of these places now; raises `UnavailableError`, `ConfigurationError`."""
     with Standings(connection, seats) as reader:
         return reader.look()

@@ -1,4 +1,4 @@
-"""What the task that started a partition's thread sees of it."""
+"""A partition's thread, as the task that started it sees it."""
 
 import os
 import sys
@@ -41,10 +41,8 @@ class Watched(ABC):
         self.notes: list[str] = []
         self.error: CqrsError | None = None  # what it ended with
         self.session: Session[Any] | None = None  # of the present owner
-        self._blocked: tuple[str, Session[Any] | None] = (
-            "",
-            None,
-        )  # what kept that session's owner from its work
+        # Why an owner is kept from its work, and the session of that owner.
+        self._blocked: tuple[str, Session[Any] | None] = "", None
         self._looked = self._woke = time.monotonic()
 
     @property
@@ -65,7 +63,7 @@ class Watched(ABC):
             os._exit(os.EX_SOFTWARE)
 
     def stuck(self) -> str:
-        """What its owner waits for that will never end; empty if nothing is known."""
+        """The thing that its owner waits for and that will never come; empty if nothing is known."""
         waits = self.session is not None and self.session.writer.waiting > self.timing.stuck
         return "a call to the broker does not return" if waits else ""
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from confluent_kafka import Consumer, KafkaException
 
 from cqrs_cli.deciding.explain import hidden_commands
-from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.deciding.plan import partition_seat, shard_folder
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.acls import RequiredAcl
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.standing import Seat, Standing, Standings
+from cqrs_cli.ownership.standing import Standing, Standings
 from cqrs_cli.ownership.trials.slow import slow_command
 from cqrs_cli.status.place import DECIDED, PlaceStatus, claimed
 from cqrs_cli.status.sample import Sampler
@@ -44,9 +44,7 @@ class DecidedReader:
         self._folder = shard_folder(state_dir, topics)
         self._sampler = Sampler(connection, topics) if sampling else None
         self._hidden: set[int] = set()  # behind a transaction at the look before
-        seats = {
-            number: Seat(topics.group, topics.commands, number, topics.outcomes) for number in self._numbers
-        }
+        seats = {number: partition_seat(topics, number) for number in self._numbers}
         self._standings = Standings(connection, seats)
         self._reader: Consumer | None = None
 

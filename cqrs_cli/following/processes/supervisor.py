@@ -6,30 +6,29 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaException
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.following.processes.compose import Composer
-from cqrs_cli.following.processes.explain import explain_missing, explain_refusal, topic_made_again
+from cqrs_cli.following.processes.explain import explain_missing, explain_refusal
 from cqrs_cli.following.processes.load import LoadedProcess, load_process
 from cqrs_cli.following.processes.loop import Refusals
 from cqrs_cli.following.processes.owner import ReactingOwner
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.retire import replace_position
 from cqrs_cli.following.processes.settle import settled_reaction
-from cqrs_cli.kafka.admin.topics import Admin
-from cqrs_cli.kafka.clients import kafka_error, unreachable
+from cqrs_cli.following.processes.topics import check_heard_topics
+from cqrs_cli.kafka.clients import unreachable
+from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.readers import MissingError, StalledError
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.session import Session
 from cqrs_cli.ownership.signals import BatchTooLarge
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.telemetry.datagrams import note_body
-
-_UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
 
 
 class ReactingSupervisor(Supervisor):
@@ -121,21 +120,14 @@ class ReactingSupervisor(Supervisor):
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         if isinstance(error, KafkaException):
-            if kafka_error(error).code() in _UNKNOWN and self.missing.lasts(self.timing.missing):
+            if error_kind(error) is ErrorKind.MISSING and self.missing.lasts(self.timing.missing):
                 raise explain_missing(self.plan, self.subscription) from error
             error = unreachable(self.plan.connection, error)
         if isinstance(error, UnavailableError):
             self.block(str(error))
 
     def check_logs(self) -> None:
-        topic = self.subscription.source.topic
-        try:
-            with Admin(self.plan.connection) as admin:
-                found = admin.describe([topic]).get(topic)
-        except UnavailableError:
-            return
-        if found is not None and found.topic_id != self.plan.events[topic].topic_id:
-            raise topic_made_again(self.subscription)
+        check_heard_topics(self.plan, [self.subscription])
 
     def explain_missing(self, error: MissingError) -> CqrsError:
         return explain_missing(self.plan, self.subscription)

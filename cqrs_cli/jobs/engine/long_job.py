@@ -8,7 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine import jvm
@@ -23,11 +23,7 @@ if TYPE_CHECKING:
 FUTILE = 5
 
 
-class LongResult(PartitionResult, Protocol):
-    """The end of one partition's owner: a quiet one, or the error that ends the run."""
-
-
-_R = TypeVar("_R", bound=LongResult)
+_R = TypeVar("_R", bound=PartitionResult)  # how a partition's owner ended
 _P = TypeVar("_P")
 
 #: The function that Spark runs on a worker: the number of the task in, nothing of interest out.
@@ -35,7 +31,7 @@ Task = Callable[[int, Iterable[int]], Iterator[int]]
 
 
 class LongWork(ABC, Generic[_R, _P]):
-    """What the tasks do, and how far they are, as the driver asks."""
+    """The work of long-lived tasks, and how far it is, as the driver asks."""
 
     group: ClassVar[str]  # of Spark's job
     kind: type[_R]
@@ -60,7 +56,7 @@ class LongWork(ABC, Generic[_R, _P]):
 
     @abstractmethod
     def fresh_notes(self) -> Iterable[str]:
-        """What the tasks have noted since this was asked last."""
+        """The notes of the tasks since this was asked last."""
 
     def check(self) -> None:
         """Raise the error that ends the run, if there is one that its tasks would not see."""
