@@ -22,6 +22,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--disable-pip-version-check",
         "wheel",
         "--no-deps",
+        "--use-pep517",  # else an older pip wants the package `wheel` beside it, which a new venv lacks
     ]
     for what in (str(ROOT), "pyspark"):
         constrained = ["--constraint", str(ROOT / "constraints.txt"), "--wheel-dir", str(folder)]
