@@ -60,6 +60,7 @@ class CommandProducer:
         self.sent = 0
         self._failed = 0
         self._failure: tuple[str, KafkaError] | None = None
+        self._fatal: KafkaError | None = None
         self._connection = connection
         self._partitioner = partitioner
         self._partitions: dict[str, int] = {}
@@ -72,7 +73,7 @@ class CommandProducer:
         )
         # The idempotent producer asks for its id after 1 ms. If another request opens the connection before that,
         # it finds none, and asks again only after 500 ms (measured: 5 sends of 12).
-        self._producer.poll(0.005)
+        self._serve(self._producer.poll, 0.005)
 
     def __enter__(self) -> "CommandProducer":
         return self
@@ -128,16 +129,16 @@ class CommandProducer:
                 self._producer.produce(topic, value, key, partition, report, None, 0, HEADERS)  # type: ignore[arg-type]
                 break
             except BufferError:
-                self._producer.poll(0.05)
+                self._serve(self._producer.poll, 0.05)
             except KafkaException as error:
-                raise send_failure(self._connection, topic, clients.kafka_error(error)) from error
+                raise self._failed_by(topic, clients.kafka_error(error)) from error
         self.sent += 1
         if self.sent % _POLL_EVERY == 0:
             self.poll()
 
     def poll(self) -> None:
         """Take in the delivery reports so far; raises `CqrsError` for a command that failed."""
-        self._producer.poll(0)
+        self._serve(self._producer.poll, 0)
         self._check()
 
     def flush(self) -> None:
@@ -155,9 +156,23 @@ class CommandProducer:
     def _flush(self) -> int:
         """Wait a little, so that Ctrl-C gets through; how many are still on their way."""
         try:
-            return self._producer.flush(0.2)
+            self._serve(self._producer.flush, 0.2)
         except SystemError as error:  # the binding raises this for a Ctrl-C during a delivery report
             raise KeyboardInterrupt from error
+        return len(self._producer)
+
+    def _serve(self, call: Callable[[float], object], seconds: float) -> None:
+        """Take in what librdkafka has to tell. The binding raises a fatal error here; the commands fail by it later."""
+        try:
+            call(seconds)
+        except KafkaException as error:
+            self._fatal = clients.kafka_error(error)
+
+    def _failed_by(self, topic: str, error: KafkaError) -> CqrsError:
+        """What a command's failure means: `_FATAL` says only that there is a fatal error, which was told before."""
+        if self._fatal is not None and error.code() == KafkaError._FATAL:
+            error = self._fatal
+        return send_failure(self._connection, topic, error)
 
     def _reporter(
         self, delivered: Delivered, failed: Failed | None
@@ -168,7 +183,7 @@ class CommandProducer:
                 delivered(partition, offset)
             elif failed is not None and error is not None:
                 self._failed += 1
-                failed(send_failure(self._connection, message.topic() or "?", error))
+                failed(self._failed_by(message.topic() or "?", error))
             else:
                 self._note_failure(error, message)
 
@@ -181,7 +196,7 @@ class CommandProducer:
 
     def _check(self) -> None:
         if self._failure is not None:
-            raise send_failure(self._connection, *self._failure)
+            raise self._failed_by(*self._failure)
 
 
 def send_failure(connection: Connection, topic: str, error: KafkaError) -> CqrsError:

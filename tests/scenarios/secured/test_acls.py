@@ -8,6 +8,7 @@ from typing import get_args
 
 import pytest
 
+from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.doctor.check import Check
 from cqrs_cli.doctor.cluster import check_cluster
 from cqrs_cli.errors import ConfigurationError
@@ -213,3 +214,22 @@ def test_other_commands_name_missing_acls(
     assert done.status == 3, done.err
     assert f"error: {named} is not allowed" in done.err and "kafka-acls.sh" in done.err
     assert done.err.count("\n") == 1
+
+
+@pytest.mark.kafka
+@pytest.mark.slow
+def test_refused_before_the_first_command_names_the_acl(
+    secured: Secured, users: Users, topics: Topics, caplog: pytest.LogCaptureFixture
+) -> None:
+    user = users("lacks-write", topics, "send")
+    user.without(RequiredAcl("Write", "topic", topics.commands))
+    with CommandProducer(user.connection, "murmur2") as producer:
+
+        def refused() -> bool:
+            producer.poll()
+            return "Failed to acquire idempotence PID" in caplog.text
+
+        eventually(refused)
+        with pytest.raises(ConfigurationError, match=f"Write on topic {topics.commands} is not allowed"):
+            producer.send(topics.commands, b"a", b"{}")
+            producer.flush()
