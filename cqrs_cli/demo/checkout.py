@@ -3,7 +3,6 @@
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -16,23 +15,18 @@ from cqrs_cli.client.envelope import Attributes
 from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.client.queries.lineage import CommandNode, Lineage, lineage
 from cqrs_cli.client.queries.trace import trace_messages
-from cqrs_cli.deciding.prepare import prepare
+from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.demo.project import ORDER, PAYMENT, PROCESS
-from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.load import load_process
+from cqrs_cli.following.processes.plan import ProcessPlan
 from cqrs_cli.following.processes.prepare import prepare_processes
-from cqrs_cli.jobs.engine.slots import slots
-from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.admin.positions import ensure_positions
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
-from cqrs_cli.runs.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-
     from cqrs_cli.settings.settings import Settings
 
 #: The commands of the act with their outcomes; the cancellation has two: it waits, and is said again.
@@ -45,9 +39,6 @@ TOLD = Counter(
         ("payment.CallOff", "accepted"),
     ]
 )
-
-#: Seconds that the act may take, however busy the machine.
-_LONGEST = 120.0
 
 #: What belongs to the order is not older than this, in ms: the brokers' clocks may differ from ours.
 _SKEW = 3_600_000
@@ -73,7 +64,7 @@ class Timeout(NamedTuple):
 
 
 class CheckoutPlay:
-    """One performance: make the topics, then run."""
+    """One performance: make the topics, place the order in a run that hears the process, and look at all of it."""
 
     def __init__(self, settings: "Settings", connection: Connection, name: str) -> None:
         """`name` makes this performance's order differ from others in the same topics."""
@@ -93,42 +84,28 @@ class CheckoutPlay:
                 )  # one order: more would only take longer to claim
             ensure_positions(admin, ProcessTopics(PROCESS, self.settings.topic_prefix))
 
-    def run(self, context: "SparkContext") -> Timeout:
-        """Decide and react, as `cqrs run` does, until the payment is called off; then look at all of it."""
-        plan = prepare(self.settings, self.connection, self.aggregates)
+    def hearing(self, plan: Plan) -> ProcessPlan:
+        """The process, to be heard within a run of this plan."""
         process = load_process(PROCESS, self.settings.root, self.settings.aggregates)
         hears = prepare_processes(self.settings, self.connection, {PROCESS: process})
-        hears = replace(hears, run=plan.run, timing=plan.timing)
-        tasks = min(len(plan.partitions()) + len(hears.subscriptions), slots(context))
-        deadline, placed = time.monotonic() + _LONGEST, False
+        return replace(hears, run=plan.run, timing=plan.timing)
 
-        def watch(snapshot: Snapshot) -> None:
-            nonlocal placed
-            if not placed and not snapshot.waiting_places():
-                self._place()
-                placed = True
-            if snapshot.total("commands") >= TOLD.total() and self._is_called_off():
-                raise _Over
-            if time.monotonic() > deadline:
-                raise UnavailableError(
-                    f"order {self.order} was not cancelled within {_LONGEST:g} s", "cqrs doctor"
-                )
-
-        with suppress(_Over):
-            run_owners(context, plan, tasks, watch, lambda _: None, hears)
+    def timeout(self) -> Timeout:
+        """All that the order led to."""
         since = time.time_ns() // 1_000_000 - _SKEW
         traced = trace_messages(self.connection, self.topics, self.order, since, lambda _: None)
         return Timeout(self.order, lineage(traced.messages))
 
-    def _place(self) -> None:
-        """Cleo places an order; the process listens by now, so the time of the order begins."""
+    def place(self) -> None:
+        """Cleo places an order: its time begins, if the process listens by now."""
         given = Attributes(correlation=self.order)
         placed = compose(self.aggregates[ORDER], self.order, "Place", ["customer=cleo"], given)
         with CommandProducer(self.connection, self.settings.partitioner) as sender:
             sender.send(self.topics[ORDER].commands, self.order.encode(), placed.value, lambda *_: None)
             sender.flush()
 
-    def _is_called_off(self) -> bool:
+    def is_called_off(self) -> bool:
+        """True if the payment was called off, which is the end of the act."""
         key, payment = self.order.encode(), self.aggregates[PAYMENT]
         places = history.find_ranges(
             self.connection, self.topics[PAYMENT].events, key, self.settings.partitioner
@@ -136,10 +113,6 @@ class CheckoutPlay:
         records = history.read_records(self.connection, key, places)
         state = history.fold_history(payment, self.order, records, history.parse_at(None)).state
         return bool(msgspec.to_builtins(state)["status"] == "called off")
-
-
-class _Over(Exception):
-    """The act has come to its end."""
 
 
 def _commands(found: Lineage) -> Iterator[CommandNode]:

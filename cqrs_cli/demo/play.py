@@ -1,5 +1,8 @@
-"""The demo, act by act: send a story, decide it, look at the accounts, and fold the events once more to compare."""
+"""The demo, act by act: send a story, decide it beside an order, look at the accounts, fold the events to compare."""
 
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli import registry
@@ -9,11 +12,11 @@ from cqrs_cli.client.producer import CommandProducer
 from cqrs_cli.core import digest
 from cqrs_cli.core.messages.outcome import Verdict, read_outcome
 from cqrs_cli.deciding.prepare import prepare
-from cqrs_cli.demo.checkout import Timeout
+from cqrs_cli.demo.checkout import TOLD, CheckoutPlay, Timeout
 from cqrs_cli.demo.project import AGGREGATE
 from cqrs_cli.demo.read_model import ReadModel
 from cqrs_cli.demo.story import Step, accounts, tell
-from cqrs_cli.errors import CqrsError
+from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.jobs.engine.slots import slots
 from cqrs_cli.jobs.replay import driver
 from cqrs_cli.jobs.run import run_owners
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
 
     from cqrs_cli.settings.settings import Settings
 
+#: Seconds that the run may take, however busy the machine.
+_LONGEST = 120.0
+
 Place = tuple[int, int]  # partition and offset of a command
 
 
@@ -43,6 +49,14 @@ class StepOutcome(NamedTuple):
     def ending(self) -> str:
         """The end of the step, in the words of `Step.ends`."""
         return self.verdict.code or self.verdict.reason or self.verdict.status
+
+
+class StoryTold(NamedTuple):
+    """The story, decided: a look at the run, the outcomes, and the accounts by their ids."""
+
+    decided: Snapshot
+    outcomes: list[StepOutcome]
+    accounts: dict[str, AggregateHistory]
 
 
 class Tally(NamedTuple):
@@ -102,10 +116,35 @@ class Play:
     def _delivered(self, partition: int, offset: int) -> None:
         self._places.append((partition, offset))
 
-    def decide(self, context: "SparkContext") -> Snapshot:
-        """Decide the commands that are there now, as `cqrs run --once` does."""
-        plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate}, once=True)
-        return run_owners(context, plan, min(len(plan.partitions()), slots(context)), _ignore, _ignore)
+    def run(
+        self, context: "SparkContext", order: CheckoutPlay, told: Callable[[StoryTold], None]
+    ) -> StoryTold:
+        """Decide and react, as `cqrs run` does, until the order's payment is called off.
+
+        The order is placed, and `told` called, as soon as the story is decided and the process listens.
+        """
+        plan = prepare(self.settings, self.connection, {AGGREGATE: self.aggregate, **order.aggregates})
+        hears = order.hearing(plan)
+        tasks = min(len(plan.partitions()) + len(hears.subscriptions), slots(context))
+        deadline = time.monotonic() + _LONGEST
+        story: list[StoryTold] = []
+
+        def watch(snapshot: Snapshot) -> None:
+            decided = snapshot.total("commands")
+            if not story and not snapshot.waiting_places() and decided >= len(self.story):
+                order.place()
+                story.append(
+                    StoryTold(snapshot, self.outcomes(), {one: self.account(one) for one in self.accounts})
+                )
+                told(story[0])
+            if decided >= len(self.story) + TOLD.total() and order.is_called_off():
+                raise _Over
+            if time.monotonic() > deadline:
+                raise UnavailableError(f"the demo did not end within {_LONGEST:g} s", "cqrs doctor")
+
+        with suppress(_Over):
+            run_owners(context, plan, tasks, watch, _ignore, hears)
+        return story[0]
 
     def outcomes(self) -> list[StepOutcome]:
         """The steps with their outcomes, from the outcomes topic; raises `CqrsError` for a step that has none."""
@@ -162,5 +201,9 @@ class Play:
         return Tally(total.aggregates, digest.as_hex(total.digest))
 
 
+class _Over(Exception):
+    """The last act has come to its end."""
+
+
 def _ignore(_: object) -> None:
-    """This run is over before its progress is worth showing."""
+    """This run is over before a note is worth reading."""

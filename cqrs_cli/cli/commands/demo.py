@@ -5,6 +5,8 @@ import shlex
 import shutil
 import sys
 import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -22,7 +24,10 @@ from cqrs_cli.cli.render.demo import (
 from cqrs_cli.errors import CqrsError
 
 if TYPE_CHECKING:
-    from cqrs_cli.demo.play import Performance
+    from pyspark import SparkContext
+
+    from cqrs_cli.demo.checkout import CheckoutPlay
+    from cqrs_cli.demo.play import Performance, Play, StoryTold
     from cqrs_cli.settings.settings import Settings
 
 
@@ -83,37 +88,51 @@ def _perform(cli: Cli) -> "Performance":
 
     show = cli.stdout.print if cli.output == "text" else _hide
     name = secrets.token_hex(3)
-    play = Play(cli.settings, cli.connection(), name)
-    checkout = CheckoutPlay(cli.settings, cli.connection(), name)
-    with cli.working("creating topics, sending commands"):
-        play.send()
-        checkout.make_topics()
-    with ExitStack() as stack:
+    with ExitStack() as spark, ThreadPoolExecutor(1) as aside:
+        session = project_session(cli.settings, "demo", "", packages=[PROCESSES])
+        starting = aside.submit(spark.enter_context, session)  # beside the broker: each takes seconds
+        play = Play(cli.settings, cli.connection(), name)
+        checkout = CheckoutPlay(cli.settings, cli.connection(), name)
+        with cli.working("creating topics, sending commands"):
+            play.send()
+            checkout.make_topics()
         with cli.working("starting Spark"):
-            session = project_session(cli.settings, "demo", "", packages=[PROCESSES])
-            context = stack.enter_context(session)
-        with cli.working("deciding"):
-            decided, outcomes = play.decide(context), play.outcomes()
-        show(f"{len(outcomes)} records were sent to {play.topics.commands}. What became of them:\n")
-        show(outcomes_table(outcomes))
-        accounts = {account: play.account(account) for account in play.accounts}
-        show("\nThe accounts, as their events tell them:\n")
-        show(accounts_table(accounts))
-        with cli.working("folding all events again"):
-            live, replayed = play.live(), play.replay(context)
-        show(comparison_text(live, replayed))
-        with cli.working(f"waiting for a payment, {project.ORDER_PATIENCE} s"):
-            timeout = checkout.run(context)
+            context = starting.result()
+        told = _run(cli, show, play, checkout, context)
+        timeout = checkout.timeout()
         process = f"{PROCESSES}/{project.PROCESS}.py"
         show(f"An order that nobody pays; its process, {process}, gives it {project.ORDER_PATIENCE} s:\n")
         show(trace_text(timeout.lineage))
-        with cli.working("filling a table from the events"):
-            orders = fill_read_model(cli.settings, cli.connection(), timeout.order)
-        code = f"projections/{project.PROJECTION}.py"
-        show(f"\nThe same as a row of a database; its projection is {code}:\n")
-        show(read_model_table(orders.rows) if orders else _MISSING)
-        show("")
-    return Performance(decided, outcomes, accounts, live, replayed, timeout, orders)
+        with cli.working("folding all events again"):
+            live, replayed = play.live(), play.replay(context)
+        show(comparison_text(live, replayed))
+    with cli.working("filling a table from the events"):
+        orders = fill_read_model(cli.settings, cli.connection(), timeout.order)
+    code = f"projections/{project.PROJECTION}.py"
+    show(f"The order as a row of a database; its projection is {code}:\n")
+    show(read_model_table(orders.rows) if orders else _MISSING)
+    show("")
+    return Performance(told.decided, told.outcomes, told.accounts, live, replayed, timeout, orders)
+
+
+def _run(
+    cli: Cli, show: Callable[[Any], None], play: "Play", checkout: "CheckoutPlay", context: "SparkContext"
+) -> "StoryTold":
+    """The acts of one run: the story is shown while the order waits for its payment."""
+    from cqrs_cli.demo.project import ORDER_PATIENCE
+
+    with ExitStack() as act:
+        act.enter_context(cli.working("deciding"))
+
+        def told(story: "StoryTold") -> None:
+            act.close()
+            show(f"{len(story.outcomes)} records were sent to {play.topics.commands}. What became of them:\n")
+            show(outcomes_table(story.outcomes))
+            show("\nThe accounts, as their events tell them:\n")
+            show(accounts_table(story.accounts))
+            act.enter_context(cli.working(f"waiting for a payment, {ORDER_PATIENCE} s"))
+
+        return play.run(context, checkout, told)
 
 
 def _order(performance: "Performance") -> dict[str, Any]:
