@@ -39,12 +39,18 @@ class EventEnvelope(HandedOn, frozen=True, kw_only=True, gc=False):
 
 
 class Fact(Struct, gc=False):
-    """The part of an event that folding needs: to read it takes half the time of a whole envelope."""
+    """The part of an event that folding needs, and with it whatever makes a record an event: a replay refuses what
+    `EventEnvelope` refuses. To read it takes four fifths of the time of a whole envelope.
+    """
 
+    id: str
     type: str
     subject: Annotated[str, Meta(min_length=1)]
     time: str
+    causationid: str
     aggregateversion: int
+    eventindex: int
+    eventcount: int
     data: Raw = Raw(b"{}")
 
 

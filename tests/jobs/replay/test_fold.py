@@ -1,5 +1,6 @@
 """Folding a partition from its first event: what comes out, what is refused."""
 
+import msgspec
 import pytest
 
 from aggregates import counter
@@ -11,6 +12,24 @@ from tests.support.eventlog import NOON, counted
 
 AGGREGATE = Aggregate.of("counter", counter.decider)
 LATER = "2026-11-21T13:00:00.000Z"
+
+
+REQUIRED = (
+    "id",
+    "type",
+    "subject",
+    "time",
+    "causationid",
+    "aggregateversion",
+    "eventindex",
+    "eventcount",
+)
+
+
+def without(member: str) -> bytes:
+    """An event that lacks a member."""
+    event = msgspec.json.decode(counted("a", 1))
+    return msgspec.json.encode({name: value for name, value in event.items() if name != member})
 
 
 def folded(*values: bytes | None, until: str | None = None) -> ReplayFold:
@@ -71,6 +90,7 @@ def test_until_keeps_the_last_earlier_version() -> None:
         ([b"{"], "offset 0: "),
         ([b"[" * 100_000], "offset 0: "),
         ([None], "offset 0: a null value is not an event"),
+        *(([without(name)], f"offset 0: Object missing required field `{name}`") for name in REQUIRED),
     ],
 )
 def test_contradiction_has_its_offset(values: list[bytes | None], reason: str) -> None:
