@@ -40,10 +40,12 @@ def tail(
         str | None,
         typer.Option(
             "--from",
-            "--since",
             metavar="WHERE",
             help="beginning, end, an offset, or a time: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 10m ago.",
         ),
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHERE", help="The same, as other commands spell a time.")
     ] = None,
     count: Annotated[
         int | None,
@@ -82,10 +84,13 @@ def tail(
     from cqrs_cli.kafka.tailing import Origin
 
     cli.check_aggregates(aggregate)
+    if start is not None and since is not None:
+        raise UsageError("--from and --since say the same", "give one of them")
+    flag, start = ("--from", start) if since is None else ("--since", since)
     try:
         origin = Origin.parse(start or ("end" if follow and count is None else "beginning"))
     except ValueError as error:
-        raise UsageError(f"--from: {error}", "give beginning, end, an offset or a time") from None
+        raise UsageError(f"{flag}: {error}", "give beginning, end, an offset or a time") from None
     topic = cli.topics(aggregate).name(kind)
     key = None if aggregate_id is None else aggregate_id.encode(errors="surrogateescape")
     keep = record_filter(kind, aggregate, key, types or (), statuses or (), reasons or ())

@@ -107,6 +107,8 @@ def test_tail_prints_what_is_wanted(decided: Cqrs, arguments: tuple[str, ...], r
         (("outcomes", "--status", "fine"), "--status: there is no 'fine'; there are: accepted, unchanged,"),
         (("outcomes", "--reason", "no"), "--reason: there is no 'no'; there are: VERSION_CONFLICT,"),
         (("outcomes", "--from", "soon"), "--from: not a time: 'soon'"),
+        (("outcomes", "--since", "soon"), "--since: not a time: 'soon'"),
+        (("outcomes", "--since", "1h", "--from", "2h"), "--from and --since say the same"),
     ],
 )
 def test_impossible_wishes_end_with_2(on_broker: Cqrs, arguments: tuple[str, ...], said: str) -> None:
