@@ -59,9 +59,11 @@ def _put(owner: str, values: Any, kind: Described, match: "re.Match[str]") -> No
     for key, holder in steps[:-1]:
         values = _enter(values, key, [] if _item(holder) is not None else {})
     key, item = steps[-1][0], _item(kind)
+    place = match["name"] + match["path"]
     if item is not None and not is_json:  # `tag=a tag=b`
         values, key, kind = _enter(values, key, []), "", item
-    _set(values, key, _from_json(text, kind) if is_json else _from_text(text, kind))
+        place += f"[{len(values)}]"
+    _set(values, key, _from_json(text, kind) if is_json else _from_text(text, kind, place))
 
 
 def _step(owner: str, kind: Described, key: str) -> tuple[str, str, Described]:
@@ -134,8 +136,8 @@ def _set(values: Any, key: str, value: Any) -> None:
         values[key] = value
 
 
-def _from_text(text: str, kind: Described) -> Any:
-    """`100` for an int, `true` for a bool, the text itself for a str."""
+def _from_text(text: str, kind: Described, place: str) -> Any:
+    """`100` for an int, `true` for a bool, the text itself for a str. `place`: `customer[name]`, for the error."""
     if isinstance(kind.wire, AnyType):
         return text
     try:
@@ -145,7 +147,7 @@ def _from_text(text: str, kind: Described) -> Any:
             raise ValueError(f"not one of {', '.join(values)}") from None
         if (holder := _holder(kind)).form == "object":
             first = next((field.encode_name for field, _ in holder.fields), "field")
-            raise ValueError(f"it has fields of its own: write …[{first}]=…") from None
+            raise ValueError(f"it has fields of its own: write {place}[{first}]=…") from None
         raise
 
 
