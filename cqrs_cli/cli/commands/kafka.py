@@ -1,5 +1,6 @@
 """`cqrs kafka`: the embedded broker of the project, by hand. Other commands start it when they need it."""
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from cqrs_cli.cli.app import subgroup
@@ -29,8 +30,9 @@ def stop(cli: Cli) -> None:
     from cqrs_cli.kafka.embedded import broker as embedded
 
     root = _root(cli)
-    with cli.working("stopping the embedded Kafka"):
-        stopped = embedded.stop_broker(root)
+    with ExitStack() as shown:
+        working = cli.working("stopping the embedded Kafka")
+        stopped = embedded.stop_broker(root, lambda: shown.enter_context(working))
     text = "stopped" if stopped else "the embedded Kafka was not running"
     cli.result({**broker_document(root, None), "stopped": stopped}, text)
 

@@ -6,7 +6,7 @@ folder, and the program that answers on the port must be our cluster. Only one c
 a file lock.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,8 +67,11 @@ def start_broker(
         return _broker(home, _started(java, library, home, state, release), started=True)
 
 
-def stop_broker(root: Path) -> bool:
-    """End the project's broker and wait until it is gone; False if none was running. Its data stays."""
+def stop_broker(root: Path, ending: Callable[[], object] = lambda: None) -> bool:
+    """End the project's broker and wait until it is gone; False if none was running. Its data stays.
+
+    `ending` is called if there is one to end, before that.
+    """
     home = files.broker_folder(root)
     if files.read_state(home) is None:
         return False
@@ -76,6 +79,7 @@ def stop_broker(root: Path) -> bool:
         state = files.read_state(home)
         if state is None or not broker_process.lives(home, state):
             return False
+        ending()
         process.end(state.pid, state.born, STOP_GRACE)
         return True
 
