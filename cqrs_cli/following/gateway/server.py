@@ -1,7 +1,9 @@
 """Serving: the followers, the sender and the HTTP server, until a signal or a follower ends it."""
 
 import asyncio
+import signal
 import socket
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -87,6 +89,15 @@ class GatewayServer(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, gateway: Gateway) -> None:
         super().__init__(config)
         self.gateway = gateway
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """As uvicorn does, but SIGINT that is ignored stays so: a shell has it so for what runs in the background."""
+        ignored = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        with super().capture_signals():
+            if ignored and threading.current_thread() is threading.main_thread():
+                signal.signal(signal.SIGINT, signal.SIG_IGN)
+            yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Connect the followers with the event loop, then listen."""

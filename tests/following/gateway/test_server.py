@@ -1,15 +1,19 @@
 """The gateway's socket, and its end."""
 
+import signal
 import socket
 import threading
 import uuid
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
+import uvicorn
 
 from cqrs_cli import registry
-from cqrs_cli.following.gateway.server import listen, open_followers
+from cqrs_cli.following.gateway.gateway import Gateway
+from cqrs_cli.following.gateway.server import GatewayServer, listen, open_followers
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
@@ -28,6 +32,17 @@ def test_bodies_wait_for_no_acknowledgement(host: str) -> None:
         listening.accept()[0] as connection,
     ):
         assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.default_int_handler])
+def test_ignored_interrupts_stay_ignored(handler: Any) -> None:
+    """A shell ignores SIGINT for what it runs in the background: Ctrl-C is for something else then."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with GatewayServer(uvicorn.Config("no:app"), cast(Gateway, None)).capture_signals():
+            assert (signal.getsignal(signal.SIGINT) is signal.SIG_IGN) == (handler is signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_followers_end_side_by_side(connection: Connection, tmp_path: Path) -> None:
