@@ -77,7 +77,14 @@ class Cli(Printer):
     def aggregate(self, name: str) -> "Aggregate":
         """The aggregate of that name; raises `UsageError` naming those that exist."""
         from cqrs_cli import registry
+        from cqrs_cli.following.processes.load import process_names
 
+        known = registry.names(self.settings.aggregates, self.settings.root)
+        if name not in known and name in process_names(self.settings.root):
+            raise UsageError(
+                f"{name} is a process, not an aggregate",
+                f"run it: cqrs process {name}; beside aggregates: cqrs run --process {name}",
+            )
         return registry.load(name, self.settings.aggregates, self.settings.root)
 
     def aggregate_names(self) -> list[str]:

@@ -12,7 +12,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.main import Terminated
 from cqrs_cli.errors import CqrsError, NoOutcomeError, RefusedError, TakenOverError, UnavailableError
 from tests.cli.conftest import Cqrs
-from tests.support import AGGREGATES
+from tests.support import AGGREGATES, ROOT
 
 
 @pytest.fixture
@@ -31,6 +31,16 @@ def broken(cqrs: Cqrs) -> Cqrs:
 def test_an_error_is_one_line(broken: Cqrs) -> None:
     said = broken(UnavailableError("no broker\nat all", "start one"))
     assert said == (4, "", "error: no broker at all; start one\n")
+
+
+def test_processes_are_told_from_aggregates(cqrs: Cqrs, tmp_path: Path) -> None:
+    (tmp_path / "processes").symlink_to(ROOT / "processes")
+    said = cqrs("run", "checkout", "--once", "-b", "nowhere:1")
+    assert said.status == 2
+    assert said.err.partition("error: ")[2] == (
+        "checkout is a process, not an aggregate; run it: cqrs process -b nowhere:1 checkout; "
+        "beside aggregates: cqrs run -b nowhere:1 --process checkout\n"
+    )
 
 
 def test_json_errors_go_to_stderr(broken: Cqrs) -> None:
