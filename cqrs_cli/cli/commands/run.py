@@ -15,7 +15,7 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import MetricsAddress, complete_from, metrics_at
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import TakenOverError, UsageError
-from cqrs_cli.words import counted
+from cqrs_cli.words import counted, rough_time
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -237,7 +237,8 @@ def _decide(
             if cli.streaming:
                 cli.event("end", {"how": how, **display.last.summary()})
             else:
-                cli.note(f"{how}: {run_text(display.last)}")
+                after = rough_time(time.monotonic() - display.began)
+                cli.note(f"{how} after {after}: {run_text(display.last)}")
         raise
 
 

@@ -1,5 +1,6 @@
 """Shows a run while it goes: one live line on a terminal, elsewhere a plain line now and then, or JSON Lines."""
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY
 from cqrs_cli.cli.render.process import Listening
+from cqrs_cli.core.messages.reasons import STATUSES
 from cqrs_cli.words import counted, smoothed
 
 if TYPE_CHECKING:
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
     from cqrs_cli.runs.snapshot import Rebuild, Snapshot
 
     _L = TypeVar("_L", bound=JobLook)
+
+#: The statuses that a line of text names only if there are any.
+_SELDOM = ("unchanged", "deferred")
 
 #: Seconds between two JSON Lines; one is written only if it differs from the one before.
 STREAM_EVERY = 1.0
@@ -28,6 +33,7 @@ class Display:
         self._stack = ExitStack()
         self._address = metrics
         self._endpoint: Endpoint[Snapshot] | None = None
+        self.began = time.monotonic()
         self.last: Snapshot | None = None  # what was shown last
         self._shown_at = float("-inf")
         self._shown: object = None  # the facts of the last line
@@ -133,9 +139,8 @@ def progress_line(snapshot: "Snapshot", rate: float) -> str:
     rebuilding = "" if rebuild is None else f"rebuilding {_shards(rebuild)}, {rebuild.percent} %"
     if rebuilding and not snapshot.total("commands"):
         return rebuilding
-    counts = " · ".join(
-        f"{name} {snapshot.total(name):,}" for name in ("accepted", "rejected", "duplicate", "failed")
-    )
+    totals = {name: snapshot.total(name) for name in STATUSES}
+    counts = " · ".join(f"{name} {count:,}" for name, count in totals.items() if count or name not in _SELDOM)
     speed = f"{rate:,.0f} commands/s · lag {snapshot.lag:,} · {counts}"
     if snapshot.processes is not None:
         speed += "".join(f" · {name} lag {lag:,}" for name, lag in snapshot.processes.lags().items())
@@ -169,18 +174,15 @@ def progress_document(snapshot: "Snapshot", rate: float) -> dict[str, Any]:
 
 
 def _sums(snapshot: "Snapshot", aggregate: str | None) -> dict[str, int]:
-    from cqrs_cli.core.messages.reasons import STATUSES
-
     return {name: snapshot.total(name, aggregate) for name in ("commands", *STATUSES, "events")}
 
 
 def run_text(done: "Snapshot") -> str:
-    from cqrs_cli.core.messages.reasons import STATUSES
-
+    """What a run came to. Its seconds are from the first commit to the last: a run may wait longer than it decides."""
     sums = done.summary()
     parts = ", ".join(f"{sums[name]:,} {name}" for name in STATUSES)
     decided, events = counted(sums["commands"], "command"), counted(sums["events"], "event")
-    text = f"{decided} decided in {sums['seconds']:g} s: {parts}; {events}"
+    text = f"{decided} decided within {sums['seconds']:g} s: {parts}; {events}"
     if done.processes is None:
         return text
     from cqrs_cli.cli.render.process import processes_text

@@ -12,11 +12,12 @@ import pytest
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY
-from cqrs_cli.cli.render.progress import Display, progress_line
+from cqrs_cli.cli.render.progress import Display, progress_line, run_text
 from cqrs_cli.deciding.measures import Folding
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
+from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.runs.snapshot import Snapshot
 from tests.cli.conftest import Cqrs
 from tests.support import ROOT
@@ -104,6 +105,14 @@ def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> No
         "rebuilding 2 shards from 20,000 events, 35 %",
         "rebuilt 2 shards from 20,000 events",
     ]
+
+
+def test_seldom_statuses_are_told_when_there() -> None:
+    counts = Counts(accepted=1, unchanged=2, deferred=3, first=1000, last=67_000)
+    look = Snapshot(0.0, {Partition("counter", 0): counts})
+    told = "accepted 1 · unchanged 2 · rejected 0 · deferred 3 · duplicate 0 · failed 0"
+    assert progress_line(look, 0.0) == f"0 commands/s · lag 0 · {told}"
+    assert run_text(look).startswith("6 commands decided within 66 s: 1 accepted, 2 unchanged, ")
 
 
 def test_rebuild_stands_before_the_rest() -> None:
