@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     import msgspec
     from rich.console import Console, RenderableType
 
+    from cqrs_cli.telemetry.task_reports import JobProgress
+
     Document = Mapping[str, Any] | msgspec.Raw
     Text = RenderableType | Callable[[], RenderableType]
 
@@ -163,6 +165,11 @@ class Paced:
         if text != self._said and now - self._said_at >= self._every:
             self._said_at, self._said = now, text
             self._say(text)
+
+
+def job_text(title: str, now: "JobProgress", things: str, bar: bool = True) -> str:
+    """How far a job on Spark is, as `share_text`."""
+    return share_text(title, (now.done, now.offsets), now.records, things, now.seconds, bar)
 
 
 def share_text(

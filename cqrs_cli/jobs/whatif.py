@@ -16,7 +16,7 @@ from confluent_kafka import KafkaException
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import collector, finish
-from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.clients import unreachable
@@ -26,6 +26,7 @@ from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.whatif.task import MOST_EXAMPLES, Label, WhatifPlan, WhatifResult, decide_again
 from cqrs_cli.settings.durations import milliseconds
+from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
 if TYPE_CHECKING:
     import pyarrow
@@ -96,24 +97,30 @@ def decide_all_again(
     context: "SparkContext",
     plan: WhatifPlan,
     target: Target | None = None,
-    watch: Callable[[float], None] = lambda part: None,
+    watch: Callable[[JobProgress], None] = lambda progress: None,
+    listen: Listen = TaskReports,
 ) -> DecidedAgain:
-    """Decide all partitions again; `watch` is called with the part of them that is done. With a target, write all
-    differences. Raises the gravest error of the tasks; then nothing is written.
+    """Decide all partitions again; `watch` is called several times a second. With a target, write all differences.
+
+    Raises the gravest error of the tasks; then nothing is written.
     """
     results = collector(context, WhatifResult)
-    began = time.monotonic()
-    count = plan.described.partitions
-    watcher: Callable[[dict[int, WhatifResult]], None] = lambda found: watch(len(found) / count)  # noqa: E731
-    if target is None:
-        numbers = context.parallelize(range(count), count)
-        job = partial(numbers.foreach, partial(_task, plan, results))
-        done = finish(context, results, job, watcher, range(count))
-    else:
-        rows = partial(_rows, plan, results, target.format)
-        with staged(context, target) as write:
-            job = partial(write, count, rows, DIFFERENCE_COLUMNS if target.format == "parquet" else LINES)
-            done = finish(context, results, job, watcher, range(count))
+    began, partitions = time.monotonic(), range(plan.described.partitions)
+    with listen(driver_host(context), dict.fromkeys(partitions)) as words:
+        plan = replace(plan, words=words.address)
+
+        def look(found: dict[int, WhatifResult]) -> None:
+            watch(words.progress({partition: one.commands for partition, one in found.items()}))
+
+        wait = partial(finish, context, results, watch=look, partitions=partitions)
+        if target is None:
+            numbers = context.parallelize(partitions, len(partitions))
+            done = wait(partial(numbers.foreach, partial(_task, plan, results)))
+        else:
+            rows = partial(_rows, plan, results, target.format)
+            columns = DIFFERENCE_COLUMNS if target.format == "parquet" else LINES
+            with staged(context, target) as write:
+                done = wait(partial(write, len(partitions), rows, columns))
     return together(list(done.values()), time.monotonic() - began)
 
 

@@ -33,6 +33,11 @@ class LogCertificate(Struct, frozen=True):
     end: int
     stretches: list[Stretch]
 
+    @property
+    def records(self) -> int:
+        """The records of all stretches."""
+        return sum(stretch.records for stretch in self.stretches)
+
 
 class TopicCertificate(Struct, frozen=True):
     """One topic, by the id that it has for life."""

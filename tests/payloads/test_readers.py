@@ -86,8 +86,7 @@ def test_replay_folds_payloads(opened: Bank) -> None:
 
 
 @pytest.mark.pins("payloads")
-def test_export_writes_payloads(opened: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cqrs_cli.jobs.export.driver.code_root", lambda package, root: root)
+def test_export_writes_payloads(opened: Bank) -> None:
     harness = opened.harness
     plan = plan_export(harness.connection, harness.topics, "aggregates", harness.settings.root)
     (lines,) = exported_rows(plan, 0, "jsonl")

@@ -11,6 +11,7 @@ from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
 from cqrs_cli.words import counted
@@ -92,11 +93,14 @@ def _certify(
     from cqrs_cli.proof.certificate import write_certificate
 
     plan = plan_certify(cli.connection(), cli.topics(aggregate), earlier)
+    title = f"hashing {aggregate}"
     with (
         spark_session(cli, "certificate", [aggregate], properties) as (context, _),
-        cli.working(f"hashing {aggregate}") as say,
+        cli.working(title) as say,
     ):
-        done = certify_topics(context, plan, earlier, lambda part: say(f"hashing {aggregate}: {part:.0%}"))
+        done = certify_topics(
+            context, plan, earlier, lambda now: say(job_text(title, now, "records", cli.is_live))
+        )
     if target is not None:
         _write(target, write_certificate(done.certificate))
     lines = certified_lines(aggregate, done, target, against)

@@ -8,6 +8,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import target_folder
 from cqrs_cli.words import counted
@@ -49,11 +50,14 @@ def export(
     target = target_folder(out, format)
     cli.aggregate(aggregate)
     plan = plan_export(cli.connection(), cli.topics(aggregate), settings.aggregates, settings.root)
+    title = f"writing {aggregate}"
     with (
         spark_session(cli, "export", [aggregate], properties) as (context, _),
-        cli.working(f"writing {aggregate}") as say,
+        cli.working(title) as say,
     ):
-        done = export_events(context, plan, target, lambda part: say(f"writing {aggregate}: {part:.0%}"))
+        done = export_events(
+            context, plan, target, lambda now: say(job_text(title, now, "events", cli.is_live))
+        )
     document = {
         "aggregate": aggregate,
         "events": done.events,

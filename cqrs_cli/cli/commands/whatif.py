@@ -10,6 +10,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, moment
+from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.render.queries.whatif import whatif_document, whatif_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import optional_target
@@ -74,12 +75,13 @@ def whatif(
     wanted = plan_whatif(cli.connection(), cli.topics(aggregate), settings, dotted, begin, end)
     package = dotted.partition(".")[0]
     more = () if package == settings.aggregates else (package,)
+    title = f"deciding {aggregate} again"
     with (
         spark_session(cli, "whatif", [aggregate], properties, more) as (context, _),
-        cli.working(f"deciding {aggregate} again") as say,
+        cli.working(title) as say,
     ):
         done = decide_all_again(
-            context, wanted, target, lambda part: say(f"deciding {aggregate} again: {part:.0%}")
+            context, wanted, target, lambda now: say(job_text(title, now, "records", cli.is_live))
         )
     for partition in done.deleted:
         cli.note(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import share_text
+from cqrs_cli.cli.output import job_text
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -14,9 +14,7 @@ if TYPE_CHECKING:
 
 def replaying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
     """The part of the log that is done, the rate, and the time that is left at this rate."""
-    return share_text(
-        f"folding {aggregate}", (now.done, now.offsets), now.records, "events", now.seconds, bar
-    )
+    return job_text(f"folding {aggregate}", now, "events", bar)
 
 
 def replay_document(

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import share_text
+from cqrs_cli.cli.output import job_text
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ MOST_LINES = 10
 
 def proving_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
     """The part of the logs that is proved, the rate, and the time that is left at this rate."""
-    work = now.done, now.offsets
-    return share_text(f"proving {aggregate}", work, now.records, "records", now.seconds, bar)
+    return job_text(f"proving {aggregate}", now, "records", bar)
 
 
 def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:

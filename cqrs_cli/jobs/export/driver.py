@@ -2,7 +2,8 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +12,7 @@ from confluent_kafka import KafkaException
 
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import collector, finish
-from cqrs_cli.jobs.engine.session import code_root
+from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.jobs.export.columns import EventBatches, event_lines, event_schema
 from cqrs_cli.kafka import readers
@@ -20,6 +21,9 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.topics import Topics
 from cqrs_cli.registry import load
+from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.telemetry.datagrams import Address
+from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
 if TYPE_CHECKING:
     import pyarrow
@@ -35,6 +39,7 @@ class ExportPlan:
     package: str
     root: Path  # where the package lies; on a worker it comes from the shipped archive
     bounds: Mapping[int, tuple[int, int]]  # partition → (start, end) offsets, for all partitions
+    words: Address | None = None  # where tasks tell how far they are
 
 
 class Exported(NamedTuple):
@@ -54,9 +59,13 @@ def plan_export(connection: Connection, topics: Topics, package: str, root: Path
 
 
 def export_events(
-    context: "SparkContext", plan: ExportPlan, target: Target, watch: Callable[[float], None]
+    context: "SparkContext",
+    plan: ExportPlan,
+    target: Target,
+    watch: Callable[[JobProgress], None] = lambda progress: None,
+    listen: Listen = TaskReports,
 ) -> Exported:
-    """Write all events; `watch` is called with the part of the partitions that is done.
+    """Write all events; `watch` is called several times a second.
 
     Raises the gravest error of the tasks; then nothing is written.
     """
@@ -64,11 +73,17 @@ def export_events(
     began = time.monotonic()
     aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     schema = event_schema(aggregate) if target.format == "parquet" else LINES
-    rows = partial(_rows, plan, results, target.format)
-    with staged(context, target) as write:
+    with (
+        listen(driver_host(context), dict.fromkeys(plan.bounds)) as words,
+        staged(context, target) as write,
+    ):
+        rows = partial(_rows, replace(plan, words=words.address), results, target.format)
         job = partial(write, len(plan.bounds), rows, schema)
-        count = len(plan.bounds)
-        done = finish(context, results, job, lambda found: watch(len(found) / count), plan.bounds)
+
+        def look(found: dict[int, Exported]) -> None:
+            watch(words.progress({partition: one.events for partition, one in found.items()}))
+
+        done = finish(context, results, job, look, plan.bounds)
     return Exported(sum(one.events for one in done.values()), seconds=time.monotonic() - began)
 
 
@@ -76,6 +91,7 @@ def _rows(
     plan: ExportPlan, results: Any, format: FileFormat, numbers: "Iterator[pyarrow.RecordBatch]"
 ) -> "Iterator[pyarrow.RecordBatch]":
     """The task on a worker: partition numbers in, their events out; the results go to the accumulator."""
+    plan = replace(plan, root=code_root(plan.package, plan.root))
     for batch in numbers:
         for partition in batch.column(0).to_pylist():
             events, error = 0, None
@@ -92,11 +108,11 @@ def _rows(
 
 def exported_rows(plan: ExportPlan, partition: int, format: FileFormat) -> "Iterator[pyarrow.RecordBatch]":
     """The events of one partition, in batches; raises `CqrsError` for one that cannot be read."""
-    aggregate = load(plan.topics.aggregate, plan.package, code_root(plan.package, plan.root))
+    aggregate = load(plan.topics.aggregate, plan.package, plan.root)
     log = PartitionLog(plan.connection, plan.topics, partition, plan.connection.payloads)
     columns = EventBatches(aggregate, log) if format == "parquet" else None
-    for records in log.events(*plan.bounds[partition]):
-        if columns is not None:
-            yield columns.batch(records)
-        else:
-            yield event_lines(log, records)
+    start, end = plan.bounds[partition]
+    with closing(LogTeller(plan.words, partition)) as teller:
+        teller.begin(end - start)
+        for records in teller.follow(log.events(start, end), start, end):
+            yield event_lines(log, records) if columns is None else columns.batch(records)

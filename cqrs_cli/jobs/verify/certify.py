@@ -3,13 +3,14 @@
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.jobs.engine.partition_job import collector, finish
+from cqrs_cli.jobs.engine.session import driver_host
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.clients import bulk_consumer
 from cqrs_cli.kafka.connection.connection import Connection
@@ -27,6 +28,9 @@ from cqrs_cli.proof.certificate import (
     check_log,
 )
 from cqrs_cli.scans.guarded import guarded
+from cqrs_cli.scans.log_teller import LogTeller
+from cqrs_cli.telemetry.datagrams import Address
+from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -41,6 +45,7 @@ class CertifyPlan:
     described: AggregateTopics
     cuts: Mapping[Kind, list[int]]
     stretch: int = STRETCH
+    words: Address | None = None  # where tasks tell how far they are
 
 
 class CertifiedPartition(NamedTuple):
@@ -48,6 +53,11 @@ class CertifiedPartition(NamedTuple):
 
     logs: Mapping[Kind, tuple[LogCertificate, Stretch | None]] = {}
     error: CqrsError | None = None
+
+    @property
+    def records(self) -> int:
+        """The committed records of its logs."""
+        return sum(log.records for log, _ in self.logs.values())
 
 
 class TopicChange(NamedTuple):
@@ -75,8 +85,7 @@ class Certified(NamedTuple):
     @property
     def records(self) -> int:
         """The committed records that are there now."""
-        logs = (log for topic in self.certificate.topics.values() for log in topic.partitions)
-        return sum(stretch.records for log in logs for stretch in log.stretches)
+        return sum(log.records for topic in self.certificate.topics.values() for log in topic.partitions)
 
 
 def plan_certify(connection: Connection, topics: Topics, earlier: Certificate | None = None) -> CertifyPlan:
@@ -96,14 +105,20 @@ def certify_topics(
     context: "SparkContext",
     plan: CertifyPlan,
     earlier: Certificate | None = None,
-    watch: Callable[[float], None] = lambda part: None,
+    watch: Callable[[JobProgress], None] = lambda progress: None,
+    listen: Listen = TaskReports,
 ) -> Certified:
-    """Read and hash every partition; `watch` is called with the part of them that is done."""
+    """Read and hash every partition; `watch` is called several times a second."""
     results = collector(context, CertifiedPartition)
-    began, count = time.monotonic(), plan.described.partitions
-    numbers = context.parallelize(range(count), count)
-    job = partial(numbers.foreach, partial(_certify_task, plan, results))
-    done = finish(context, results, job, lambda found: watch(len(found) / count), range(count))
+    began, partitions = time.monotonic(), range(plan.described.partitions)
+    with listen(driver_host(context), dict.fromkeys(partitions)) as words:
+        numbers = context.parallelize(partitions, len(partitions))
+        task = partial(_certify_task, replace(plan, words=words.address), results)
+
+        def look(found: dict[int, CertifiedPartition]) -> None:
+            watch(words.progress({partition: one.records for partition, one in found.items()}))
+
+        done = finish(context, results, partial(numbers.foreach, task), look, partitions)
     return compare_all(plan, done.values(), earlier, time.monotonic() - began)
 
 
@@ -119,20 +134,27 @@ def certify_partition(plan: CertifyPlan, partition: int) -> CertifiedPartition:
     log = PartitionLog(plan.connection, plan.described.topics, partition)
 
     def work() -> CertifiedPartition:
-        return CertifiedPartition({kind: _hashed(plan, log, kind) for kind in KINDS})
+        bounds = {kind: log.bounds(kind) for kind in KINDS}
+        with closing(LogTeller(plan.words, partition)) as teller:
+            teller.begin(sum(end - start for start, end in bounds.values()))
+            return CertifiedPartition(
+                {kind: _hashed(plan, log, kind, bounds[kind], teller) for kind in KINDS}
+            )
 
     return guarded(
         plan.connection, log.place("commands"), work, lambda error: CertifiedPartition(error=error)
     )
 
 
-def _hashed(plan: CertifyPlan, log: PartitionLog, kind: Kind) -> tuple[LogCertificate, Stretch | None]:
+def _hashed(
+    plan: CertifyPlan, log: PartitionLog, kind: Kind, bounds: tuple[int, int], teller: LogTeller
+) -> tuple[LogCertificate, Stretch | None]:
     cuts = plan.cuts.get(kind, [])
     hasher = LogHasher(cuts[log.partition] if log.partition < len(cuts) else None, plan.stretch)
-    start, end = log.bounds(kind)
+    start, end = bounds
     if start < end:
         with closing(bulk_consumer(plan.connection, fetch_wait_max_ms=10)) as reader:
-            for records in log.read_with(reader, kind, start, end):
+            for records in teller.follow(log.read_with(reader, kind, start, end), start, end):
                 hasher.feed(records)
     return hasher.finish(start, end)
 

@@ -31,8 +31,8 @@ from cqrs_cli.proof.partition import Proof
 from cqrs_cli.proof.scope import Loss, Scope, check_shape
 from cqrs_cli.registry import load
 from cqrs_cli.scans.guarded import guarded
+from cqrs_cli.scans.log_teller import LogTeller
 from cqrs_cli.scans.verify.kept import begin_folder, leave, load_carried, usable
-from cqrs_cli.scans.verify.progress import ProofTeller
 from cqrs_cli.scans.verify.scratch import open_scratch
 from cqrs_cli.scans.verify.since import Generations
 from cqrs_cli.scans.verify.state import ShardComparison, StateCheck
@@ -82,7 +82,7 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
 
     def work() -> ProofResult:
         before = None if plan.since is None else plan.since.before
-        with closing(ProofTeller(plan.words, partition, plan.tell_every)) as teller:
+        with closing(LogTeller(plan.words, partition, plan.tell_every)) as teller:
             if before is not None:
                 try:
                     return _prove(plan, log, teller, before / str(partition))
@@ -95,9 +95,7 @@ def prove_partition(plan: ProofPlan, partition: int) -> ProofResult:
     )
 
 
-def _prove(
-    plan: ProofPlan, log: PartitionLog, teller: ProofTeller, before: Path | None = None
-) -> ProofResult:
+def _prove(plan: ProofPlan, log: PartitionLog, teller: LogTeller, before: Path | None = None) -> ProofResult:
     """The proof from the beginning, or from where the one in the folder `before` ended."""
     after = None if plan.since is None else plan.since.after / str(log.partition)
     with ExitStack() as stack:
@@ -121,7 +119,7 @@ class _PartitionProof:
         plan: ProofPlan,
         log: PartitionLog,
         stack: ExitStack,
-        teller: ProofTeller,
+        teller: LogTeller,
         before: Path | None,
     ) -> None:
         self.plan, self.teller = plan, teller
@@ -244,7 +242,4 @@ class _PartitionProof:
         if start < end:
             with closing(bulk_consumer(self.plan.connection, fetch_wait_max_ms=10)) as reader:
                 read = self.log.read_with(reader, kind, start, end, self.plan.patience)
-                for records in self.log.with_data(kind, read):
-                    yield records
-                    self.teller.read(len(records), records[-1].offset + 1 - start)
-            self.teller.end(end - start)
+                yield from self.teller.follow(self.log.with_data(kind, read), start, end)

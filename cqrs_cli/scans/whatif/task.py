@@ -3,7 +3,7 @@
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -24,8 +24,10 @@ from cqrs_cli.proof.whatif.decided import (
 )
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load, load_from
+from cqrs_cli.scans.log_teller import LogTeller
 from cqrs_cli.scans.whatif.redeciding import DecisionRules, Redeciding, RehearsedCounts
 from cqrs_cli.state.lmdb_store import LmdbStore
+from cqrs_cli.telemetry.datagrams import Address
 
 #: Differences of each label that are shown.
 MOST_EXAMPLES = 3
@@ -47,6 +49,7 @@ class WhatifPlan:
     window: int  # ms
     since: int | None = None  # ms
     until: int | None = None  # ms
+    words: Address | None = None  # where tasks tell how far they are
 
 
 @dataclass(slots=True)
@@ -79,7 +82,8 @@ def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDiff
     log = PartitionLog(plan.connection, topics, result.partition, place)
     try:
         with ExitStack() as stack:
-            for found in _differences(plan, log, result, stack):
+            teller = stack.enter_context(closing(LogTeller(plan.words, result.partition)))
+            for found in _differences(plan, log, result, teller, stack):
                 result.note(found)
                 yield found
     except HistoryError as error:
@@ -88,18 +92,22 @@ def decide_again(plan: WhatifPlan, result: WhatifResult) -> Iterator[HistoryDiff
 
 
 def _differences(
-    plan: WhatifPlan, log: PartitionLog, result: WhatifResult, stack: ExitStack
+    plan: WhatifPlan, log: PartitionLog, result: WhatifResult, teller: LogTeller, stack: ExitStack
 ) -> Iterator[HistoryDifference]:
+    def records(kind: Kind, start: int, end: int) -> Iterator[Record]:
+        read = log.events(start, end) if kind == "events" else log.read(kind, start, end)
+        return chain.from_iterable(teller.follow(read, start, end))
+
     decided = log.bounds("outcomes")  # before the events: what is decided has its events
-    outcomes = Lookahead(placed_outcomes(_records(log, "outcomes", *decided)))
+    outcomes = Lookahead(placed_outcomes(records("outcomes", *decided)))
     start, end = _stretch(plan, log, outcomes.command, result)
-    events = Lookahead(
-        placed_events(chain.from_iterable(log.events(*log.bounds("events", "read_uncommitted"))))
-    )
+    happened = log.bounds("events", "read_uncommitted")
+    teller.begin(sum(after - before for before, after in (decided, happened, (start, end))))
+    events = Lookahead(placed_events(records("events", *happened)))
     redeciding = _rehearing(plan, log, stack)
     redeciding.fold_before(events.below(start))
     redeciding.remember_before(outcomes.below(start))
-    yield from redeciding.decide(join_history(_records(log, "commands", start, end), outcomes, events))
+    yield from redeciding.decide(join_history(records("commands", start, end), outcomes, events))
     yield from redeciding.states()
     _note(result, redeciding.progress)
 
@@ -128,10 +136,6 @@ def _stretch(plan: WhatifPlan, log: PartitionLog, first: int | None, result: Wha
     if plan.until is not None and (later := log.offset_at("commands", plan.until + 1)) is not None:
         stop = min(stop, later)
     return start, max(start, stop)
-
-
-def _records(log: PartitionLog, kind: Kind, start: int, end: int) -> Iterator[Record]:
-    return chain.from_iterable(log.read(kind, start, end))
 
 
 def _rehearing(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Redeciding:

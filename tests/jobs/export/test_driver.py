@@ -36,7 +36,7 @@ def export(spark: "SparkContext", connection: Connection, prefix: str, tmp_path:
             home = ord(json.loads(value)["subject"]) % partitions
             append(connection, topics.events, home, [value])
         plan = plan_export(connection, topics, "aggregates", ROOT)
-        done = export_events(spark, plan, Target(str(tmp_path / str(partitions)), format), lambda part: None)
+        done = export_events(spark, plan, Target(str(tmp_path / str(partitions)), format))
         if format == "parquet":
             states = Target(str(tmp_path / f"states-{partitions}"), "parquet")
             replay_events(spark, plan_replay(connection, topics, "aggregates", ROOT), states)

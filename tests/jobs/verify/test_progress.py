@@ -1,6 +1,6 @@
 """How far a proof is: its tasks tell the driver while they read."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -9,10 +9,14 @@ import pytest
 
 from cqrs_cli.cli.render.verify import proving_text
 from cqrs_cli.deciding.plan import shard_folder
+from cqrs_cli.jobs.export.driver import exported_rows, plan_export
 from cqrs_cli.jobs.verify import driver
+from cqrs_cli.jobs.verify.certify import certify_partition, plan_certify
 from cqrs_cli.jobs.verify.driver import plan_verify
-from cqrs_cli.scans.verify.progress import ProofTeller
+from cqrs_cli.jobs.whatif import decide_partition_again, plan_whatif
+from cqrs_cli.scans.log_teller import LogTeller
 from cqrs_cli.scans.verify.task import OWNER_LOGS, ProofPlan, prove_partition
+from cqrs_cli.telemetry.datagrams import Address
 from cqrs_cli.telemetry.task_reports import JobProgress
 from tests.jobs.heard import Heard, told
 from tests.support.harness import TopicHarness
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
 
 #: Tells of every stretch.
-Talkative = partial(ProofTeller, every=0.0)
+Talkative = partial(LogTeller, every=0.0)
 
 
 @pytest.fixture
@@ -41,7 +45,7 @@ def test_share_moves_within_a_partition(words: Heard) -> None:
     teller.begin(100)
     teller.read(10, 20)
     assert told(words, 2) == (20, 300, 10, 0)
-    teller.end(30)  # of which the last offsets are no records
+    teller.read(0, 10)  # offsets that are no records
     teller.read(5, 6)
     assert told(words, 4) == (36, 300, 15, 0)
     teller.close()
@@ -52,7 +56,7 @@ def test_ended_partitions_have_done_all(words: Heard) -> None:
     assert told(words, 0, {0: 50}) == (1, 3, 50, 0)
     teller = Talkative(words.address, 1)
     teller.begin(100)
-    teller.end(90)  # commands that are not decided are not read
+    teller.read(7, 90)  # commands that are not decided are not read
     teller.close()
     assert told(words, 3, {1: 7}) == (100, 300, 7, 0)
     assert told(words, 3, {0: 50, 1: 7}) == (200, 300, 57, 0)
@@ -66,7 +70,7 @@ def test_proof_from_the_beginning_moves_on(words: Heard) -> None:
     teller.begin(1000)
     teller.read(2, 2)
     assert told(words, 3).done == 8
-    teller.read(98, 100)
+    teller.read(98, 98)
     assert told(words, 4) == (100, 3000, 100, 0)
     teller.close()
 
@@ -80,6 +84,22 @@ def test_line_has_rate_and_rest() -> None:
 def planned(decided: TopicHarness, state: bool = False) -> ProofPlan:
     shards = shard_folder(decided.folder / "state", decided.topics) if state else None
     return plan_verify(decided.connection, decided.topics, decided.settings, shards)
+
+
+def certify(decided: TopicHarness, words: Address) -> None:
+    plan = plan_certify(decided.connection, decided.topics)
+    assert certify_partition(replace(plan, words=words), 0).error is None
+
+
+def export(decided: TopicHarness, words: Address) -> None:
+    settings = decided.settings
+    plan = plan_export(decided.connection, decided.topics, settings.aggregates, settings.root)
+    assert list(exported_rows(replace(plan, words=words), 0, "jsonl"))
+
+
+def decide_again(decided: TopicHarness, words: Address) -> None:
+    plan = plan_whatif(decided.connection, decided.topics, decided.settings, "aggregates.bank_account")
+    assert decide_partition_again(replace(plan, words=words), 0).commands
 
 
 @pytest.mark.kafka
@@ -100,6 +120,17 @@ def test_task_tells_of_each_log(decided: TopicHarness, state: bool) -> None:
 def is_whole(now: JobProgress) -> bool:
     """True if the words say that all is done; what nobody has spoken of counts as one offset."""
     return now.done == now.offsets > 3
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("reader", [certify, export, decide_again])
+def test_other_readers_tell_the_same(
+    decided: TopicHarness, reader: Callable[[TopicHarness, Address], None]
+) -> None:
+    with Heard({0: None}) as words:
+        reader(decided, words.address)
+        eventually(lambda: is_whole(words.progress({})))
+        assert words.progress({}).records > 0
 
 
 @pytest.mark.kafka
