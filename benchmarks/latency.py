@@ -92,6 +92,13 @@ def _warm_up(here: Arena, topics: Topics, given: argparse.Namespace) -> None:
 
 
 def _measure(here: Arena, topics: Topics, given: argparse.Namespace, what: str) -> dict[str, object]:
+    taken = waits(here, topics, given)
+    p50, p90, p99 = (1000 * taken[min(len(taken) - 1, int(len(taken) * q))] for q in (0.5, 0.9, 0.99))
+    return {"what": what, "p50": p50, "p90": p90, "p99": p99, "mean": 1000 * statistics.fmean(taken)}
+
+
+def waits(here: Arena, topics: Topics, given: argparse.Namespace) -> list[float]:
+    """Seconds from each command to its outcome, ascending: `given.rate` a second for `given.seconds`."""
     total = int(given.rate * given.seconds)
     sent: dict[str, float] = {}
     reader = clients.consumer(here.connection, fetch_wait_max_ms=500)
@@ -99,11 +106,10 @@ def _measure(here: Arena, topics: Topics, given: argparse.Namespace, what: str) 
     reader.assign([confluent_kafka.TopicPartition(topics.outcomes, p, end) for p, (_, end) in ends.items()])
     reader.poll(1)
     send_meanwhile(here, topics, given, sent)
-    taken = sorted(_read(reader, sent, total, time.monotonic() + given.seconds + 30))
+    taken = sorted(_read(reader, sent, total, time.monotonic() + given.seconds + 60))
     reader.close()
     assert len(taken) == total, f"{len(taken)} outcomes for {total} commands"
-    p50, p90, p99 = (1000 * taken[min(total - 1, int(total * q))] for q in (0.5, 0.9, 0.99))
-    return {"what": what, "p50": p50, "p90": p90, "p99": p99, "mean": 1000 * statistics.fmean(taken)}
+    return taken
 
 
 def send_meanwhile(here: Arena, topics: Topics, given: argparse.Namespace, sent: dict[str, float]) -> None:
