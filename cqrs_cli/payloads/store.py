@@ -12,6 +12,7 @@ from uuid import uuid4
 from cqrs_cli.core.messages.payload_reference import PayloadReference
 from cqrs_cli.storage.buckets import list_files, require_bucket
 from cqrs_cli.storage.folder import open_folder
+from cqrs_cli.storage.private import make_folder, opener
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
@@ -118,7 +119,7 @@ class PayloadStore:
         filesystem, base = self._opened
         before, after = f"{base}/{source}/{name}", f"{base}/{folder}/{name}"
         if filesystem.type_name == "local":
-            _make_folder(Path(after).parent)
+            make_folder(Path(after).parent)
             os.utime(before)
             filesystem.move(before, after)
         else:
@@ -131,23 +132,12 @@ def _age(modified: datetime | None) -> float:
     return 0.0 if modified is None else time.time() - modified.astimezone(UTC).timestamp()
 
 
-def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing; nobody but their owner may look into them."""
-    for missing in reversed([one for one in (folder, *folder.parents) if not one.exists()]):
-        missing.mkdir(mode=0o700, exist_ok=True)
-
-
-def _for_owner(path: str, flags: int) -> int:
-    """Open a file that nobody but its owner may read or write."""
-    return os.open(path, flags, 0o600)
-
-
 def _write_file(path: Path, data: bytes) -> None:
     """Write a file so that after a power failure it is there whole, or not at all."""
-    _make_folder(path.parent)
+    make_folder(path.parent)
     draft = path.with_name(f".{path.name}.{uuid4().hex}")
     try:
-        with open(draft, "wb", opener=_for_owner) as file:
+        with open(draft, "wb", opener=opener) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

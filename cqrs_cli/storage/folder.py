@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from cqrs_cli.errors import ConfigurationError, UnavailableError
 from cqrs_cli.storage.buckets import STORE_TIMEOUT, list_files, open_bucket
+from cqrs_cli.storage.private import make_folder, opener
 from cqrs_cli.storage.reasons import explain_store_error, is_altered
 
 #: Bytes that are read at once: an object store is asked for each time.
@@ -70,7 +71,8 @@ class StorageFolder:
         with self._asking():
             draft = f".{name}.{os.getpid()}" if self._local else name
             if self._local:
-                self._filesystem.create_dir(self._path, recursive=True)
+                make_folder(Path(self._path))
+                open(self._at(draft), "wb", opener=opener).close()  # pyarrow keeps the rights of a file
             stream = self._filesystem.open_output_stream(self._at(draft))
             try:
                 for chunk in content:

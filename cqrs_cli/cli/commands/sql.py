@@ -171,9 +171,12 @@ def _typed(history: Path, words: list[str]) -> Iterator[str]:
     import readline
 
     from cqrs_cli.jobs.sql import split_queries
+    from cqrs_cli.storage.private import PRIVATE_FILE, opener
 
     history.parent.mkdir(exist_ok=True)
-    if history.exists():
+    open(history, "ab", opener=opener).close()  # what was asked may be as secret as the answer
+    history.chmod(PRIVATE_FILE)
+    if history.stat().st_size:
         readline.read_history_file(history)
     readline.set_completer(completer(words))
     readline.parse_and_bind("tab: complete")

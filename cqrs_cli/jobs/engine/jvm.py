@@ -11,11 +11,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cqrs_cli.errors import ConfigurationError, CqrsError
+from cqrs_cli.storage.private import PRIVATE_FILE, PRIVATE_FOLDER, opener
 from cqrs_cli.system import java
 
 if TYPE_CHECKING:
@@ -142,12 +143,15 @@ def _set(variables: Mapping[str, str | None]) -> None:
 @contextmanager
 def _opened(log: Path) -> Iterator[int]:
     try:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        log.write_bytes(b"")
-        output = log.open("ab")
+        log.parent.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
+        output = opener(str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_TRUNC)
+        with suppress(PermissionError):  # it is somebody else's
+            log.chmod(PRIVATE_FILE)  # one that was made before this rule, too
     except OSError as error:
         raise ConfigurationError(
             f"cannot write {log}: {error.strerror or error}", "make it writable"
         ) from error
-    with output:
-        yield output.fileno()
+    try:
+        yield output
+    finally:
+        os.close(output)

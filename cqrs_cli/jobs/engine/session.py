@@ -37,6 +37,7 @@ DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",  # it writes to stderr even when piped
     "spark.sql.catalogImplementation": "in-memory",
+    "spark.hadoop.fs.permissions.umask-mode": "077",  # what --out writes; Hadoop asks no umask of the process
     "spark.executorEnv.MALLOC_ARENA_MAX": "2",  # an owner has a dozen threads: glibc's arenas cost it 60 MB
 }
 
@@ -44,6 +45,9 @@ DEFAULTS = {
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 LOG_PROPERTY = "spark.cqrs.log"  # our own: the path of this session's log
+
+#: Where tables would be. Spark makes this folder for any query, unless told otherwise in the present folder.
+_WAREHOUSE = "spark.sql.warehouse.dir"
 
 _LOCAL = re.compile(r"local(\[(\d+|\*)( *, *\d+)?\])?")
 _MASTER_HOST = re.compile(r"spark://(\[[^]]+\]|[^:,]+):(\d+)")
@@ -83,7 +87,10 @@ def project_session(
     """
     log_file = settings.root / ".cqrs" / "log" / f"{job}.log"
     name = f"cqrs {job} {what}".strip()
-    with session(settings.master, conf or {}, log_file, name) as context, TemporaryDirectory() as folder:
+    with (
+        TemporaryDirectory() as folder,
+        session(settings.master, {_WAREHOUSE: folder, **(conf or {})}, log_file, name) as context,
+    ):
         for package in (settings.aggregates, *packages):
             ship(context, source_archive(package, settings.root, Path(folder) / archive_name(package)))
         yield context

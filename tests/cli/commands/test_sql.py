@@ -1,7 +1,10 @@
+import io
+import stat
 from pathlib import Path
 
 import pytest
 
+from cqrs_cli.cli.commands.sql import _typed
 from tests.cli.conftest import Cqrs
 
 
@@ -26,3 +29,14 @@ def test_a_wrong_call_ends_with_2(cqrs: Cqrs, tmp_path: Path, arguments: list[st
     said = cqrs("sql", *arguments)
     assert (said.status, said.out) == (2, "")
     assert complaint in said.err
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_history_is_its_owners_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
+    history = tmp_path / ".cqrs/sql_history"
+    if there:
+        history.parent.mkdir()
+        history.touch(0o644)
+    monkeypatch.setattr("sys.stdin", io.StringIO("SELECT 1;\n"))
+    assert list(_typed(history, [])) == ["SELECT 1"]
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600

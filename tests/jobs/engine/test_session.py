@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import stat
 import struct
 import subprocess
 import sys
@@ -115,9 +116,11 @@ def test_stopped_driver_leaves_nothing(
 @pytest.mark.spark
 @pytest.mark.slow
 def test_session_logs_to_its_file(tmp_path: Path) -> None:
-    done = python(SESSION, "local[1]", tmp_path / "log" / "spark.log")
+    log = tmp_path / "log" / "spark.log"
+    done = python(SESSION, "local[1]", log)
     assert (done.stdout, done.stderr, done.returncode) == ("3\n", "", 0)
-    assert "NativeCodeLoader" in (tmp_path / "log" / "spark.log").read_text()
+    assert "NativeCodeLoader" in log.read_text()
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (log, log.parent)] == [0o600, 0o700]
 
 
 @pytest.mark.spark

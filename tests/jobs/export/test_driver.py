@@ -1,6 +1,7 @@
 """Export on Spark against a real broker."""
 
 import json
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,12 @@ def read(folder: Path, *without: str) -> list[dict[str, Any]]:
 
     rows = pyarrow.parquet.read_table(folder).drop_columns(list(without)).to_pylist()
     return sorted(rows, key=lambda row: (row.get("subject", row["id"]), row["version"]))
+
+
+def test_exports_are_their_owners_only(export: Export, tmp_path: Path) -> None:
+    export(1, "jsonl")
+    (file,) = (tmp_path / "1").glob("*.jsonl")
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "1", file)] == [0o700, 0o600]
 
 
 @pytest.mark.slow

@@ -95,6 +95,7 @@ def test_command_answers_from_a_file(project: Project) -> None:
         {"status": "accepted"},
         {"then": 0},
     ]
+    assert not (project.folder / "spark-warehouse").exists()
 
 
 @pytest.mark.parametrize("shape", ["table", "csv", "json"])
