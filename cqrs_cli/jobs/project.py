@@ -185,9 +185,10 @@ class _Projecting(LongWork[ProjectorResult, ProjectionProgress]):
     def end(self, job: LongJob[ProjectorResult]) -> None:
         job.cancel()
 
-    def stop(self, job: LongJob[ProjectorResult] | None) -> None:
+    def stop(self, job: LongJob[ProjectorResult] | None) -> bool:
         if job is not None:
             job.cancel()
+        return True
 
     def ended(self, results: Sequence[ProjectorResult]) -> ProjectionProgress:
         for text in (text for result in results for text in result.notes):

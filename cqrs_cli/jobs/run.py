@@ -20,6 +20,7 @@ from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
+from cqrs_cli.kafka.clients import answers
 from cqrs_cli.ownership.standby import Heart
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
@@ -136,23 +137,34 @@ class Owning(LongWork[Ending, Snapshot]):
         if self._processes is not None:
             retire_processes(self._processes)
 
-    def stop(self, job: LongJob[Ending] | None) -> None:
-        """Fence first; then cancel what is left. Those that write their last checkpoints have time for it."""
+    def stop(self, job: LongJob[Ending] | None) -> bool:
+        """Fence first; then cancel what is left. Those that write their last checkpoints have time for it.
+
+        Without a broker nothing can be fenced, and owners do not hear of the end: they are cancelled at once.
+        """
         if job is None:
-            return
-        self.end(job)
+            return True
+        reached = answers(self._plan.connection, self.timing.last_answer)
+        if reached:
+            self.end(job)
+        else:
+            self._note(
+                "no answer from Kafka: tasks are ended at once; transactions that are open will time out"
+            )
         if jvm.is_gone(self._context):
-            return
-        at_work = self._progress.beats()  # a run that stands by has nothing to close
+            return reached
+        at_work = reached and self._progress.beats()  # a run that stands by has nothing to close
         quiet = time.monotonic() + (self.timing.quiet_end if at_work else 0.0)
-        latest = quiet + self.timing.retire_deadline
+        latest = quiet + (self.timing.retire_deadline if reached else 0.0)
         while job.is_alive() and time.monotonic() < (latest if self._progress.checkpointing() else quiet):
             job.join(0.05)
         if job.is_alive():
             job.cancel()
-            self.end(job)  # those that had not claimed yet at the first pass
+            if reached:
+                self.end(job)  # those that had not claimed yet at the first pass
         for text in self._progress.reports.fresh_notes():
             self._note(text)
+        return reached
 
     def ended(self, results: Sequence[Ending]) -> Snapshot:
         for ending in results:

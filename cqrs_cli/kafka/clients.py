@@ -113,6 +113,18 @@ def described(connection: Cluster, client: Consumer | Producer, topic: str | Non
         raise unreachable(connection, error) from error
 
 
+def answers(connection: Cluster, within: float) -> bool:
+    """True if a broker answers a new client within some seconds."""
+    client = consumer(connection)
+    try:
+        client.list_topics("__consumer_offsets", timeout=within)  # of all topics the answer may be long
+        return True
+    except KafkaException:
+        return False
+    finally:
+        client.close()
+
+
 def _asked(client: Consumer | Producer, topic: str | None, timeout: float) -> Any:
     return (
         client.list_topics(timeout=timeout) if topic is None else client.list_topics(topic, timeout=timeout)

@@ -106,6 +106,10 @@ class Timing:
     # A later run that takes over several aggregates has this long to claim them all.
     all_claimed: float = 3.0
 
+    # When a run is stopped, a broker that does not answer within this time is taken for gone, and nothing is retired:
+    # each step would wait for its own deadline, 80 s in all.
+    last_answer: float = 3.0
+
     # Retiring a run takes at most this long: without brokers a call may never return (`FencedWriter.waiting`).
     retire_deadline: float = 2 * TRANSACTION_TIMEOUT
 

@@ -83,8 +83,8 @@ class LongWork(ABC, Generic[_R, _P]):
         """One task has ended, so all shall: the others end by themselves, or are cancelled. Also called last."""
 
     @abstractmethod
-    def stop(self, job: "LongJob[_R] | None") -> None:
-        """End everything, after an error or Ctrl-C."""
+    def stop(self, job: "LongJob[_R] | None") -> bool:
+        """End everything, after an error or Ctrl-C. False if nobody can be asked how far it came."""
 
     @abstractmethod
     def ended(self, results: Sequence[_R]) -> _P:
@@ -178,9 +178,9 @@ def run_long_job(context: "SparkContext", work: LongWork[_R, _P], note: Callable
             ) from error
         raise
     except BaseException:
-        work.stop(job)
-        with suppress(UnavailableError):
-            work.show(work.look())  # what was done until the very end
+        if work.stop(job):
+            with suppress(UnavailableError):
+                work.show(work.look())  # what was done until the very end
         raise
 
 

@@ -11,8 +11,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from cqrs_cli.deciding import retire as retiring
-from cqrs_cli.jobs.run import Owning
+from cqrs_cli.jobs.engine.long_job import LongJob
+from cqrs_cli.jobs.run import Ending, Owning
 from cqrs_cli.kafka.clients import consumer
+from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
 from cqrs_cli.ownership.retire import retire_all
 from cqrs_cli.ownership.timing import Timing
@@ -95,3 +97,26 @@ def test_stop_leaves_time_for_checkpoints(counters: TopicHarness, ends: bool) ->
     work = Owning(cast(Any, Context()), plan, None, 1, job, lambda _: None, notes.append)
     work.stop(job)
     assert (job.cancelled, notes) == (0 if ends else 1, ["no checkpoint"])
+
+
+class Retiring(Owning):
+    """Counts how often it would fence."""
+
+    fenced = 0
+
+    def end(self, job: LongJob[Ending]) -> None:
+        self.fenced += 1
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("reached", [True, False])
+def test_stop_fences_where_a_broker_answers(counters: TopicHarness, reached: bool) -> None:
+    """Without one each step would wait for its own deadline."""
+    notes: list[str] = []
+    job: Any = Stopping(ends=False)
+    plan = replace(counters.plan(), timing=Timing(quiet_end=0.0, retire_deadline=0.1, last_answer=3.0))
+    plan = plan if reached else replace(plan, connection=Connection("127.0.0.1:1"))
+    work = Retiring(cast(Any, Context()), plan, None, 1, job, lambda _: None, notes.append)
+    assert work.stop(job) is reached
+    assert (job.cancelled, work.fenced) == (1, 2 * reached)
+    assert notes[0].startswith("no checkpoint" if reached else "no answer from Kafka: tasks are ended")
