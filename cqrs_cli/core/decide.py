@@ -148,6 +148,6 @@ class Batch(Overlay):
     def _ask(self, case: Case, envelope: CommandEnvelope, command: Command) -> Answer:
         """Check 11, first half, also for requests about deferred commands."""
         if envelope.type in REQUESTS:
-            self.told["target"] = self.deferrals.request(envelope.subject, command)
+            self.told["target"] = self.deferrals.request(envelope.subject, envelope.id, command)
             return ()
         return call_decide(self.aggregate, case.record, envelope, command, case.before)

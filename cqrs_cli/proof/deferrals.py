@@ -84,6 +84,8 @@ class DeferralRules:
         about = find_outcome(self._outcomes, target)
         if about is not None and (about.subject, about.cause) != (outcome.subject, named):
             self._add(outcome, f"is about {named!r}, and command {target} has another subject or id")
+        if named == outcome.cause:
+            self._add(outcome, f"is about {named!r}, which is its own command")
         wanted = None if envelope is None else requested_id(envelope)
         if wanted is not None and wanted != named:
             self._add(outcome, f"is about {named!r}, its command about {wanted!r}")

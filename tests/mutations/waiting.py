@@ -37,6 +37,12 @@ WAITING = [
         _MODEL,
     ),
     Mutation(
+        "a request is about itself",
+        "cqrs_cli/core/deferral/deferrals.py",
+        (("None if request.id == command_id else ", ""),),
+        "tests/proof/test_deferrals.py",
+    ),
+    Mutation(
         "a lost command is not parked again",
         "cqrs_cli/deciding/deferred_fold.py",
         (("    if lost:\n", "    if False:\n"),),

@@ -4,10 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 from msgspec.structs import replace
 
 from cqrs_cli.core.deferral.entry import read_deferral
+from tests.core.deferral.played import played
 from tests.core.deferral.world import SCENARIOS, TOPIC, World, steps
+from tests.proof.history import seeds
 from tests.proof.walking import DECIDED, WAITS, proved, proved_in_pieces, walked
 
 #: Histories of each scenario that are proved.
@@ -30,6 +33,14 @@ def test_clean_deferrals_are_silent(scenario: str) -> None:
     for world in chosen[:: max(1, len(chosen) // PROVED)]:
         assert proved(world) == []
         assert proved(world, deleted=min(1, world.position)) == []
+
+
+@pytest.mark.pins("verifiable")
+@settings(max_examples=150, deadline=None)
+@given(seeds)
+def test_nothing_sent_breaks_verify(seed: int) -> None:
+    """Whatever clients send about whatever id, their own too, and whenever it is decided."""
+    assert proved(played(seed)) == []
 
 
 def outcome(number: int, old: bytes, new: bytes) -> Callable[[World], World]:

@@ -153,10 +153,13 @@ class Deferrals:
             limit = self._limits.command_bytes
             raise Refused(Reason.TOO_LARGE, f"deferred, it would be {said} bytes: the limit is {limit}")
 
-    def request(self, subject: str, request: Command) -> DeferredTarget:
-        """Cancel or release a command; raises `Refused` (NOT_FOUND) if it is not deferred."""
+    def request(self, subject: str, command_id: str, request: Command) -> DeferredTarget:
+        """Cancel or release a command; raises `Refused` (NOT_FOUND) if it is not deferred.
+
+        `command_id` is the request's own id. A request that is decided waits no longer, so it is not about itself.
+        """
         assert isinstance(request, (Cancel, Release))
-        entry = self.of_id(subject, request.id)
+        entry = None if request.id == command_id else self.of_id(subject, request.id)
         if entry is None:
             raise Refused(
                 Reason.NOT_FOUND, f"no command {request.id[:100]!r} of {subject[:100]!r} is deferred"

@@ -71,7 +71,7 @@ def _forgetting(deferrals: Deferrals, subject: str, command_id: str) -> None:
     return None
 
 
-def _ending(deferrals: Deferrals, subject: str, request: Any) -> DeferredTarget:
+def _ending(deferrals: Deferrals, subject: str, command_id: str, request: Any) -> DeferredTarget:
     """A cancel that ends the entry at once."""
     entry = Deferrals.of_id(deferrals, subject, request.id)
     if entry is not None:

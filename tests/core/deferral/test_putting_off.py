@@ -79,14 +79,16 @@ def test_request_makes_a_command_due(request_: Any, cancelled: bool) -> None:
     """One that stands again already is left where it is."""
     for entry, due in ((PARKED, 0), (replace(PARKED, said=3, said_topic=TOPIC), PARKED.due)):
         table = deferrals(replace(entry, cancelled=cancelled))
-        target = table.request("a", request_)
+        target = table.request("a", "r", request_)
         assert (target.id, target.offset) == ("x", 0)
         ends = cancelled or isinstance(request_, Cancel)
         assert table.changed == {PARKED.key: replace(entry, due=due, cancelled=ends)}
 
 
-@pytest.mark.parametrize(("subject", "command_id"), [("a", "y"), ("b", "x")])
-def test_request_needs_its_command(subject: str, command_id: str) -> None:
-    with pytest.raises(Refused, match=f"no command '{command_id}' of '{subject}' is deferred") as refusal:
-        deferrals(PARKED).request(subject, Cancel(command_id))
+@pytest.mark.parametrize("kind", [Cancel, Release])
+@pytest.mark.parametrize(("subject", "mine", "wanted"), [("a", "r", "y"), ("b", "r", "x"), ("a", "x", "x")])
+def test_request_needs_its_command(subject: str, mine: str, wanted: str, kind: Any) -> None:
+    """Another one: a request with the id that it is about does not wait any more once it is decided."""
+    with pytest.raises(Refused, match=f"no command '{wanted}' of '{subject}' is deferred") as refusal:
+        deferrals(PARKED).request(subject, mine, kind(wanted))
     assert refusal.value.reason is Reason.NOT_FOUND

@@ -94,7 +94,9 @@ class World(NamedTuple):
 
 
 def sent(name: str, world: World) -> bytes | None:
-    """The command that a client sends; None if it cannot yet. A copy is of what an owner said."""
+    """What a client sends, by name or as JSON; None if it cannot yet. A copy is of what an owner said."""
+    if name.startswith("{"):
+        return name.encode()
     if name == "copy":
         said = [value for value, _ in world.commands if b"deferredfrom" in value]
         return said[-1] if said else None

@@ -119,6 +119,7 @@ CHANGES: list[tuple[World, Change]] = [
     (CANCELLED, outcome(1, b'"target"', b'"aim"')),
     (RELEASED, outcome(1, b'"target":{"id":"x"', b'"target":{"id":"z"')),
     (RELEASED, outcome(1, b'"target"', b'"aim"')),
+    (RELEASED, outcome(1, b'"causationid":"stop"', b'"causationid":"x"')),
     (DECIDED, command(1, MORE)),
     *((one, command(1, texts)) for one in (SAID, DECIDED) for texts in (DATA, NOT_BEFORE, TRACED)),
 ]

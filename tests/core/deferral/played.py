@@ -1,0 +1,36 @@
+"""Histories of deferred commands and of requests about them, drawn by chance: whatever clients may send."""
+
+import random
+from typing import Any
+
+from tests.core.deferral.world import World, steps
+from tests.support.commands import command
+
+IDS = "wxyz"
+
+
+def played(seed: int, count: int = 8) -> World:
+    """Clients send, an owner decides and resubmits, and time passes, in any order."""
+    choice = random.Random(seed)
+    world = World(tuple(_drawn(choice) for _ in range(count)), ())
+    while after := list(steps(world)):
+        world = choice.choice(after)
+    return world
+
+
+def _drawn(choice: random.Random) -> str:
+    """A command, or a request about one, also about itself. Ids are few, so that they meet."""
+    waits = {"notbefore": f"1970-01-01T00:00:0{choice.randrange(1, 5)}Z"} if choice.random() < 0.6 else {}
+    ends = {"expirytime": f"1970-01-01T00:00:0{choice.randrange(1, 6)}Z"} if choice.random() < 0.2 else {}
+    kind, data = choice.choice([_go, _request])(choice)
+    sent = command(kind, "a", choice.choice(IDS), data, **waits, **ends)
+    assert sent.value is not None
+    return sent.value.decode()
+
+
+def _go(choice: random.Random) -> tuple[str, dict[str, Any]]:
+    return "way.Go", {"after": choice.randrange(4)}
+
+
+def _request(choice: random.Random) -> tuple[str, dict[str, Any]]:
+    return choice.choice(["cqrs.Cancel", "cqrs.Release"]), {"id": choice.choice(IDS)}
