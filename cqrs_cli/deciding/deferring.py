@@ -12,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cqrs_cli import failpoints
 from cqrs_cli.core.context import Decisions
-from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
+from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.deciding.session import OwnerSession
 from cqrs_cli.deciding.state_cache import StateCache
@@ -28,16 +28,10 @@ class Deferring:
 
     def __init__(self, session: OwnerSession, cache: StateCache) -> None:
         self._session, self._cache = session, cache
-        described = session.described
-        self._topic = described.ids["commands"]
-        self._limits = DeferralLimits(
-            session.plan.max_attempts, described.max_bytes["commands"], described.max_bytes["deferred"]
-        )
 
     def deferrals(self) -> Deferrals:
         """The entries as they are, for one batch."""
-        cache, partition = self._cache, self._session.partition.number
-        return Deferrals(cache.deferred, self._topic, partition, self._limits, cache.has_deferred)
+        return self._session.rules.deferrals(self._cache.deferred, self._cache.has_deferred)
 
     def patience(self, most: float) -> float:
         """Seconds until the next command is due, `most` at most."""

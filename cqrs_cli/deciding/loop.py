@@ -15,7 +15,6 @@ from cqrs_cli.deciding.state_cache import StateCache
 from cqrs_cli.errors import ContradictionError
 from cqrs_cli.kafka.clients import REQUEST_TIMEOUT
 from cqrs_cli.kafka.records import records_of
-from cqrs_cli.kafka.topics.partitioner import partition_function
 from cqrs_cli.kafka.write_errors import BatchLateError, BatchRefusedError, BatchTimeError, TopicMadeAgainError
 from cqrs_cli.ownership.claim import progressed
 from cqrs_cli.ownership.loop import Loop
@@ -155,23 +154,16 @@ class DecideLoop(Loop):
             size = min(4 * size, timing.piece)
 
     def _context(self, payloads: Payloads) -> BatchContext:
-        session, cache = self.session, self.cache
-        partitioner, partitions = session.plan.partitioner, session.described.partitions
-        return BatchContext(
-            session.partition.number,
+        cache, attempts = self.cache, self.attempts
+        return self.session.rules.context(
             cache.state,
             cache.remembered,
             _now,
-            partition_function(partitioner, partitions),
-            session.log.topics.commands,
-            session.plan.window,
             cache.positions.clock,
-            session.described.max_bytes["events"],
-            self.attempts.refused,
-            self.attempts.blamed,
             self.deferring.deferrals(),
             payloads,
-            self.payloads.threshold,
+            attempts.refused,
+            attempts.blamed,
         )
 
 

@@ -183,7 +183,7 @@ class DecidingOwner:
             failpoints.reached("recover.events")
             fold_deferred(log, cache, deferred)
             failpoints.reached("recover.deferred")
-            window, onward = self.plan.window, start.offset
+            window, onward = self.plan.deciding.window, start.offset
             fold_outcomes(log, cache, outcomes, start.last_outcome, window, onward, accepted, topic_id)
         park_again(cache, topic_id, start.offset)
         cache.fold(cache.positions._replace(commands=start.offset))

@@ -9,7 +9,7 @@ from cqrs_cli.deciding.state_cache import CACHE_BYTES
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.partitioner import Partitioner
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.ownership.claim import Claim, Counts
 from cqrs_cli.ownership.standing import Seat
@@ -33,8 +33,7 @@ class Plan:
     topics: dict[str, AggregateTopics]  # by aggregate
     package: str
     root: Path  # where the package lies; on a worker it comes from the shipped archive
-    partitioner: Partitioner
-    window: int  # ms
+    deciding: DecisionSettings
     state_dir: Path
     run_epoch: int
     run: str
@@ -49,7 +48,6 @@ class Plan:
     checkpoint_every: float = 3600.0  # s
     checkpoints_kept: int = 2  # of each partition
     timing: Timing = field(default_factory=Timing)
-    max_attempts: int = 20  # of a command that `decide` puts off
     brokers: int = 1  # of the cluster: each costs an owner's clients some descriptors
     reports: Address | None = None  # where the driver takes them
 
@@ -91,7 +89,8 @@ class Plan:
 
     def identity(self, partition: Partition, aggregate: Aggregate) -> Identity:
         """The log and the code that a partition's shard is a cache of."""
-        return shard_identity(self.topics[partition.aggregate], partition.number, aggregate, self.window)
+        window = self.deciding.window
+        return shard_identity(self.topics[partition.aggregate], partition.number, aggregate, window)
 
 
 def partition_seat(topics: Topics, number: int) -> Seat:

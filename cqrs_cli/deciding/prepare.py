@@ -14,12 +14,12 @@ from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.named_place import parse_place
 from cqrs_cli.kafka.readers import bounds
 from cqrs_cli.kafka.topics.acls import needs, refusal
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, TopicPlan, Topics
 from cqrs_cli.ownership.claim import Claim, next_run_epoch
 from cqrs_cli.ownership.retire import WORKERS
 from cqrs_cli.ownership.standing import standings
 from cqrs_cli.ownership.timing import Timing
-from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.system.limits import BASE_BYTES, DESCRIPTORS_A_BROKER, Needs, make_room, owner_needs
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def prepare(
         topics,
         settings.aggregates,
         settings.root,
-        settings.partitioner,
-        milliseconds(settings.dedup_window),
+        DecisionSettings.of(settings),
         settings.state_dir,
         next_run_epoch(time.time_ns() // 1_000_000, list(seen.values())),
         uuid.uuid4().hex[:12],
@@ -67,7 +66,6 @@ def prepare(
         checkpoints=settings.checkpoints or "",
         checkpoint_every=settings.checkpoint_every.total_seconds(),
         checkpoints_kept=settings.checkpoints_kept,
-        max_attempts=settings.max_attempts,
         brokers=brokers,
         timing=_timing(settings, standby),
     )

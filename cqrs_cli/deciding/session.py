@@ -25,6 +25,7 @@ class OwnerSession(Session[FencedWriter]):
     ) -> None:
         self.plan, self.partition, self.measures = plan, partition, measures
         self.described, self.log = plan.topics[partition.aggregate], plan.log(partition)
+        self.rules = plan.deciding.rules(self.described, partition.number, plan.connection.payloads)
         self.counts = mine.counts
         self.batch: Batch | None = None  # the last one
         timing, least = plan.timing, min(self.described.max_bytes[kind] for kind in KINDS)

@@ -107,7 +107,9 @@ class DecidingSupervisor(Supervisor):
         """0: fold most of the log while the owner before still serves."""
         plan, measures = self.plan, self.measures
         measures.enter("warm")
-        warm(self.log, self.aggregate, store, plan.window, plan.cache_bytes, measures, self._topic_id)
+        warm(
+            self.log, self.aggregate, store, plan.deciding.window, plan.cache_bytes, measures, self._topic_id
+        )
         if store.code_digest() not in ("", self.aggregate.fold_digest):
             self.notes.append(explain.explain_changed_code(self.aggregate))
 

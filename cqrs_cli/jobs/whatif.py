@@ -21,11 +21,11 @@ from cqrs_cli.jobs.engine.staging import LINES, FileFormat, Target, staged
 from cqrs_cli.kafka.admin.topics import Admin, check_topics
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
 from cqrs_cli.proof.whatif.difference import HistoryDifference
 from cqrs_cli.scans.guarded import guarded
 from cqrs_cli.scans.whatif.task import MOST_EXAMPLES, Label, WhatifPlan, WhatifResult, decide_again
-from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.telemetry.task_reports import JobProgress, Listen, TaskReports
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ def plan_whatif(
     """What to decide again. Raises `ConfigurationError` for topics that are missing or set up wrongly."""
     with Admin(connection) as admin:
         described = check_topics(admin, topics, TopicPlan(dedup_window=settings.dedup_window))
-    window = milliseconds(settings.dedup_window)
     return WhatifPlan(
         connection,
         described,
@@ -86,8 +85,7 @@ def plan_whatif(
         settings.root,
         module,
         settings.root,
-        settings.partitioner,
-        window,
+        DecisionSettings.of(settings),
         since,
         until,
     )

@@ -1,7 +1,6 @@
 """The payload store as an owner uses it: before it decides a batch, and before it commits one."""
 
 from collections.abc import Mapping
-from math import inf
 
 from cqrs_cli.core.messages.payload_reference import PayloadReference, payload_folder
 from cqrs_cli.core.messages.record import Record
@@ -15,7 +14,6 @@ class PayloadExchange:
 
     def __init__(self, place: PayloadPlace | None, topic: str) -> None:
         self._place, self._topic = place, topic
-        self.threshold = inf if place is None else place.threshold
 
     def fetch(self, records: list[Record]) -> FetchedBatch:
         """The commands that may be decided at once, with their payloads."""

@@ -15,6 +15,7 @@ from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.supervisor import reacting
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.ownership.claim import Counts
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
@@ -68,8 +69,7 @@ def without_aggregates(processes: ProcessPlan) -> Plan:
         {},
         processes.package,
         processes.root,
-        processes.partitioner,
-        0,
+        DecisionSettings(processes.partitioner, 0, 0),
         processes.state_dir,
         processes.run_epoch,
         processes.run,

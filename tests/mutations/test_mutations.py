@@ -20,6 +20,7 @@ _PURE = (
     "tests/ownership/trials/",
     "tests/ownership/test_code_watch.py",
     "tests/kafka/test_blame.py",
+    "tests/jobs/whatif/test_settings.py",
     "tests/following/processes/test_compose.py",
     "tests/following/processes/test_position.py",
 )

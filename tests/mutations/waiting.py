@@ -43,6 +43,12 @@ WAITING = [
         "tests/proof/test_deferrals.py",
     ),
     Mutation(
+        "what waited before a stretch is not cancelled",
+        "cqrs_cli/scans/whatif/parked.py",
+        (("                changed[key] = replace(entry, cancelled=True)\n", "                pass\n"),),
+        "tests/jobs/whatif/test_settings.py",
+    ),
+    Mutation(
         "a lost command is not parked again",
         "cqrs_cli/deciding/deferred_fold.py",
         (("    if lost:\n", "    if False:\n"),),

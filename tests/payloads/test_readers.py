@@ -14,6 +14,7 @@ from cqrs_cli.jobs.whatif import plan_whatif
 from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail
 from cqrs_cli.kafka.topics.checks import aggregate_topics
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.payloads.place import PayloadUnavailableError
 from cqrs_cli.scans.replay.task import ReplayPlan, total_part
 from cqrs_cli.scans.whatif.task import WhatifResult, decide_again
@@ -120,7 +121,8 @@ def test_dry_run_decides_on_payloads(opened: Bank) -> None:
     """As an owner would: with the fingerprint of the payload, and nothing stored."""
     harness, stored = opened.harness, opened.store.files()
     command = opened.composed("bob", "Open", f"owner=Bob{LARGE}")
-    rehearsal = Rehearsal(harness.connection, harness.topics, harness.aggregate, "murmur2", 1000, [command])
+    deciding = DecisionSettings("murmur2", 1000, 20)
+    rehearsal = Rehearsal(harness.connection, harness.topics, harness.aggregate, deciding, [command])
     rehearsed = rehearsal.decide(command)
     assert rehearsed.read.data.status == "accepted"
     assert json.loads(rehearsed.events[0])["data"] == {"owner": f"Bob{LARGE}"}

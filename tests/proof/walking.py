@@ -29,8 +29,8 @@ def proved(world: World, deleted: int = 0) -> list[str]:
             (folder / name).mkdir()
             indexes.append(stack.enter_context(closing(TraceIndex(folder / name))))
         proof = Proof(scope, Scratch(indexes[0], indexes[1], indexes[2], MemoryStore(24 * 3600 * 1000)))
-        proof.outcomes.read(_records(world.outcomes))
-        proof.events.read(_records(world.events))
+        proof.outcomes.read(records(world.outcomes))
+        proof.events.read(records(world.events))
         letters = enumerate(world.letters)
         proof.dead_letters.read(
             Record(at, t, b"a", value, list(headers)) for at, (value, t, headers) in letters
@@ -56,13 +56,13 @@ def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
         Record(at, t, b"a", value, list(headers)) for at, (value, t, headers) in enumerate(world.letters)
     ]
     commands = [world.record(offset) for offset in range(len(world.commands))]
-    topics = Topics(commands, _records(world.outcomes), _records(world.events), letters)
+    topics = Topics(commands, records(world.outcomes), records(world.events), letters)
     deferred = [
         Record(at, 0, one[0].encode(), one[1]) for at, one in enumerate(world.topic) if one is not None
     ]
     ends: dict[LogName, int] = {
-        "outcomes": sum(outcome_of(one) < cut for one in _records(planned.outcomes)),
-        "events": sum(event_of(one) < cut for one in _records(planned.events)),
+        "outcomes": sum(outcome_of(one) < cut for one in records(planned.outcomes)),
+        "events": sum(event_of(one) < cut for one in records(planned.events)),
         "dead-letters": len(letters),
     }
     with tempfile.TemporaryDirectory(dir=IN_MEMORY) as folder:
@@ -77,7 +77,8 @@ def proved_in_pieces(world: World, planned: World, cut: int) -> list[str]:
     return [f"{one.kind} {one.what}" for one in report.violations]
 
 
-def _records(values: tuple[tuple[bytes, int], ...]) -> list[Record]:
+def records(values: tuple[tuple[bytes, int], ...]) -> list[Record]:
+    """A log of a world."""
     return [Record(at, timestamp, b"a", value, [*HEADERS]) for at, (value, timestamp) in enumerate(values)]
 
 

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import closing
-from math import inf
 from typing import NamedTuple
 
 from confluent_kafka import KafkaException
@@ -14,7 +13,6 @@ from cqrs_cli.client.queries.deferred import deferred_entries
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Undecided
 from cqrs_cli.core.decide import Batch
-from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
@@ -30,7 +28,8 @@ from cqrs_cli.kafka.admin.topics import Admin, find_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.checks import aggregate_topics, missing_topics
-from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function, target
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
+from cqrs_cli.kafka.topics.partitioner import target
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.payloads.check_in import referring
 
@@ -54,29 +53,28 @@ class Rehearsal:
         connection: Connection,
         topics: Topics,
         aggregate: Aggregate,
-        partitioner: Partitioner,
-        window: int,
+        deciding: DecisionSettings,
         commands: Iterable[Composed],
         ids_may_repeat: bool = True,
     ) -> None:
         """Read the states of the aggregates that `commands` name and, unless all ids are new, what was decided within
-        the last `window` ms and what is deferred.
+        the dedup window and what is deferred.
         """
         self.topics = _described(connection, topics)
         self._place = connection.payloads
         self._payloads: dict[PayloadReference, bytes] = {}  # of the commands so far
-        self._aggregate, self._partitioner, self._window = aggregate, partitioner, window
+        self._deciding = deciding
         subjects: dict[int, set[bytes]] = {}
         for composed in commands:
             key = composed.subject.encode()
-            subjects.setdefault(target(partitioner, key, self.topics.partitions), set()).add(key)
+            subjects.setdefault(target(deciding.partitioner, key, self.topics.partitions), set()).add(key)
         self._batches: dict[int, Batch] = {}
         self._ends: dict[int, int] = {}
         for partition, keys in subjects.items():
             log = PartitionLog(connection, topics, partition, connection.payloads)
             self._ends[partition] = log.bounds("commands")[1]
             states = present_states(log, aggregate, keys)
-            decided = recent_decisions(log, keys, _now() - window) if ids_may_repeat else {}
+            decided = recent_decisions(log, keys, _now() - deciding.window) if ids_may_repeat else {}
             waiting = _waiting(log, keys) if ids_may_repeat else []
             self._batches[partition] = Batch(aggregate, self._context(partition, states, decided, waiting))
         #: Commands in these partitions that no owner has decided yet; an upper bound, as offsets have holes.
@@ -85,7 +83,7 @@ class Rehearsal:
     def decide(self, composed: Composed) -> Rehearsed:
         """The outcome of the command if it were sent now; raises `CqrsError` if it cannot be decided here."""
         key = composed.subject.encode()
-        partition = target(self._partitioner, key, self.topics.partitions)
+        partition = target(self._deciding.partitioner, key, self.topics.partitions)
         value = composed.value
         if self._place is not None:
             value, payloads = referring(self._place, self.topics.topics.commands, value)
@@ -110,23 +108,15 @@ class Rehearsal:
         decided: Mapping[tuple[str, str], DedupEntry],
         waiting: Collection[Deferral],
     ) -> BatchContext:
-        sizes, table = self.topics.max_bytes, DeferralTable(waiting)
-        limits = DeferralLimits(command_bytes=sizes["commands"], value_bytes=sizes["deferred"])
-        return BatchContext(
-            partition,
+        rules = self._deciding.rules(self.topics, partition, self._place)
+        table = DeferralTable(waiting)
+        return rules.context(
             states.get,
             lambda subject, id: decided.get((subject, id)),
             _now,
-            partition_function(self._partitioner, self.topics.partitions),
-            self.topics.topics.commands,
-            self._window,
             _now(),
-            sizes["events"],
-            deferrals=Deferrals(
-                lambda: table, self.topics.ids["commands"], partition, limits, active=bool(waiting)
-            ),
-            payloads=self._payloads,
-            payload_threshold=inf if self._place is None else self._place.threshold,
+            rules.deferrals(lambda: table, bool(waiting)),
+            self._payloads,
         )
 
 

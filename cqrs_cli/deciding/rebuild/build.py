@@ -51,7 +51,7 @@ def build_shard(
             claim = parse_claim(log.committed().metadata)
             cache = StateCache(aggregate, store, store.token(), plan.cache_bytes)
             try:
-                fold_visible(log, aggregate, cache, claim, plan.window, measures, topic_id)
+                fold_visible(log, aggregate, cache, claim, plan.deciding.window, measures, topic_id)
                 break
             except ContradictionError as error:
                 if will_last(error) or lasting.lasts(plan.timing.contradicted):

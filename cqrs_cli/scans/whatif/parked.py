@@ -1,25 +1,49 @@
 """The commands that wait when a stretch of history begins, by the outcomes before it."""
 
+from collections.abc import Callable, Iterable
+
+from msgspec.structs import replace
+
 from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_key
-from cqrs_cli.core.messages.outcome import OutcomeEnvelope
+from cqrs_cli.core.messages.outcome import DeferredTarget, OutcomeEnvelope
 from cqrs_cli.core.messages.timestamps import parse_timestamp
 from cqrs_cli.proof.whatif.decided import OwnerRecord
 
+#: The entry under a key.
+Find = Callable[[str], Deferral | None]
 
-def change_of(placed: OwnerRecord[OutcomeEnvelope]) -> tuple[str, Deferral | None] | None:
-    """The key of an entry that an outcome makes, changes or, None, ends; None if it is about none.
 
-    The command itself is not in it: history says it again, nobody else.
+def changes_of(
+    outcomes: Iterable[OwnerRecord[OutcomeEnvelope]], before: Find, topic_id: str
+) -> dict[str, Deferral | None]:
+    """The entries that these outcomes make, change or, None, end, by key. `before` finds an entry as it was before
+    them; `topic_id` is the commands topic's.
+
+    The commands themselves are not in the entries: history says them again, nobody else.
     """
+    changed: dict[str, Deferral | None] = {}
+    find: Find = lambda key: changed[key] if key in changed else before(key)  # noqa: E731
+    for placed in outcomes:
+        outcome, said = placed.message, placed.message.data
+        again = isinstance(said.deferredfrom, str)
+        if again or said.status == "deferred":
+            key = key_of_place(said.deferredfrom or "", topic_id) if again else f"{topic_id}/{said.offset}"
+            changed[key] = _deferred(placed, key, find(key)) if said.status == "deferred" else None
+        if isinstance(said.target, DeferredTarget) and outcome.type.startswith("cqrs.Cancel."):
+            key = f"{topic_id}/{said.target.offset}"
+            if (entry := find(key)) is not None:
+                changed[key] = replace(entry, cancelled=True)
+    return changed
+
+
+def _deferred(placed: OwnerRecord[OutcomeEnvelope], key: str, before: Deferral | None) -> Deferral:
+    """The entry after an outcome that defers its command, the first time or once more."""
     outcome, said = placed.message, placed.message.data
-    again = isinstance(said.deferredfrom, str)
-    if said.status != "deferred" and not again:
-        return None
-    key = key_of_place(said.deferredfrom or "", "") if again else f"/{said.offset}"
-    if said.status != "deferred":
-        return key, None
+    due, attempt, reason = parse_timestamp(said.due or ""), said.attempt or 0, said.reason or ""
+    if before is not None:
+        return replace(before, due=due, attempt=attempt, reason=reason)
     topic, offset = read_deferral_key(key.encode())
-    return key, Deferral(
+    return Deferral(
         topic=topic,
         offset=offset,
         subject=outcome.subject or "",
@@ -27,8 +51,8 @@ def change_of(placed: OwnerRecord[OutcomeEnvelope]) -> tuple[str, Deferral | Non
         fingerprint=said.fingerprint or 0,
         version=said.version,
         timestamp=placed.record.timestamp,
-        due=parse_timestamp(said.due or ""),
-        attempt=said.attempt or 0,
-        reason=said.reason or "",
+        due=due,
+        attempt=attempt,
+        reason=reason,
         command=b"{}",
     )

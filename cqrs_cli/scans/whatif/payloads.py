@@ -1,7 +1,6 @@
 """The payloads of historic commands: those that history decided with, and those that it could not have."""
 
 from collections.abc import Iterator
-from math import inf
 
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope
 from cqrs_cli.core.messages.payload_reference import PayloadReference
@@ -20,7 +19,6 @@ class HistoricPayloads:
         self._place, self._topic, self._partition = place, topic, partition
         self._fetched: dict[PayloadReference, bytes | str] = {}
         self.known: dict[PayloadReference, bytes | str] = {}
-        self.threshold = inf if place is None else place.threshold
 
     def parts(self, some: list[DecidedCommand]) -> Iterator[list[DecidedCommand]]:
         """The commands in parts whose payloads memory should hold; each has been fetched when it comes."""

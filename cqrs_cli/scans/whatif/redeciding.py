@@ -4,7 +4,7 @@ Two stores hold the aggregates: as history's events leave them under today's cod
 second also remembers ids, as an owner does, and deciding is an owner's: the same batch, over the same cache.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -13,13 +13,13 @@ from msgspec.structs import replace
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.context import BatchContext, Undecided
 from cqrs_cli.core.decide import Batch
-from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral, key_of_place, read_deferral_key
 from cqrs_cli.core.fold import Folded, FoldError, fold_event
 from cqrs_cli.core.messages.event import EventEnvelope, read_event
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
 from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.reasons import Reason
+from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding.recover import remember
 from cqrs_cli.deciding.state_cache import StateCache
@@ -36,25 +36,12 @@ from cqrs_cli.proof.whatif.difference import (
     was_given_up,
 )
 from cqrs_cli.scans.verify.state import side_by_side
-from cqrs_cli.scans.whatif.parked import change_of
+from cqrs_cli.scans.whatif.parked import changes_of
 from cqrs_cli.scans.whatif.payloads import HistoricPayloads
 from cqrs_cli.state.lmdb_store import LmdbStore
 
 #: Commands of one batch, and events or outcomes folded at once.
 BATCH = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class DecisionRules:
-    """The rules besides the code, the same for both: as the owners have it now."""
-
-    partition: int
-    topic: str
-    window: int  # ms
-    max_event_bytes: int
-    partition_of: Callable[[bytes], int] | None = None
-    payloads: PayloadPlace | None = None
-    batch: int = BATCH
 
 
 @dataclass(slots=True)
@@ -80,11 +67,13 @@ class _Moment:
 class Redeciding:
     """Call `fold_before` and `remember_before`, then `decide`, then `states`."""
 
-    rules: DecisionRules
+    rules: DecisionRules  # the same for both codes: as the owners have them now
     today: Aggregate
     other: Aggregate
     was: LmdbStore
     would: LmdbStore
+    payloads: PayloadPlace | None = None
+    batch: int = BATCH
     progress: RehearsedCounts = field(default_factory=RehearsedCounts)
 
     def __post_init__(self) -> None:
@@ -92,19 +81,20 @@ class Redeciding:
         self._would = StateCache(self.other, self.would, self.would.token())
         self._moment = _Moment()
         rules = self.rules
-        self._payloads = HistoricPayloads(rules.payloads, rules.topic, rules.partition)
+        self._payloads = HistoricPayloads(self.payloads, rules.topic, rules.partition)
 
     def fold_before(self, events: Iterator[OwnerRecord[EventEnvelope]]) -> None:
         """Fold the events before the stretch, with both codes."""
-        while some := list(islice(events, self.rules.batch)):
+        while some := list(islice(events, self.batch)):
             _fold(self.today, self._was, some)
             _fold(self.other, self._would, some)
 
     def remember_before(self, outcomes: Iterator[OwnerRecord[OutcomeEnvelope]]) -> None:
         """Remember the decisions before the stretch, and what waits; the clock is the greatest time among them."""
-        while some := list(islice(outcomes, self.rules.batch)):
+        while some := list(islice(outcomes, self.batch)):
             entries: dict[tuple[str, str], DedupEntry] = {}
-            parked = dict(change for change in map(change_of, some) if change is not None)
+            with self._would.reading():
+                parked = changes_of(some, self._would.deferred().find, self.rules.topic_id)
             clock = self._would.positions.clock
             for placed in some:
                 remember(entries, placed.message, placed.record.timestamp)
@@ -114,7 +104,7 @@ class Redeciding:
     def decide(self, commands: Iterable[DecidedCommand]) -> Iterator[HistoryDifference]:
         """Decide the commands of the stretch again; the differences, in their order."""
         remaining = iter(commands)
-        while some := list(islice(remaining, self.rules.batch)):
+        while some := list(islice(remaining, self.batch)):
             for part in self._payloads.parts(some):
                 yield from self._decide(part)
                 _fold(self.today, self._was, [event for each in part for event in each.events])
@@ -166,28 +156,16 @@ class Redeciding:
         blamed = {each.record.offset: why for each in some if (why := blame_of(each.outcome)) is not None}
         refused = frozenset(each.record.offset for each in some if was_given_up(each.outcome))
         self.progress.not_asked += len(blamed) + len(refused)
-        rules = self.rules
-        return BatchContext(
-            rules.partition,
-            self._would.state,
-            self._would.remembered,
+        rules, would = self.rules, self._would
+        return rules.context(
+            would.state,
+            would.remembered,
             lambda: self._moment.now,
-            rules.partition_of,
-            rules.topic,
-            rules.window,
-            self._would.positions.clock,
-            rules.max_event_bytes,
+            would.positions.clock,
+            rules.deferrals(would.deferred, would.has_deferred, self._told(some)),
+            self._payloads.known,
             refused,
             blamed,
-            Deferrals(
-                self._would.deferred,
-                "",
-                rules.partition,
-                active=self._would.has_deferred,
-                told=self._told(some),
-            ),
-            self._payloads.known,
-            self._payloads.threshold,
         )
 
     def _told(self, some: list[DecidedCommand]) -> dict[int, Deferral]:
@@ -197,7 +175,7 @@ class Redeciding:
             said, outcome = each.outcome.data, each.outcome
             if not isinstance(said.deferredfrom, str) or not isinstance(said.fingerprint, int):
                 continue
-            key = key_of_place(said.deferredfrom, "")
+            key = key_of_place(said.deferredfrom, self.rules.topic_id)
             topic, offset = read_deferral_key(key.encode())
             entry = self._would.deferred().find(key) or Deferral(
                 topic=topic,

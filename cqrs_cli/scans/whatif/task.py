@@ -13,7 +13,7 @@ from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
-from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
 from cqrs_cli.proof.whatif.decided import (
     HistoryError,
@@ -25,7 +25,7 @@ from cqrs_cli.proof.whatif.decided import (
 from cqrs_cli.proof.whatif.difference import DifferenceKind, HistoryDifference
 from cqrs_cli.registry import load, load_from
 from cqrs_cli.scans.log_teller import LogTeller
-from cqrs_cli.scans.whatif.redeciding import DecisionRules, Redeciding, RehearsedCounts
+from cqrs_cli.scans.whatif.redeciding import Redeciding, RehearsedCounts
 from cqrs_cli.state.lmdb_store import LmdbStore
 from cqrs_cli.telemetry.datagrams import Address
 
@@ -45,8 +45,7 @@ class WhatifPlan:
     root: Path  # where the package lies
     module: str  # the other code
     module_root: Path  # where its package lies
-    partitioner: Partitioner
-    window: int  # ms
+    deciding: DecisionSettings
     since: int | None = None  # ms
     until: int | None = None  # ms
     words: Address | None = None  # where tasks tell how far they are
@@ -139,18 +138,11 @@ def _stretch(plan: WhatifPlan, log: PartitionLog, first: int | None, result: Wha
 
 
 def _rehearing(plan: WhatifPlan, log: PartitionLog, stack: ExitStack) -> Redeciding:
-    described, name = plan.described, plan.described.topics.aggregate
-    rules = DecisionRules(
-        log.partition,
-        log.topics.commands,
-        plan.window,
-        described.max_bytes["events"],
-        partition_function(plan.partitioner, described.partitions),
-        plan.connection.payloads,
-    )
+    name, place = plan.described.topics.aggregate, plan.connection.payloads
+    rules = plan.deciding.rules(plan.described, log.partition, place)
     today = load(name, plan.package, plan.root)
     other = load_from(name, plan.module, plan.module_root)
-    return Redeciding(rules, today, other, *scratch(stack, plan.window))
+    return Redeciding(rules, today, other, *scratch(stack, rules.window), place)
 
 
 def scratch(stack: ExitStack, window: int) -> tuple[LmdbStore, LmdbStore]:

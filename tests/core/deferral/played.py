@@ -3,17 +3,20 @@
 import random
 from typing import Any
 
-from tests.core.deferral.world import World, steps
+from cqrs_cli.core.rules import DecisionRules
+from tests.core.deferral.world import RULES, World, steps
 from tests.support.commands import command
 
 IDS = "wxyz"
 
 
-def played(seed: int, count: int = 8) -> World:
-    """Clients send, an owner decides and resubmits, and time passes, in any order."""
+def played(seed: int, rules: DecisionRules = RULES, most: int = 1000) -> World:
+    """Clients send, an owner decides and resubmits, and time passes, in any order; `most` steps of it."""
     choice = random.Random(seed)
-    world = World(tuple(_drawn(choice) for _ in range(count)), ())
-    while after := list(steps(world)):
+    world = World(tuple(_drawn(choice) for _ in range(8)), (), rules=rules)
+    for _ in range(most):
+        if not (after := list(steps(world))):
+            break
         world = choice.choice(after)
     return world
 

@@ -6,19 +6,22 @@ old; the deferred topic is compacted; clients repeat, copy and cancel; an operat
 
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from math import inf
 from typing import Any, NamedTuple, cast
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import BatchContext
+from cqrs_cli.core.context import MAX_BYTES
 from cqrs_cli.core.decide import decide_batch
-from cqrs_cli.core.deferral.deferrals import DeferralLimits, Deferrals
+from cqrs_cli.core.deferral.deferrals import DeferralLimits
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.deferral.table import DeferralTable
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.core.messages.payload_reference import restored
 from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.core.stored import DedupEntry
 from cqrs_cli.deciding import deferred_fold as fold
 from cqrs_cli.deciding.deferring import values
@@ -55,6 +58,10 @@ def evolve(way: Way, gone: Gone) -> Way:
 WAY = Aggregate.of("way", cqrs.Decider(decide, evolve, Way()))
 
 
+#: The rules of the partition; the room of its topics is that of `DeferralLimits`.
+RULES = DecisionRules(0, "", TOPIC, None, 24 * 3600 * 1000, MAX_BYTES, DeferralLimits(), inf)
+
+
 class Shard(NamedTuple):
     """The state that a machine has folded."""
 
@@ -79,6 +86,7 @@ class World(NamedTuple):
     other: Shard = Shard()  # the other machine's
     is_up: bool = True
     now: int = 0
+    rules: DecisionRules = RULES
 
     def read(self) -> list[OutcomeEnvelope]:
         return [read_outcome(value) for value, _ in self.outcomes]
@@ -148,19 +156,23 @@ def spent(world: World, fault: str) -> World | None:
 def transactions(world: World) -> Iterator[tuple[World, Shard]]:
     """The commits that an owner may make: the world after it, and the shard once it is applied."""
     table = DeferralTable(world.shard.entries)
-    deferrals = Deferrals(lambda: table, TOPIC, 0, DeferralLimits(), not table.is_empty())
+    deferrals = world.rules.deferrals(lambda: table, not table.is_empty())
     if world.position < len(world.commands):
         length = sum(outcome.data.events for outcome in world.read())
         state = Folded(length, Way(length), 0, 0) if length else None
         ids = dict(world.shard.ids)
-        context = BatchContext(
-            0, lambda _: state, lambda *id: ids.get(id), lambda: world.now * SECOND, deferrals=deferrals
+        clock = max((timestamp for _, timestamp in world.commands[: world.position]), default=0)
+        context = world.rules.context(
+            lambda _: state, lambda *id: ids.get(id), lambda: world.now * SECOND, clock, deferrals, {}
         )
         done = decide_batch(WAY, [world.record(world.position)], context)
         after = world._replace(
             position=world.position + 1,
             outcomes=(*world.outcomes, *((value, timestamp) for value, _, timestamp in done.outcomes)),
-            events=(*world.events, *((value, timestamp) for value, _, timestamp in done.events)),
+            events=(
+                *world.events,
+                *((restored(value, done.payloads), time) for value, _, time in done.events),
+            ),
             letters=(
                 *world.letters,
                 *((one.value, one.timestamp, tuple(one.headers)) for one in done.dead_letters),

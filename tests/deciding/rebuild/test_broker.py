@@ -140,7 +140,7 @@ def test_shard_is_built_here(counters: TopicHarness, tmp_path: Path) -> None:
     quietly(counters.plan())
     plan, measures = counters.plan(), Measures()
     built = build_shard(plan, Partition("counter", 0), counters.aggregate, tmp_path, measures)
-    store = LmdbStore(tmp_path, plan.window)
+    store = LmdbStore(tmp_path, plan.deciding.window)
     assert (store.count(), store.token(), store.positions().commands) == (built.aggregates, "", 10)
     assert plan.identity(Partition("counter", 0), counters.aggregate).differences(store.identity()) == ""
     assert measures.folding is not None and measures.folding.done == measures.folding.records

@@ -2,21 +2,28 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from math import inf
+from typing import NamedTuple
 
 import cqrs_cli as cqrs
 from cqrs_cli.core.aggregate.aggregate import Aggregate
-from cqrs_cli.core.context import BatchContext
+from cqrs_cli.core.context import MAX_BYTES, BatchContext
 from cqrs_cli.core.decide import decide_batch
+from cqrs_cli.core.deferral.deferrals import DeferralLimits
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.core.messages.outcome import read_outcome
+from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.rules import DecisionRules
 from cqrs_cli.proof.whatif.decided import Lookahead, join_history, placed_events, placed_outcomes
 from cqrs_cli.proof.whatif.difference import HistoryDifference
-from cqrs_cli.scans.whatif.redeciding import BATCH, DecisionRules, Redeciding
+from cqrs_cli.scans.whatif.redeciding import BATCH, Redeciding
 from cqrs_cli.scans.whatif.task import scratch
+from tests.core.deferral.world import World
 from tests.proof import history as tally
 from tests.proof.history import AGGREGATE, PARTITION, TOPIC, WINDOW, Add, Added, History, Tally, home
+from tests.proof.walking import records
 
-MAX_EVENT_BYTES = 8 * 1024 * 1024
+RULES = DecisionRules(PARTITION, TOPIC, "", home, WINDOW, MAX_BYTES, DeferralLimits(), inf)
 
 
 def code(
@@ -31,14 +38,34 @@ def again(
     history: History, other: Aggregate = AGGREGATE, start: int = 0, batch: int = BATCH
 ) -> list[HistoryDifference]:
     """The differences, of the commands from an offset on."""
-    rules = DecisionRules(PARTITION, TOPIC, WINDOW, MAX_EVENT_BYTES, home, batch=batch)
-    outcomes = Lookahead(placed_outcomes(history.outcomes))
-    events = Lookahead(placed_events(history.events))
+    logs = Logs(history.commands, history.outcomes, history.events)
+    return decided_again(logs, RULES, AGGREGATE, other, start, batch)
+
+
+class Logs(NamedTuple):
+    """What is decided again."""
+
+    commands: list[Record]
+    outcomes: list[Record]
+    events: list[Record]
+
+
+def logs_of(world: World) -> Logs:
+    """What clients sent and what an owner made of it, as far as it was decided."""
+    commands = [world.record(offset) for offset in range(world.position)]
+    return Logs(commands, records(world.outcomes), records(world.events))
+
+
+def decided_again(
+    logs: Logs, rules: DecisionRules, today: Aggregate, other: Aggregate, start: int = 0, batch: int = BATCH
+) -> list[HistoryDifference]:
+    outcomes = Lookahead(placed_outcomes(logs.outcomes))
+    events = Lookahead(placed_events(logs.events))
     with ExitStack() as stack:
-        redeciding = Redeciding(rules, AGGREGATE, other, *scratch(stack, WINDOW))
+        redeciding = Redeciding(rules, today, other, *scratch(stack, rules.window), batch=batch)
         redeciding.fold_before(events.below(start))
         redeciding.remember_before(outcomes.below(start))
-        commands = [record for record in history.commands if record.offset >= start]
+        commands = [record for record in logs.commands if record.offset >= start]
         found = list(redeciding.decide(join_history(commands, outcomes, events)))
         return [*found, *redeciding.states()]
 

@@ -123,7 +123,7 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness, monkeypatch:
     counters.send(*increments(5))
     quietly(counters.plan())
     plan = counters.plan()
-    store = MemoryStore(plan.window)
+    store = MemoryStore(plan.deciding.window)
 
     committed = PartitionLog.committed
 
@@ -137,7 +137,7 @@ def test_a_shard_taken_meanwhile_stays_cold(counters: TopicHarness, monkeypatch:
         plan.log(Partition("counter", 0)),
         counters.aggregate,
         store,
-        plan.window,
+        plan.deciding.window,
         plan.cache_bytes,
         Measures(),
     )

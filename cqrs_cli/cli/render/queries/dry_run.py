@@ -8,7 +8,6 @@ import msgspec
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import printable
 from cqrs_cli.core.messages.event import read_event
-from cqrs_cli.settings.durations import milliseconds
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -21,9 +20,9 @@ def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> N
     from cqrs_cli.cli.render.send import refusal_of
     from cqrs_cli.client.outcomes import is_refused
     from cqrs_cli.client.queries.rehearsal import Rehearsal
+    from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 
-    connection, settings = cli.connection(), cli.settings
-    window = milliseconds(settings.dedup_window)
+    connection = cli.connection()
     rehearsals: dict[str, Rehearsal] = {}
     with cli.working("reading events"):
         for name in dict.fromkeys(composed.aggregate for composed in commands):
@@ -32,8 +31,7 @@ def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> N
                 connection,
                 cli.topics(name),
                 cli.aggregate(name),
-                settings.partitioner,
-                window,
+                DecisionSettings.of(cli.settings),
                 mine,
                 ids_may_repeat,
             )

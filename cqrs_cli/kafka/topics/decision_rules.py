@@ -1,0 +1,45 @@
+"""The rules by which a partition's commands are decided, from the settings and from its topics."""
+
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from cqrs_cli.core.deferral.deferrals import DeferralLimits
+from cqrs_cli.core.rules import DecisionRules
+from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_function
+from cqrs_cli.kafka.topics.topics import AggregateTopics
+from cqrs_cli.payloads.place import PayloadPlace
+from cqrs_cli.settings.durations import milliseconds
+
+if TYPE_CHECKING:
+    from cqrs_cli.settings.settings import Settings
+
+
+class DecisionSettings(NamedTuple):
+    """The settings that decide what becomes of a command, as a value that travels to the tasks. Where large payloads
+    rest travels with the connection.
+    """
+
+    partitioner: Partitioner
+    window: int  # how long an id is remembered, ms
+    max_attempts: int  # of a command that `decide` puts off
+
+    @classmethod
+    def of(cls, settings: "Settings") -> "DecisionSettings":
+        """Those in force."""
+        return cls(settings.partitioner, milliseconds(settings.dedup_window), settings.max_attempts)
+
+    def rules(
+        self, described: AggregateTopics, partition: int, payloads: PayloadPlace | None
+    ) -> DecisionRules:
+        """The rules of one partition."""
+        sizes = described.max_bytes
+        return DecisionRules(
+            partition,
+            described.topics.commands,
+            described.ids["commands"],
+            partition_function(self.partitioner, described.partitions),
+            self.window,
+            sizes["events"],
+            DeferralLimits(self.max_attempts, sizes["commands"], sizes["deferred"]),
+            inf if payloads is None else payloads.threshold,
+        )

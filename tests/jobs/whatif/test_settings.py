@@ -1,0 +1,115 @@
+"""Settings decide in `whatif` what they decided in history."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cqrs_cli.core.deferral.deferrals import DeferralLimits
+from cqrs_cli.core.deferral.entry import Deferral
+from cqrs_cli.core.messages.outcome import OutcomeEnvelope
+from cqrs_cli.core.rules import DecisionRules
+from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
+from cqrs_cli.kafka.topics.topics import KINDS, AggregateTopics, Topics
+from cqrs_cli.proof.whatif.decided import OwnerRecord, placed_outcomes
+from cqrs_cli.scans.whatif.parked import changes_of
+from cqrs_cli.settings.settings import load_settings
+from tests.core.deferral.played import played
+from tests.core.deferral.world import TOPIC, WAY
+from tests.jobs.whatif.rehearsed import decided_again, logs_of
+from tests.proof.history import seeds
+from tests.proof.walking import records
+from tests.support import ROOT
+
+
+def split(
+    outcomes: Iterator[OwnerRecord[OutcomeEnvelope]], cut: int
+) -> tuple[list[OwnerRecord[OutcomeEnvelope]], list[OwnerRecord[OutcomeEnvelope]]]:
+    found = list(outcomes)
+    return found[:cut], found[cut:]
+
+
+def known(entry: Deferral) -> Deferral:
+    return replace(entry, command=b"", due=0, said=None, said_topic="")
+
+
+#: Settings with which most histories meet each limit.
+RULES = st.builds(
+    DecisionRules,
+    st.just(0),
+    st.just("way.commands"),
+    st.just(TOPIC),
+    st.sampled_from([None, lambda key: 0, lambda key: 1]),
+    st.sampled_from([1, 1000, 2000, 86_400_000]),
+    st.sampled_from([700, 800, 10_000]),
+    st.builds(
+        DeferralLimits, st.integers(1, 4), st.integers(1150, 1400), st.sampled_from([1350, 1450, 10_000])
+    ),
+    st.sampled_from([1, inf]),
+)
+
+
+@pytest.mark.pins("whatif")
+@settings(max_examples=300, deadline=None)
+@given(seeds, RULES, st.integers(0, 12), st.sampled_from([1, 3, 1000]))
+def test_same_code_and_settings_differ_nowhere(
+    seed: int, rules: DecisionRules, start: int, batch: int
+) -> None:
+    """Commands that wait, are put off too often, are too large to wait or to be decided, or come too late."""
+    logs = logs_of(played(seed, rules))
+    assert decided_again(logs, rules, WAY, WAY, start, batch) == []
+
+
+@settings(max_examples=300, deadline=None)
+@example(seed=7, most=15, cut=3)  # cancelled
+@example(seed=20, most=25, cut=8)  # put off again by a later version
+@given(seeds, st.integers(0, 60), st.integers(0, 12))
+def test_outcomes_tell_what_waits(seed: int, most: int, cut: int) -> None:
+    """As an owner has it, but for the command, when it is due and whether it was said again."""
+    world = played(seed, most=most)
+    first, then = split(placed_outcomes(records(world.outcomes)), cut)
+    before = changes_of(first, lambda _: None, TOPIC)
+    told = before | changes_of(then, before.get, TOPIC)
+    waits = {one.key: known(one) for one in world.shard.entries}
+    assert {key: known(one) for key, one in told.items() if one is not None} == waits
+
+
+DESCRIBED = AggregateTopics(
+    Topics("way"), "cluster", 4, dict.fromkeys(KINDS, "id"), dict.fromkeys(KINDS, 1_048_588)
+)
+
+
+def rules_of(folder: Path, **changed: Any) -> DecisionRules:
+    chosen = load_settings({"payload_store": "store"}, folder).model_copy(update=changed)
+    return DecisionSettings.of(chosen).rules(DESCRIBED, 0, chosen.payloads())
+
+
+@pytest.mark.parametrize(
+    ("changed", "rule"),
+    [
+        ({"dedup_window": timedelta(days=2)}, "window"),
+        ({"max_attempts": 3}, "limits"),
+        ({"partitioner": "off"}, "partition_of"),
+        ({"payload_threshold": 5000}, "payload_threshold"),
+        ({"payload_store": None}, "payload_threshold"),
+    ],
+)
+def test_each_deciding_setting_is_a_rule(changed: dict[str, Any], rule: str, tmp_path: Path) -> None:
+    """A command that met one with the setting may not meet it with another."""
+    assert getattr(rules_of(tmp_path, **changed), rule) != getattr(rules_of(tmp_path), rule)
+
+
+def test_contexts_have_one_maker() -> None:
+    """Owners, `whatif` and `send --dry-run` cannot forget what decides."""
+    makers = [
+        str(file.relative_to(ROOT))
+        for file in sorted((ROOT / "cqrs_cli").rglob("*.py"))
+        if any(f" {name}(" in file.read_text() for name in ("BatchContext", "Deferrals"))
+    ]
+    assert makers == ["cqrs_cli/core/rules.py"]
