@@ -14,6 +14,7 @@ from cqrs_cli.client.field_values import command_data
 from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.command import CommandEnvelope
+from cqrs_cli.core.messages.reaction_id import why_reserved
 from cqrs_cli.errors import UsageError
 
 #: The `source` of commands that name none.
@@ -87,6 +88,9 @@ def complete_line(line: bytes) -> Composed:
         raise ValueError(f"type {read.type[:60]!r} is not like bank_account.Deposit")
     if not read.subject:
         raise ValueError("subject is empty")
+    given, source = (None if one is UNSET else one for one in (read.id, read.source))
+    if (why := why_reserved(given or "", source or SOURCE)) is not None:
+        raise ValueError(why)
     missing = b""
     if read.specversion is UNSET:
         missing += b'"specversion":"1.0",'

@@ -10,6 +10,7 @@ from cqrs_cli.client.uuid7 import uuid7
 from cqrs_cli.core.messages.attributes import MAX_TRACESTATE, HandedOn
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE
 from cqrs_cli.core.messages.expected_version import parse_expected
+from cqrs_cli.core.messages.reaction_id import why_reserved
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.errors import UsageError
 
@@ -100,6 +101,8 @@ def write_command(
     chosen = uuid7() if given.id is None else given.id
     _check_attribute(spelling.subject, subject)
     _check_attribute(spelling.id, chosen)
+    if (why := why_reserved(chosen, source)) is not None:
+        raise UsageError(f"{spelling.id}: {why}", "choose another")
     _check_attribute(spelling.correlation, given.correlation or "-")
     _check_trace(given, spelling.option)
     handed_on = given.handed_on()

@@ -101,6 +101,12 @@ REACTING = [
         "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
     ),
     Mutation(
+        "anybody may take the id of a process's command",
+        "cqrs_cli/core/messages/command.py",
+        (("        _invalid(why)\n", "        pass\n"),),
+        "tests/core/messages/test_reaction_ids.py",
+    ),
+    Mutation(
         "an operator's earlier skips are forgotten",
         "cqrs_cli/following/processes/position.py",
         (
@@ -137,7 +143,7 @@ REACTING = [
     Mutation(
         "an id does not have the event's time",
         "cqrs_cli/following/processes/compose.py",
-        (("{recorded.id}@{time}", "{recorded.id}"),),
+        (("recorded.id, time, 0)", "recorded.id, 0, 0)"),),
         "tests/following/processes/test_compose.py::test_ids_are_of_the_event",
     ),
     Mutation(

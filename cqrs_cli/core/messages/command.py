@@ -17,6 +17,7 @@ from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.nesting import MAX_ENVELOPE_NESTING, check_nesting
 from cqrs_cli.core.messages.payload_reference import PayloadReference, parse_reference
+from cqrs_cli.core.messages.reaction_id import why_reserved
 from cqrs_cli.core.messages.reasons import Reason, Refused
 from cqrs_cli.core.messages.record import UNREADABLE, Headers, Record
 
@@ -119,7 +120,10 @@ def read_command(record: Record) -> OrdinaryCommand | CommandEnvelope:
         try:
             if not value.isascii():
                 value.decode()  # msgspec does not look into what it skips
-            return _decode_ordinary(value)
+            envelope = _decode_ordinary(value)
+            if "@" in envelope.id:
+                _check_names(envelope)
+            return envelope
         except (ValueError, RecursionError):  # another one, or none: below is the reason
             pass
     if record.headers is UNREADABLE:
@@ -159,8 +163,7 @@ def _read_structured(value: bytes) -> CommandEnvelope:
         _invalid(str(error))
     except RecursionError:
         _invalid("nested too deeply")
-    if not (envelope.id and envelope.source and envelope.type and envelope.subject):
-        _invalid("id, source, type and subject must not be empty")
+    _check_names(envelope)
     if envelope.data_base64 is not UNSET and bytes(envelope.data_base64) != b"null":
         _invalid("data_base64 is not JSON: send the data in `data`")
     if envelope.datacontenttype is not None and not _is_json(_media_type(envelope.datacontenttype.encode())):
@@ -176,16 +179,20 @@ def _read_binary(headers: Headers, value: bytes) -> CommandEnvelope:
         envelope = msgspec.convert(texts, CommandEnvelope)
     except ValueError as error:
         _invalid(str(error))
-    if not (envelope.id and envelope.source and envelope.type and envelope.subject):
-        _invalid("id, source, type and subject must not be empty")
+    _check_names(envelope)
     believed = UNSET if expected is None else Raw(msgspec.json.encode(expected))
     return _referring(replace(envelope, expectedversion=believed, data=Raw(value or b"{}")))
 
 
+def _check_names(envelope: CommandEnvelope) -> None:
+    if not (envelope.id and envelope.source and envelope.type and envelope.subject):
+        _invalid("id, source, type and subject must not be empty")
+    if (why := why_reserved(envelope.id, envelope.source)) is not None:
+        _invalid(why)
+
+
 def _referring(envelope: CommandEnvelope) -> CommandEnvelope:
-    """The envelope, with a payload's sum in the place of the data if it refers to one; raises `Refused` if it has both
-    or only half of a reference.
-    """
+    """The envelope, with the sum of its payload, if it has one, as data; `Refused` for both, or half a reference."""
     if envelope.dataref is None and envelope.datasha256 is None:
         return envelope
     here = bytes(envelope.data) not in (b"{}", b"null")

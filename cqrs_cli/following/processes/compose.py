@@ -11,6 +11,7 @@ from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.deferral.entry import LAST_MOMENT
 from cqrs_cli.core.messages.json import encode_json
 from cqrs_cli.core.messages.payload_reference import PayloadReference
+from cqrs_cli.core.messages.reaction_id import ReactionId, process_source
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.process import Send
 from cqrs_cli.core.react import InvalidReaction
@@ -67,7 +68,7 @@ class Composer:
         """`place`: where large data go; without it they stand in the record."""
         self._process, self._commands, self._partitioner, self._load = process, commands, partitioner, load
         self._place = place
-        self._source = f"/cqrs/process/{process}"
+        self._source = process_source(process)
         self._aggregates: dict[str, tuple[Aggregate, dict[type, str]]] = {}
 
     def compose(self, recorded: Recorded[Event], sent: tuple[Send, ...]) -> list[ComposedCommand]:
@@ -75,8 +76,8 @@ class Composer:
         if not sent:
             return []
         time = milliseconds_of(recorded.time)
-        origin = f"{self._process}/{recorded.topic}/{recorded.id}@{time}"
-        made = [self._one(recorded, send, f"{origin}/{n}", time) for n, send in enumerate(sent)]
+        first = ReactionId(self._process, recorded.topic, recorded.id, time, 0)
+        made = [self._one(recorded, send, str(first._replace(number=n)), time) for n, send in enumerate(sent)]
         if sum(len(one.value) for one in made) > MAX_SENT_BYTES:
             raise InvalidReaction(
                 f"react gave more than {MAX_SENT_BYTES >> 20} MiB of commands for one event"

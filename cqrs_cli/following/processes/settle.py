@@ -4,7 +4,6 @@ It may hide the process's positions, and commands of a partition from their owne
 would end it in one way or the other, so it is looked for before each fence.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from confluent_kafka import KafkaException
 from msgspec import Struct
 
 from cqrs_cli.core.messages.event import read_event
+from cqrs_cli.core.messages.reaction_id import ReactionId, process_source, read_reaction_id
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import CqrsError, UnavailableError
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
@@ -23,9 +23,6 @@ from cqrs_cli.kafka.admin.topics import Admin
 from cqrs_cli.kafka.clients import consumer, is_denied
 from cqrs_cli.kafka.offsets import PENDING_PATIENCE, Committed, committed, is_pending
 from cqrs_cli.ownership.settle import settlement
-
-#: A command's id: the event's id and its time (ms), after the process and the topic.
-_ORIGIN = re.compile(r"(?P<event>.+)@(?P<time>\d+)/\d+", re.ASCII | re.DOTALL)
 
 #: A topic and a partition.
 _Place = tuple[str, int]
@@ -81,6 +78,7 @@ def settled_reaction(
 
 class _Sent(Struct):
     id: str = ""
+    source: str = ""
 
 
 class _Hanging:
@@ -151,25 +149,26 @@ class _Hanging:
                     return record
         raise CqrsError(f"{place[0]} partition {place[1]} has no record of the transaction at {start}")
 
-    def _origin(self, record: Record) -> re.Match[str] | None:
-        """The event's id and time in the id of a command that this writer has sent."""
-        start = f"{self._topics.process}/{self._source.topic}/"
+    def _origin(self, record: Record) -> ReactionId | None:
+        """The id of a command that this writer has sent; None for any other record."""
         try:
-            id = msgspec.json.decode(record.value or b"", type=_Sent).id
+            sent = msgspec.json.decode(record.value or b"", type=_Sent)
         except (ValueError, RecursionError):
             return None
-        return _ORIGIN.fullmatch(id.removeprefix(start)) if id.startswith(start) else None
+        process, topic = self._topics.process, self._source.topic
+        found = read_reaction_id(sent.id) if sent.source == process_source(process) else None
+        return found if found is not None and (found.process, found.topic) == (process, topic) else None
 
     def _event_offset(self, command: Record) -> int:
         """The offset of the event that a command is for."""
         origin = self._origin(command)
         assert origin is not None
         source = self._source
-        start = readers.offset_at(self._connection, source.topic, source.partition, int(origin["time"]))
+        start = readers.offset_at(self._connection, source.topic, source.partition, origin.time)
         for offset, id in self._events(0 if start is None else start, None):
-            if id == origin["event"]:
+            if id == origin.event:
                 return offset
-        raise CqrsError(f"{source.topic} partition {source.partition} has no event {origin['event']}")
+        raise CqrsError(f"{source.topic} partition {source.partition} has no event {origin.event}")
 
     def _events(self, start: int, until: int | None) -> Iterator[tuple[int, str]]:
         """Offset and id of the events of a stretch."""
@@ -192,7 +191,7 @@ class _Hanging:
                 self._connection, topic, partition, last if first is None else first, last
             ):
                 origins = (self._origin(record) for record in records)
-                if any(origin is not None and origin["event"] in wanted for origin in origins):
+                if any(origin is not None and origin.event in wanted for origin in origins):
                     return True
         return False
 

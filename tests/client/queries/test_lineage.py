@@ -181,13 +181,14 @@ def test_ids_of_events_are_places() -> None:
 def test_process_commands_name_their_topic() -> None:
     """Two events have the same id, each in its topic: the id of a process's command says which it answers."""
     answer = "checkout/x.order.events/0/3/0@7/0"
+    of_process: dict[str, Any] = {"source": "/cqrs/process/checkout", "causationid": "0/3/0"}
     found = lineage(
         messages(
             ("order", "commands", command(3, "a", correlationid="order-9")),
             ("order", "events", event(4, 3, "a")),
             ("reorder", "commands", command(3, "b", time=5, correlationid="order-9")),
             ("reorder", "events", event(6, 3, "b")),
-            ("payment", "commands", command(9, answer, correlationid="order-9", causationid="0/3/0")),
+            ("payment", "commands", command(9, answer, **of_process, correlationid="order-9")),
         )
     )
     assert [drawn(node) for node in found.roots] == [["a", ["0/3/0", [answer]]], ["b", ["0/3/0"]]]

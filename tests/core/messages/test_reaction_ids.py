@@ -1,0 +1,83 @@
+"""The ids that processes give are theirs alone: anybody can guess them."""
+
+import msgspec
+import pytest
+
+from cqrs_cli.client.compose import complete_line
+from cqrs_cli.client.envelope import Attributes, write_command
+from cqrs_cli.core.messages.command import read_command
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.reaction_id import ReactionId, process_source, read_reaction_id
+from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.errors import UsageError
+from tests.core.deferral.batches import AT, decided, record, result
+from tests.support.commands import document
+
+ID = "checkout/x.order.events/0/7/0@1777593600000/0"
+
+
+def test_guessed_id_is_refused() -> None:
+    """What the process sends under it is decided, whoever was there before."""
+    first, own = record(id=ID), record(1, id=ID, source="/cqrs/process/checkout")
+    done = decided(first, record(2, id=ID, source="/cqrs/process/other"), own)
+    assert result(done) == ["INVALID_ENVELOPE", "INVALID_ENVELOPE", "accepted"]
+    assert len(done.dead_letters) == 2
+
+
+def test_guessed_id_does_not_wait() -> None:
+    far = "2999-01-01T00:00:00Z"
+    own = record(1, id=ID, notbefore=far, source="/cqrs/process/checkout")
+    done = decided(record(id=ID, notbefore=far), own)
+    assert result(done) == ["INVALID_ENVELOPE", "NOT_YET"]
+
+
+@pytest.mark.parametrize(
+    ("source", "found"), [("/t", "INVALID_ENVELOPE"), (process_source("checkout"), "accepted")]
+)
+def test_binary_mode_is_no_way_round(source: str, found: str) -> None:
+    attributes = {"specversion": "1.0", "id": ID, "source": source, "type": "way.Go", "subject": "a"}
+    headers: Headers = [(f"ce_{name}", text.encode()) for name, text in attributes.items()]
+    assert result(decided(Record(0, AT, b"a", b"{}", headers))) == [found]
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        "checkout/order.events/0/7/0@7",
+        "checkout/order.events/0/7/0@07/0",
+        "checkout/order.events/0/7/0@7/00",
+        "checkout/order.commands/0/7/0@7/0",
+        "a b/order.events/0/7/0@7/0",
+        "order.events/0/7/0@7/0",
+        "me@example.org",
+    ],
+)
+def test_other_ids_are_anybodys(id: str) -> None:
+    assert read_reaction_id(id) is None
+    assert result(decided(record(id=id))) == ["accepted"]
+
+
+def test_id_is_read_as_it_is_written() -> None:
+    found = ReactionId("checkout", "x.order.events", "0/7/0", 1777593600000, 0)
+    assert (str(found), read_reaction_id(ID)) == (ID, found)
+    assert found.origin == ID.removesuffix("/0")
+
+
+def test_clients_are_told_at_once() -> None:
+    given = Attributes(id=ID)
+    with pytest.raises(UsageError, match=r"--id: the id 'checkout/.*' is one that process checkout gives"):
+        write_command("way", "a", "way.Go", b"{}", "/cqrs/gateway", given)
+    assert write_command("way", "a", "way.Go", b"{}", process_source("checkout"), given).id == ID
+
+
+@pytest.mark.parametrize("source", [{}, {"source": "/t"}])
+def test_lines_of_files_are_told_at_once(source: dict[str, str]) -> None:
+    line = {"id": ID, "type": "way.Go", "subject": "a"} | source
+    with pytest.raises(ValueError, match="nobody else may"):
+        complete_line(msgspec.json.encode(line))
+
+
+def test_processes_lines_may_be_sent_again() -> None:
+    line = document("way.Go", "a", ID) | {"source": process_source("checkout")}
+    assert complete_line(msgspec.json.encode(line)).id == ID
+    assert read_command(Record(0, AT, b"a", msgspec.json.encode(line), [*HEADERS])).id == ID
