@@ -1,6 +1,7 @@
 """The rule of a process: each event below its position has its commands, once, and no other event has any. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from cqrs_cli.proof.findings import MAX_NAMED
@@ -12,6 +13,14 @@ class ReactionPlace(NamedTuple):
     topic: str
     partition: int
     digest: bytes
+    offset: int = -1  # of one that is found
+
+    def is_as(self, wanted: "ReactionPlace") -> bool:
+        """True if the command that is found here is the wanted one."""
+        return self[:3] == wanted[:3]
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.partition}@{self.offset}"
 
 
 class HeardEvent(NamedTuple):
@@ -68,14 +77,18 @@ def judge_partition(
     `kept`: false where a command of an event of this time (ms) may be deleted. Where a process began is not recorded:
     it is at the first event that has a command.
     """
-    begun = False
+    begun, order = False, _Order()
     for event in events:
         there = sent.get(event.origin, {})
         if there:
             yield event.origin
         begun = begun or bool(there)
         found.commands += sum(map(len, there.values()))
-        for what in _faults(event, there, reacted, begun, kept, found):
+        again = reacted.accepted is not None and event.offset >= reacted.accepted
+        faults = _faults(event, there, reacted, begun and event.offset < reacted.surely, kept, found)
+        if event.offset < reacted.at_most:
+            faults = chain(faults, _copies(event, there, again), order.faults(event, there, again))
+        for what in faults:
             found.add(f"{place}@{event.offset}: {what}")
 
 
@@ -83,37 +96,76 @@ def _faults(
     event: HeardEvent,
     there: Mapping[int, Sequence[ReactionPlace]],
     reacted: ReactedRange,
-    begun: bool,
+    surely: bool,
     kept: Callable[[ReactionPlace, int], bool],
     found: Reactions,
 ) -> Iterator[str]:
+    """`surely`: the process has begun, and its position is behind the event."""
     if event.offset >= reacted.at_most:
         if there:
             yield f"it has commands, and the position is {reacted.at_most}"
         return
     found.events += 1
-    again = reacted.accepted is not None and event.offset >= reacted.accepted
-    for number, copies in sorted(there.items()):
-        if len(copies) > 1 and not again:
-            yield f"command {number} was sent {len(copies)} times"
     if event.offset in reacted.skips:
         if there:
             yield "it has commands, and an operator left it out"
         return
     if event.commands is None:
-        if begun and event.offset < reacted.surely:
+        if surely:
             yield "react raises on it, and it is below the position"
         return
     for number, wanted in enumerate(event.commands):
         copies = there.get(number, ())
-        found.others += sum(copy != wanted for copy in copies)
-        if copies or not begun or event.offset >= reacted.surely or not kept(wanted, event.time):
+        found.others += sum(not copy.is_as(wanted) for copy in copies)
+        if copies or not surely or not kept(wanted, event.time):
             continue
         if reacted.accepted is not None and event.offset < reacted.accepted:
             found.accepted += 1
         else:
             yield f"command {number}, for {wanted.topic}, is missing"
     found.others += sum(len(copies) for number, copies in there.items() if number >= len(event.commands))
+
+
+def _own(event: HeardEvent, number: int, copies: Sequence[ReactionPlace]) -> Sequence[ReactionPlace]:
+    """The copies of a command that are as `react` gives it now."""
+    wanted = () if event.commands is None else event.commands[number : number + 1]
+    return [copy for copy in copies if wanted and copy.is_as(wanted[0])]
+
+
+def _copies(event: HeardEvent, there: Mapping[int, Sequence[ReactionPlace]], again: bool) -> Iterator[str]:
+    """Yield which commands have several copies, and which of these keeps the process's own from being decided.
+
+    `again`: the process may have gone back behind the event.
+    """
+    for number, copies in sorted(there.items()):
+        if len(copies) > 1 and not again:
+            yield f"command {number} was sent {len(copies)} times"
+        for own in _own(event, number, copies)[:1]:
+            for copy in copies:
+                if copy[:2] == own[:2] and copy.offset < own.offset:
+                    yield f"the id of command {number} was taken by {copy}"
+
+
+class _Order:
+    """The order of the commands on each partition: that of their events, and for one event that of their numbers."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, int], int] = {}
+
+    def faults(
+        self, event: HeardEvent, there: Mapping[int, Sequence[ReactionPlace]], again: bool
+    ) -> Iterator[str]:
+        """Yield the commands that stand before the one that was to be sent before them.
+
+        Of several copies the process's own counts, the last of them if it may have gone back.
+        """
+        for number, copies in sorted(there.items()):
+            own = _own(event, number, copies) or copies
+            one = own[-1 if again else 0]
+            at = one.topic, one.partition
+            if one.offset < self._last.get(at, -1):
+                yield f"command {number} stands at {one}, before the one that was sent before it"
+            self._last[at] = one.offset
 
 
 def judge_strays(sent: Sent, matched: set[str], whole: bool, found: Reactions) -> None:

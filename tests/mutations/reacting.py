@@ -107,6 +107,24 @@ REACTING = [
         "tests/core/messages/test_reaction_ids.py",
     ),
     Mutation(
+        "commands of a process may be exchanged",
+        "cqrs_cli/proof/reactions.py",
+        (("            if one.offset < self._last.get(at, -1):\n", "            if False:\n"),),
+        "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
+    ),
+    Mutation(
+        "a taken id of a process's command is not named",
+        "cqrs_cli/proof/reactions.py",
+        (("copy.offset < own.offset", "False"),),
+        "tests/proof/process/test_reactions.py::test_planted_faults_are_found",
+    ),
+    Mutation(
+        "a copy that is escaped otherwise is not seen",
+        "cqrs_cli/following/processes/sent.py",
+        ((' or b"\\\\" in value', ""),),
+        "tests/following/processes/test_sent.py",
+    ),
+    Mutation(
         "an operator's earlier skips are forgotten",
         "cqrs_cli/following/processes/position.py",
         (

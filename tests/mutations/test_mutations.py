@@ -22,6 +22,7 @@ _PURE = (
     "tests/kafka/test_blame.py",
     "tests/jobs/whatif/test_settings.py",
     "tests/following/processes/test_compose.py",
+    "tests/following/processes/test_sent.py",
     "tests/following/processes/test_position.py",
 )
 

@@ -139,7 +139,7 @@ def prove_processes(
     """Prove what processes sent; ends with 5 if not all is as it has to be.
 
     Every event below the process's position has the commands that react gives for it, each once and where it belongs,
-    and no other event has any. It reads the topics on this machine, without Spark: 300 bytes of memory for each command
+    and no other event has any. It reads the topics on this machine, without Spark: 600 bytes of memory for each command
     that is still there.
     """
     from cqrs_cli.cli.render.process import reactions_document, reactions_lines

@@ -1,20 +1,13 @@
 """Reads all that a process heard and sent, for the proof that each event below its position has its commands."""
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from hashlib import blake2b
 from typing import TYPE_CHECKING
-
-import msgspec
-from msgspec import Struct
 
 from cqrs_cli import registry
 from cqrs_cli.core.aggregate.decider import Event
 from cqrs_cli.core.fold import FoldError
-from cqrs_cli.core.messages.payload_reference import data_within, payload_folder, refer, with_reference
-from cqrs_cli.core.messages.record import Record
+from cqrs_cli.core.messages.reaction_id import ReactionId
 from cqrs_cli.core.messages.timestamps import milliseconds_of
 from cqrs_cli.core.react import reaction
 from cqrs_cli.core.recorded import Recorded, record_event
@@ -23,6 +16,7 @@ from cqrs_cli.following.processes.compose import Composer
 from cqrs_cli.following.processes.heard import HeardPartition, heard_partitions
 from cqrs_cli.following.processes.load import LoadedProcess
 from cqrs_cli.following.processes.plan import CommandsTopic
+from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
 from cqrs_cli.kafka import readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
@@ -41,20 +35,6 @@ from cqrs_cli.proof.reactions import (
 if TYPE_CHECKING:
     from cqrs_cli.settings.settings import Settings
 
-#: A command's id: what it has in common with the others of its event, the events topic in it, and its number.
-_ID = re.compile(r"[^/]+/(?P<topic>[^/]+)/.+@\d+/(?P<number>\d+)", re.ASCII | re.DOTALL)
-
-#: Bytes of data that are never in the payload store: the least that `payload_threshold` can be.
-_SMALL = 1024
-
-_Found = dict[str, dict[int, list[ReactionPlace]]]
-
-
-class _Sent(Struct):
-    id: str = ""
-    source: str = ""
-    deferredfrom: str | None = None
-
 
 def verify_process(
     connection: Connection, settings: "Settings", loaded: LoadedProcess, note: Callable[[str], None]
@@ -68,7 +48,8 @@ def verify_process(
     if all(one.position is None for one in before):
         raise UsageError(f"process {loaded.name} has not begun: there is nothing to verify", "cqrs run")
     commands = _commands_topics(connection, settings)
-    sent, oldest = _read_commands(connection, loaded.name, commands, note)
+    taken, oldest = _read_commands(connection, loaded.name, commands, note)
+    sent = taken.found
     after = {one.subscription: one for one in heard_partitions(connection, *where)}
     load = {name: registry.load(name, settings.aggregates, settings.root) for name in commands}
     composer = Composer(loaded.name, commands, settings.partitioner, load.__getitem__)
@@ -117,14 +98,11 @@ def _commands_topics(connection: Connection, settings: "Settings") -> dict[str, 
 
 def _read_commands(
     connection: Connection, process: str, topics: dict[str, CommandsTopic], note: Callable[[str], None]
-) -> tuple[dict[str, _Found], dict[tuple[str, int], int]]:
-    """The commands that the process sent, by topic of events, origin and number.
-
-    And the time (ms) of the oldest command of each partition where some are deleted.
+) -> tuple[ProcessCommands, dict[tuple[str, int], int]]:
+    """The commands that the process sent; and the time (ms) of the oldest command of each partition where some are
+    deleted.
     """
-    sent: dict[str, _Found] = defaultdict(lambda: defaultdict(lambda: defaultdict(list)))
-    oldest: dict[tuple[str, int], int] = {}
-    source, decoder = f"/cqrs/process/{process}", msgspec.json.Decoder(_Sent)
+    sent, oldest = ProcessCommands(process), dict[tuple[str, int], int]()
     for topic, partitions in topics.values():
         note(f"reading {topic}")
         for number, (start, end) in readers.bounds(connection, topic, range(partitions)).items():
@@ -132,41 +110,8 @@ def _read_commands(
                 if start > 0:
                     oldest.setdefault((topic, number), records[0].timestamp)
                 for record in records:
-                    _take(record, topic, number, source, decoder, sent)
+                    sent.take(record, topic, number)
     return sent, oldest
-
-
-def _take(
-    record: Record,
-    topic: str,
-    partition: int,
-    source: str,
-    decoder: "msgspec.json.Decoder[_Sent]",
-    sent: dict[str, _Found],
-) -> None:
-    if record.value is None or source.encode() not in record.value:
-        return
-    try:
-        one = decoder.decode(record.value)
-    except (ValueError, RecursionError):
-        return
-    ours = one.source == source and one.deferredfrom is None  # an owner has said the others again
-    parts = _ID.fullmatch(one.id) if ours else None
-    if parts is not None:
-        origin, number = one.id.rpartition("/")[0], int(parts["number"])
-        place = ReactionPlace(topic, partition, command_digest(topic, record.value))
-        sent[parts["topic"]][origin][number].append(place)
-
-
-def command_digest(topic: str, value: bytes | None) -> bytes:
-    """The digest of a command, the same whether its data are in the record or in the payload store."""
-    value = value or b""
-    if len(value) > _SMALL:
-        with suppress(ValueError, RecursionError):  # somebody else's
-            data = data_within(value)
-            if data is not None and len(data) > _SMALL:
-                value = with_reference(value, payload_folder(topic), refer(data))
-    return blake2b(value, digest_size=8).digest()
 
 
 def _heard(
@@ -192,8 +137,8 @@ def _heard(
                 ) from error
             if type(recorded.event) in loaded.events:
                 time = milliseconds_of(recorded.time)
-                origin = f"{loaded.name}/{source.topic}/{recorded.id}@{time}"
-                yield HeardEvent(record.offset, origin, time, _given(loaded, composer, recorded))
+                first = ReactionId(loaded.name, source.topic, recorded.id, time, 0)
+                yield HeardEvent(record.offset, first.origin, time, _given(loaded, composer, recorded))
 
 
 def _given(
@@ -205,4 +150,6 @@ def _given(
         raise
     except BaseException:  # the author's own code: anything may come, and would have stopped the process
         return None
-    return [ReactionPlace(one.topic, one.partition, command_digest(one.topic, one.value)) for one in made]
+    return [
+        ReactionPlace(one.topic, one.partition, command_digest(one.topic, one.key, one.value)) for one in made
+    ]

@@ -18,7 +18,7 @@ from cqrs_cli.core.react import InvalidReaction
 from cqrs_cli.core.recorded import Recorded
 from cqrs_cli.following.processes.compose import ComposedCommand, Composer
 from cqrs_cli.following.processes.plan import CommandsTopic
-from cqrs_cli.following.processes.verify import command_digest
+from cqrs_cli.following.processes.sent import command_digest
 from cqrs_cli.payloads.place import PayloadPlace
 from tests.support import ROOT
 
@@ -147,5 +147,5 @@ def test_large_data_become_payloads() -> None:
     ((reference, data),) = large.payloads.items()
     assert find_reference(large.value) == reference and data_within(whole.value) == data
     assert len(large.value) < 1024 < len(data) < large.size and small == same
-    digests = {command_digest(one.topic, one.value) for one in (whole, large)}
-    assert len(digests) == 1 and command_digest(small.topic, small.value) not in digests
+    digests = {command_digest(one.topic, one.key, one.value) for one in (whole, large)}
+    assert len(digests) == 1 and command_digest(small.topic, small.key, small.value) not in digests

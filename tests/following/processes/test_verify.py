@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cqrs_cli.cli.main import main
+from cqrs_cli.core.messages.event import HEADERS
 from cqrs_cli.kafka import clients
 from cqrs_cli.kafka.connection.connection import Connection
 from tests.following.processes.stage import Stage, placed
@@ -28,6 +29,24 @@ def test_skips_and_beginnings_are_clean(connection: Connection, prefix: str, tmp
     stage.react(skip=[second])
     found = verified(stage)
     assert (found.named, found.commands, found.others) == ([], 8, 0)
+
+
+@pytest.mark.pins("reacted-once")
+def test_taken_id_is_named(stage: Stage) -> None:
+    """A forger with the right to write sends under the process's own source, before it: only an ACL prevents that."""
+    stage.react()
+    stage.place(0, 1)
+    stage.react()
+    (first, *_) = stage.commands()
+    forged = {name: value for name, value in first.items() if name not in ("partition", "key")}
+    forged |= {"data": {"customer": "eve"}, "id": f"checkout/{stage.events}/0/1/0@1800000000001/0"}
+    producer = clients.producer(stage.connection)
+    producer.produce(stage.topic("commands"), json.dumps(forged).encode(), b"o-1", 0, headers=list(HEADERS))
+    assert producer.flush(10) == 0
+    stage.place(1, 1)
+    stage.react()
+    named = "; ".join(verified(stage).named)
+    assert "the id of command 0 was taken by" in named and "command 0 was sent 2 times" in named
 
 
 @pytest.mark.pins("reacted-once")

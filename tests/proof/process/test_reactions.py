@@ -40,7 +40,9 @@ class History:
         )
 
     def place(self, offset: int, number: int) -> ReactionPlace:
-        return ReactionPlace("payment.commands", offset % 3, b"%d/%d" % (offset, number))
+        return ReactionPlace(
+            "payment.commands", offset % 3, b"%d/%d" % (offset, number), 10 * offset + number
+        )
 
     def sent(self) -> Found:
         """The commands of a process without fault."""
@@ -121,6 +123,20 @@ def of_another_topic(sent: Found) -> None:
     sent["p/t/1@77"] = {0: [WHOLE.place(1, 0)]}
 
 
+def taken(sent: Found) -> None:
+    sent["p/t/3@3"][0].insert(0, WHOLE.place(3, 0)._replace(digest=b"", offset=7))
+
+
+def numbers_exchanged(sent: Found) -> None:
+    (first,), (second,) = sent["p/t/1@1"][0], sent["p/t/1@1"][1]
+    sent["p/t/1@1"] = {0: [first._replace(offset=11)], 1: [second._replace(offset=10)]}
+
+
+def events_exchanged(sent: Found) -> None:
+    (first,), (second,) = sent["p/t/0@0"][0], sent["p/t/3@3"][0]
+    sent["p/t/0@0"], sent["p/t/3@3"] = {0: [first._replace(offset=30)]}, {0: [second._replace(offset=0)]}
+
+
 def elsewhere(sent: Found) -> None:
     sent["p/t/3@3"] = {0: [WHOLE.place(3, 0)._replace(partition=2)]}
 
@@ -140,6 +156,9 @@ FAULTS = {
     too_early: "t:0@4: it has commands, and the position is 4",
     stray: "commands of p/t/9@9: there is no such event",
     of_another_topic: "commands of p/t/1@77: there is no such event",
+    taken: "t:0@3: the id of command 0 was taken by payment.commands:0@7",
+    numbers_exchanged: "t:0@1: command 1 stands at payment.commands:1@10, before the one that was sent before it",
+    events_exchanged: "t:0@3: command 0 stands at payment.commands:0@0, before the one that was sent before it",
     elsewhere: "1 commands are not those that react gives now: was it changed?",
     other_bytes: "1 commands are not those that react gives now: was it changed?",
     one_more: "1 commands are not those that react gives now: was it changed?",
@@ -152,7 +171,26 @@ def test_planted_faults_are_found(fault: object) -> None:
     sent = WHOLE.sent()
     fault(sent)  # type: ignore[operator]
     found = WHOLE.judge(sent)
-    assert FAULTS[fault] in found.named and found.count in (1, 2)  # type: ignore[index]
+    assert FAULTS[fault] in found.named and found.count in (1, 2, 3)  # type: ignore[index]
+
+
+def test_going_back_keeps_the_order() -> None:
+    """What was sent again stands behind all that was sent before."""
+    history = History([1, 1, 1, 1, 1, 1, 1], 0, 7, accepted=3)
+    sent = history.sent()
+    for origin in (3, 4, 5, 6):
+        one = history.place(origin, 0)
+        sent[f"p/t/{origin}@{origin}"][0].append(one._replace(offset=100 + one.offset))
+    assert history.judge(sent).named == []
+
+
+def test_one_displaced_command_is_one_fault() -> None:
+    history = History([1] * 9, 0, 9)
+    sent = history.sent()
+    sent["p/t/0@0"] = {0: [history.place(0, 0)._replace(offset=99)]}
+    assert history.judge(sent).named == [
+        "t:0@3: command 0 stands at payment.commands:0@30, before the one that was sent before it"
+    ]
 
 
 def test_skipped_events_have_no_commands() -> None:

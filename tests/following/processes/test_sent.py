@@ -1,0 +1,65 @@
+"""What counts as sent by a process: by what it says, in either mode and however it is spelt."""
+
+import json
+
+import pytest
+
+from cqrs_cli.core.messages.event import HEADERS
+from cqrs_cli.core.messages.reaction_id import process_source
+from cqrs_cli.core.messages.record import Headers, Record
+from cqrs_cli.following.processes.sent import ProcessCommands, command_digest
+from tests.support.commands import document
+
+ORIGIN = "checkout/order.events/0/7/0@7"
+SENT = json.dumps(
+    document("payment.Request", "o-7", f"{ORIGIN}/0", source=process_source("checkout"))
+).encode()
+BINARY: Headers = [
+    (f"ce_{name}", text.encode())
+    for name, text in {
+        **{"specversion": "1.0", "id": f"{ORIGIN}/0", "source": process_source("checkout")},
+        **{"type": "payment.Request", "subject": "o-7"},
+    }.items()
+]
+
+
+def taken(value: bytes | None, headers: Headers | None = None) -> list[str]:
+    """The origins of the commands that count."""
+    sent = ProcessCommands("checkout")
+    sent.take(Record(5, 0, b"o-7", value, headers or [*HEADERS]), "payment.commands", 0)
+    return [origin for by_origin in sent.found.values() for origin in by_origin]
+
+
+@pytest.mark.parametrize("escape", [b"\\/", b"\\u002f", b"\\u002F"])
+def test_escapes_hide_no_command(escape: bytes) -> None:
+    assert (
+        taken(SENT)
+        == taken(SENT.replace(b"/cqrs/process/", b"/cqrs/process/".replace(b"/", escape)))
+        == [ORIGIN]
+    )
+    assert taken(SENT.replace(b"checkout", b"\\u0063heckout")) == [ORIGIN]
+
+
+def test_modes_hide_no_command() -> None:
+    assert taken(b"{}", BINARY) == [ORIGIN]
+    assert taken(SENT, [("content-type", b"application/cloudevents+json; charset=utf-8")]) == [ORIGIN]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        b"\xff\\",
+        SENT.replace(b"/process/checkout", b"/process/other"),
+        SENT.replace(b'"specversion"', b'"deferredfrom": "0/0", "specversion"'),
+        SENT.replace(b"@7/0", b"@7"),
+    ],
+)
+def test_others_do_not_count(value: bytes | None) -> None:
+    """Nor does what an owner has said again."""
+    assert taken(value) == []
+
+
+def test_key_is_part_of_the_command() -> None:
+    places = {command_digest("t", key, SENT) for key in (b"o-7", b"o-8", None)}
+    assert len(places) == 3
