@@ -6,7 +6,7 @@ The database knows how far each partition is: progress is read there.
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
-from cqrs_cli.errors import CqrsError, UnavailableError
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.projections.database import open_database, reading
 from cqrs_cli.following.projections.load import PACKAGE, LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress, ProjectorResult
 from cqrs_cli.following.projections.positions import read_positions
 from cqrs_cli.following.projections.prepare import ends
-from cqrs_cli.following.projections.reading import check_topic_ids
+from cqrs_cli.following.projections.reading import projected_topics
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
 
-#: Seconds between two looks at the ends of the logs, and at the topics.
-_TOPICS_EVERY = 10.0
+#: Seconds between two looks at the ends of the logs.
 _ENDS_EVERY = 2.0
 
 #: Records that one process has projected before Spark has started, which takes five seconds and more.
@@ -112,7 +111,8 @@ class _Watcher:
         self._plan = plan
         self._engine: Engine = open_database(plan.place)
         self._ends = dict(plan.targets or ends(plan))
-        self._read_ends = self._checked = time.monotonic()
+        self._read_ends = time.monotonic()
+        self._topics = projected_topics(plan)
         self._last = ProjectionProgress(time.monotonic(), {}, self._ends, beside=plan.beside)
 
     def look(self) -> ProjectionProgress:
@@ -135,10 +135,7 @@ class _Watcher:
 
     def check(self) -> None:
         """Raise `ContradictionError` if a topic is gone: a reader may hear of that after minutes, or never."""
-        if time.monotonic() - self._checked > _TOPICS_EVERY:
-            self._checked = time.monotonic()
-            with suppress(UnavailableError):
-                check_topic_ids(self._plan.connection, self._plan.name, self._plan.topic_ids)
+        self._topics.look()
 
     def close(self) -> None:
         self._engine.dispose()

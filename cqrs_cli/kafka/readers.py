@@ -28,6 +28,10 @@ from cqrs_cli.kafka.topics.acls import RequiredAcl
 #: No leader yet: the broker has just started, another one takes over, or the partition is new.
 _LEADERLESS = {ErrorKind.ELECTING, ErrorKind.MISSING}
 
+#: Seconds that a log must look too short before that is believed: a broker that has just become the leader may show
+#: less of it than there is.
+BELIEVED_AFTER = 3.0
+
 _T = TypeVar("_T")
 
 #: Milliseconds that the broker may hold back a fetch at the end. A stretch mostly ends in a control record, which is an

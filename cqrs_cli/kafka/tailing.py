@@ -12,6 +12,7 @@ from confluent_kafka import Message, TopicPartition
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.errors import UsageError
 from cqrs_cli.kafka import clients, readers
+from cqrs_cli.kafka.admin.same_topics import SameTopics
 from cqrs_cli.kafka.connection.cluster import Cluster
 from cqrs_cli.kafka.records import records_of
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
@@ -140,18 +141,24 @@ def _last(
 
 
 def following(
-    connection: Cluster, topic: str, ends: Mapping[int, int], keep: Keep, note: Callable[[str], None]
+    connection: Cluster,
+    topic: str,
+    ends: Mapping[int, int],
+    keep: Keep,
+    note: Callable[[str], None],
+    same: SameTopics,
 ) -> Generator[list[Placed], None, None]:
     """Records from these offsets on as they are committed, in batches, without end; an empty batch when none came.
 
-    Waits for a broker that does not answer, and notes that once.
+    Waits for a broker that does not answer, and notes that once. Raises the error of `same`.
     """
-    reader = clients.consumer(connection)
+    reader = clients.consumer(connection, on_error=lambda error: follower.hear(error))
     follower = readers.patient_follower(connection, reader, note)
     try:
         reader.assign([TopicPartition(topic, partition, end) for partition, end in ends.items()])
         while True:
             messages = follower.poll()
+            same.look()
             arrived = zip(map(Message.partition, messages), records_of(messages), strict=True)
             batch = [(partition or 0, record) for partition, record in arrived if keep(record)]
             yield batch

@@ -10,7 +10,7 @@ from cqrs_cli.deciding.report import OwnerReport
 from cqrs_cli.errors import UnavailableError
 from cqrs_cli.following.processes.explain import explain_trial
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, ProcessResult, Subscription
-from cqrs_cli.following.processes.topics import TopicsCheck
+from cqrs_cli.following.processes.topics import heard_topics
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.standing import Seat, Standing, Standings
@@ -23,7 +23,7 @@ class Progress:
 
     def __init__(self, plan: Plan, reports: Reports, processes: ProcessPlan | None = None) -> None:
         self._plan, self._processes = plan, processes
-        self.topics = None if processes is None else TopicsCheck(processes)
+        self.topics = None if processes is None else heard_topics(processes, processes.subscriptions)
         self.reports = reports
         self.submission = plan.submission  # the present one
         self.at_work = False  # whether any place is claimed by this run, and by no later one

@@ -12,9 +12,11 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName
 from cqrs_cli.cli.output import json_line
-from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 
 if TYPE_CHECKING:
+    from cqrs_cli.kafka.admin.same_topics import SameTopics
+    from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.kafka.tailing import Placed
 
 
@@ -77,7 +79,8 @@ def tail(
 
     Records of several partitions are printed in the order of their timestamps, within a partition in that of the log;
     with --follow as they come. With --from and -n it ends after N records, also when following. Each partition
-    counts its own offsets: with --partition one is a place.
+    counts its own offsets: with --partition one is a place. A topic that is deleted or made again ends --follow with
+    exit status 5.
     """
     from cqrs_cli.cli.record_filter import record_filter
     from cqrs_cli.kafka import tailing
@@ -110,10 +113,21 @@ def tail(
         )
     if follow:
         ends = {partition: end for partition, (_, end) in bounds.items()}
-        for batch in tailing.following(connection, topic, ends, keep, cli.note):
+        for batch in tailing.following(connection, topic, ends, keep, cli.note, _same(connection, topic)):
             printed += _print(cli, whole(batch if most is None else batch[: most - printed]))
             if printed == most:
                 return
+
+
+def _same(connection: "Connection", topic: str) -> "SameTopics":
+    """The topic as it is now: records of another one are no continuation of what was printed."""
+    from cqrs_cli.kafka.admin.same_topics import same_topics, topic_ids
+
+    def changed(name: str, made_again: bool) -> CqrsError:
+        end = "deleted and made again" if made_again else "deleted"
+        return ContradictionError(f"{name} was {end} while it was read", "find out why, then begin again")
+
+    return same_topics(connection, topic_ids(connection, [topic]), changed)
 
 
 def _name_unknown(cli: Cli, aggregate: str, types: list[str]) -> None:

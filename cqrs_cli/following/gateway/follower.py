@@ -10,16 +10,25 @@ import msgspec
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.record import Record
 from cqrs_cli.core.stored import StoredState
-from cqrs_cli.errors import ConfigurationError, CqrsError, UnavailableError
+from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UnavailableError
 from cqrs_cli.following.gateway.feed import Feed, FeedEvent
 from cqrs_cli.following.gateway.replica import Replica
 from cqrs_cli.kafka import readers
+from cqrs_cli.kafka.admin.same_topics import same_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
+from cqrs_cli.kafka.readers import MissingError
 from cqrs_cli.kafka.tailing import Placed, events_with_data, following
 from cqrs_cli.kafka.topics.partitioner import Partitioner, partition_for
-from cqrs_cli.kafka.topics.topics import AggregateTopics
+from cqrs_cli.kafka.topics.topics import AggregateTopics, Kind
+from cqrs_cli.ownership.timing import Lasting
 from cqrs_cli.state.store import NotOwnerError
+
+#: The topics that a gateway reads or writes.
+_SERVED: tuple[Kind, ...] = ("events", "commands", "outcomes")
+
+#: Seconds that a topic must be gone before that is believed: a broker that has just come back may not know it yet.
+_MISSING = 10.0
 
 
 class _Head(msgspec.Struct):
@@ -53,6 +62,8 @@ class AggregateFollower:
         self.topics, self.partitions = described.topics, described.partitions
         self._note = note
         bounds = readers.bounds(connection, self.topics.events, range(described.partitions))
+        names = {described.topics.name(kind): described.ids[kind] for kind in _SERVED}
+        self._same, self._gone = same_topics(connection, names, self._changed), Lasting(2 * _MISSING)
         self._goals: dict[int, int] = {}  # behind the last event that is there at the start
         self.replicas: dict[int, Replica] = {}
         with ExitStack() as undo:
@@ -118,25 +129,43 @@ class AggregateFollower:
 
     def _run(self) -> None:
         said = ""
-        while not self._closing.is_set():
+        while self.error is None and not self._closing.is_set():
             try:
                 self._follow()
-            except UnavailableError as error:
-                if error.message != said:
-                    said = error.message
-                    self._note(f"{self.topics.events}: {said}; still trying")
-                self._closing.wait(1.0)
             except CqrsError as error:
-                self.error = error
+                self.error = self._cause(error)
+                if self.error is None:
+                    if error.message != said:
+                        said = error.message
+                        self._note(f"{self.topics.events}: {said}; still trying")
+                    self._closing.wait(1.0)
             except Exception as bug:
                 self.error = CqrsError(f"{self.topics.events}: {type(bug).__name__}: {bug}", "see the log")
-            if self.error is not None:
-                break
         self.arrived()
+
+    def _cause(self, error: CqrsError) -> CqrsError | None:
+        """The error that ends the following; None for one that passes. Another topic explains any other error."""
+        try:
+            self._same.check()
+        except UnavailableError:
+            pass
+        except CqrsError as changed:
+            return changed
+        return None if isinstance(error, (UnavailableError, MissingError)) else error
+
+    def _changed(self, topic: str, made_again: bool) -> CqrsError | None:
+        if not made_again and not self._gone.lasts(_MISSING):
+            return None
+        return ContradictionError(
+            f"{topic} was deleted{' and made again' if made_again else ''} while it was served",
+            "find out why; once it is there, start again: the states are folded from it anew",
+        )
 
     def _follow(self) -> None:
         positions = {number: replica.position for number, replica in self.replicas.items()}
-        stream = following(self.connection, self.topics.events, positions, lambda record: True, self._note)
+        stream = following(
+            self.connection, self.topics.events, positions, lambda record: True, self._note, self._same
+        )
         try:
             for arrived in stream:
                 if self._closing.is_set():

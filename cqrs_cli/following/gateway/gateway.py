@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from cqrs_cli.client.background import BackgroundSender
 from cqrs_cli.following.gateway.follower import AggregateFollower
+from cqrs_cli.kafka.readers import BELIEVED_AFTER
 from cqrs_cli.settings.durations import parse_duration
 
 
@@ -61,6 +62,7 @@ class GatewayLimits:
     page: int = 1_000  # aggregates in one answer
     readings: int = 4  # requests that read a topic at a time; others wait for their turn
     connections: int = 2_000  # more are answered with 503
+    believed: float = BELIEVED_AFTER  # seconds that a log must look too short for a client's place
 
 
 @dataclass(slots=True)

@@ -100,27 +100,41 @@ def _read(follower: AggregateFollower, partition: int, start: int, end: int) -> 
 
 
 async def _places(gateway: Gateway, request: Request, follower: AggregateFollower) -> dict[int, int]:
-    """The place of each partition from which on a client wants events; raises `Problem` 400."""
+    """The place of each partition from which on a client wants events; raises `Problem` 400, 410, 503."""
     ends = follower.feed.ends
     asked = request.headers.get("last-event-id") or request.query_params.get("from")
     if asked is None:
         return ends
-
-    def starts() -> dict[int, int]:
-        found = readers.bounds(follower.connection, follower.topics.events, range(follower.partitions))
-        return {number: start for number, (start, _) in found.items()}
-
-    try:
-        async with gateway.readings:
-            low = await asyncio.to_thread(starts)
-    except CqrsError as error:
-        raise Problem(503, "Kafka does not answer", error.message) from error
-    if asked == "beginning":
-        return low
-    places = _parse(asked)
+    places = {} if asked == "beginning" else _parse(asked)
     if places is None or places.keys() - ends.keys():
         raise Problem(400, "from", "not the id of one of these events, nor `beginning`")
-    return {number: max(low[number], places.get(number, low[number])) for number in ends}
+    bounds = await _bounds(gateway, follower)
+    if _beyond(places, bounds) is not None:
+        await asyncio.sleep(gateway.limits.believed)
+        bounds = await _bounds(gateway, follower)
+        if (number := _beyond(places, bounds)) is not None:
+            raise Problem(
+                410,
+                "no such place any more",
+                f"partition {number} ends at {bounds[number][1]}, before {places[number]}: the log was cut, or deleted"
+                " and made again. What you have may be of another log; begin with from=beginning",
+            )
+    return {number: max(start, places.get(number, start)) for number, (start, _) in bounds.items()}
+
+
+def _beyond(places: Mapping[int, int], bounds: Mapping[int, tuple[int, int]]) -> int | None:
+    """A partition that ends before a client's place."""
+    return next((number for number, place in places.items() if place > bounds[number][1]), None)
+
+
+async def _bounds(gateway: Gateway, follower: AggregateFollower) -> dict[int, tuple[int, int]]:
+    """(start, end) of each partition; raises `Problem` 503."""
+    topic, numbers = follower.topics.events, range(follower.partitions)
+    try:
+        async with gateway.readings:
+            return await asyncio.to_thread(readers.bounds, follower.connection, topic, numbers)
+    except CqrsError as error:
+        raise Problem(503, "Kafka does not answer", error.message) from error
 
 
 def _parse(text: str) -> dict[int, int] | None:

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +21,7 @@ from cqrs_cli.following.processes.owner import ReactingOwner
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.retire import replace_position
 from cqrs_cli.following.processes.settle import settled_reaction
-from cqrs_cli.following.processes.topics import check_heard_topics
+from cqrs_cli.following.processes.topics import heard_topics
 from cqrs_cli.kafka.clients import unreachable
 from cqrs_cli.kafka.error_kinds import ErrorKind, error_kind
 from cqrs_cli.kafka.readers import MissingError, StalledError
@@ -127,7 +128,8 @@ class ReactingSupervisor(Supervisor):
             self.block(str(error))
 
     def check_logs(self) -> None:
-        check_heard_topics(self.plan, [self.subscription])
+        with suppress(UnavailableError):
+            heard_topics(self.plan, [self.subscription]).check()
 
     def explain_missing(self, error: MissingError) -> CqrsError:
         return explain_missing(self.plan, self.subscription)

@@ -1,41 +1,18 @@
-"""Notices that a topic of events was deleted and made again: a reader may hear of that after minutes, or never."""
+"""The events topics that processes hear, which must stay the same."""
 
-import time
-from collections.abc import Iterable
+from collections.abc import Collection
 
-from cqrs_cli.errors import UnavailableError
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.following.processes.explain import topic_made_again
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
-from cqrs_cli.kafka.admin.topics import Admin
-
-#: Seconds between two looks at the topics.
-_EVERY = 10.0
+from cqrs_cli.kafka.admin.same_topics import SameTopics, same_topics
 
 
-class TopicsCheck:
-    """Looks at the ids of the events topics from time to time."""
+def heard_topics(plan: ProcessPlan, subscriptions: Collection[Subscription]) -> SameTopics:
+    """The topics that these hear. One that is gone is the business of their owners: they wait, it may come back."""
+    hearing = {one.source.topic: one for one in subscriptions}
 
-    def __init__(self, plan: ProcessPlan) -> None:
-        self._plan, self._looked = plan, time.monotonic()
+    def changed(topic: str, made_again: bool) -> CqrsError | None:
+        return topic_made_again(hearing[topic]) if made_again else None
 
-    def look(self) -> None:
-        """Raise `ContradictionError` if one is another topic than the plan knows. Without a broker nothing happens."""
-        if time.monotonic() - self._looked < _EVERY:
-            return
-        self._looked = time.monotonic()
-        check_heard_topics(self._plan, self._plan.subscriptions)
-
-
-def check_heard_topics(plan: ProcessPlan, subscriptions: Iterable[Subscription]) -> None:
-    """Raise `ContradictionError` if one of these hears another topic than the plan knows. Without a broker nothing
-    happens.
-    """
-    topics = {one: one.source.topic for one in subscriptions}
-    try:
-        with Admin(plan.connection) as admin:
-            found = admin.describe(set(topics.values()))
-    except UnavailableError:
-        return
-    for subscription, topic in topics.items():
-        if topic in found and found[topic].topic_id != plan.events[topic].topic_id:
-            raise topic_made_again(subscription)
+    return same_topics(plan.connection, {topic: plan.events[topic].topic_id for topic in hearing}, changed)

@@ -1,24 +1,21 @@
 """Checks of what a projection reads: that the log has its position, and that the topics are still the same."""
 
 import time
-from collections.abc import Mapping
 
-from cqrs_cli.errors import ContradictionError
+from cqrs_cli.errors import ContradictionError, CqrsError
+from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.kafka import readers
-from cqrs_cli.kafka.admin.topics import Admin
+from cqrs_cli.kafka.admin.same_topics import SameTopics, same_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
-
-#: Seconds that a log must look too short before that is believed.
-_BELIEVED_AFTER = 3.0
 
 
 def check_position(connection: Connection, name: str, source: EventPartition, position: int) -> None:
     """Raise `ContradictionError` for a position that the log does not have (any more, or yet).
 
-    Looks for some seconds: a broker that has just become the leader may show less of a log than there is.
+    Looks for `BELIEVED_AFTER` seconds.
     """
-    deadline = time.monotonic() + _BELIEVED_AFTER
+    deadline = time.monotonic() + readers.BELIEVED_AFTER
     while True:
         bounds = readers.bounds(connection, source.topic, [source.partition], "read_uncommitted")
         low, high = bounds[source.partition]
@@ -34,14 +31,13 @@ def check_position(connection: Connection, name: str, source: EventPartition, po
     )
 
 
-def check_topic_ids(connection: Connection, name: str, topic_ids: Mapping[str, str]) -> None:
-    """Raise `ContradictionError` if a topic was deleted, or made again, while its events were projected."""
-    with Admin(connection) as admin:
-        found = admin.describe(topic_ids)
-    for topic, topic_id in topic_ids.items():
-        there = found.get(topic)
-        if there is None or there.topic_id != topic_id:
-            raise ContradictionError(
-                f"{topic} was deleted{' and made again' if there else ''} while {name} was filled from it",
-                f"once its events are there, fill the tables from them: cqrs project {name} --rebuild",
-            )
+def projected_topics(plan: ProjectionPlan) -> SameTopics:
+    """The topics that a projection is filled from: another one, or none, ends it."""
+
+    def changed(topic: str, made_again: bool) -> CqrsError:
+        return ContradictionError(
+            f"{topic} was deleted{' and made again' if made_again else ''} while {plan.name} was filled from it",
+            f"once its events are there, fill the tables from them: cqrs project {plan.name} --rebuild",
+        )
+
+    return same_topics(plan.connection, plan.topic_ids, changed)

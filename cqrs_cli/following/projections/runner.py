@@ -7,7 +7,7 @@ from cqrs_cli.following.projections.database import open_database
 from cqrs_cli.following.projections.load import LoadedProjection
 from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectorResult
 from cqrs_cli.following.projections.projector import Projector
-from cqrs_cli.following.projections.reading import check_position, check_topic_ids
+from cqrs_cli.following.projections.reading import check_position, projected_topics
 from cqrs_cli.kafka.event_tail import EventPartition, PartitionTail, Tail, Tell
 
 #: Seconds between two calls of `idle`.
@@ -32,7 +32,7 @@ def project_partitions(
 
     def opened(source: EventPartition, start: int) -> Tail:
         if source in begun:  # something went wrong meanwhile
-            check_topic_ids(plan.connection, plan.name, plan.topic_ids)
+            projected_topics(plan).check()
         begun.add(source)
         check_position(plan.connection, plan.name, source, start)
         return PartitionTail(plan.connection, source, start, note, plan.connection.payloads)

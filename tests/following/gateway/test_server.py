@@ -17,7 +17,10 @@ from cqrs_cli.following.gateway.server import GatewayServer, listen, open_follow
 from cqrs_cli.kafka.admin.topics import Admin, ensure_topics
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import TopicPlan, Topics
+from tests.following.gateway.conftest import reached
 from tests.support import ROOT
+from tests.support.harness import TopicHarness
+from tests.support.topic_loss import remake
 from tests.support.waiting import eventually
 
 
@@ -43,6 +46,19 @@ def test_ignored_interrupts_stay_ignored(handler: Any) -> None:
             assert (signal.getsignal(signal.SIGINT) is signal.SIG_IGN) == (handler is signal.SIG_IGN)
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.kafka
+def test_log_made_again_ends_the_gateway(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    harness = TopicHarness(connection, prefix, tmp_path, "bank_account")
+    with reached(connection, harness.topics, tmp_path / "gateway", read_only=True) as found:
+        remake(harness, "events")
+        eventually(lambda: found.server.should_exit)
+        error = found.follower.error
+    assert error is not None and error.exit_code == 5
+    assert error.message == f"{harness.topics.events} was deleted and made again while it was served"
+    with reached(connection, harness.topics, tmp_path / "gateway", read_only=True) as again:
+        assert again.get("/readyz").status == 200
 
 
 def test_followers_end_side_by_side(connection: Connection, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cqrs_cli.following.gateway.feed import Feed, FeedEvent
+from cqrs_cli.following.gateway.gateway import GatewayLimits
 from cqrs_cli.following.gateway.streams import server_sent
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.topics.topics import Topics
@@ -95,6 +96,20 @@ def test_foreign_places_are_refused(gateway: Reached, last: str) -> None:
     found = gateway.get("/bank_account", Accept="text/event-stream", Last_Event_ID=last)
     assert (found.status, found.body["title"]) == (400, "from")
     assert gateway.get("/bank_account?type=Flown", Accept="text/event-stream").status == 400
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", ["Last_Event_ID", "from"])
+def test_place_beyond_the_log_is_gone(
+    connection: Connection, accounts: Topics, tmp_path: Path, name: str
+) -> None:
+    """A client that has events of a log that is no more would wait for ever."""
+    with reached(connection, accounts, tmp_path, GatewayLimits(believed=0.0)) as found:
+        path = "/bank_account?from=1:99999" if name == "from" else "/bank_account"
+        header = {} if name == "from" else {name: "0:0,1:99999"}
+        answer = found.get(path, Accept="text/event-stream", **header)
+    assert (answer.status, answer.body["title"]) == (410, "no such place any more")
+    assert answer.body["detail"].startswith("partition 1 ends at ")
 
 
 @given(st.lists(st.integers(1, 400), max_size=40), st.integers(0, 60), st.integers(1, 20))

@@ -17,7 +17,7 @@ from cqrs_cli.errors import ContradictionError
 from cqrs_cli.following.projections.databases.place import DatabasePlace
 from cqrs_cli.following.projections.plan import ProjectionPlan
 from cqrs_cli.following.projections.prepare import ends, prepare_projection
-from cqrs_cli.following.projections.reading import check_topic_ids
+from cqrs_cli.following.projections.reading import projected_topics
 from cqrs_cli.following.projections.runner import project_partitions
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.settings.settings import Settings
@@ -83,13 +83,13 @@ def test_topics_lost_meanwhile_stop(
     harness = TopicHarness(connection, prefix, tmp_path, "order", 4)
     write_logs(connection, settings, prefix, 20)
     plan = prepared(settings, connection, file)
-    check_topic_ids(connection, plan.name, plan.topic_ids)
+    projected_topics(plan).check()
     delete(harness, "events")
     with pytest.raises(ContradictionError, match=r"order\.events was deleted while recent_orders was filled"):
-        check_topic_ids(connection, plan.name, plan.topic_ids)
+        projected_topics(plan).check()
     harness.make_topics()
     with pytest.raises(ContradictionError, match="was deleted and made again while"):
-        check_topic_ids(connection, plan.name, plan.topic_ids)
+        projected_topics(plan).check()
 
 
 def test_positions_beyond_the_log_stop(

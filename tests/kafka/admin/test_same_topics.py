@@ -1,0 +1,47 @@
+"""A topic that was made again is another one."""
+
+from collections.abc import Collection, Mapping
+
+import pytest
+
+from cqrs_cli.errors import ContradictionError, CqrsError, UnavailableError
+from cqrs_cli.kafka.admin.same_topics import SameTopics
+
+KNOWN = {"a.events": "1", "b.events": "2"}
+
+
+def changed(topic: str, made_again: bool) -> CqrsError:
+    return ContradictionError(f"{topic} {made_again}")
+
+
+def watched(found: Mapping[str, str], every: float = 0.0) -> SameTopics:
+    def ask(topics: Collection[str]) -> Mapping[str, str]:
+        if not found:
+            raise UnavailableError("away")
+        return found
+
+    return SameTopics(KNOWN, ask, changed, every)
+
+
+def test_same_topics_are_followed() -> None:
+    watched(KNOWN).look()
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [({**KNOWN, "b.events": "3"}, "b.events True"), ({"b.events": "2"}, "a.events False")],
+    ids=["made again", "deleted"],
+)
+def test_another_topic_ends_following(found: Mapping[str, str], said: str) -> None:
+    with pytest.raises(ContradictionError, match=said):
+        watched(found).look()
+
+
+def test_absent_broker_proves_nothing() -> None:
+    watched({}).look()
+    with pytest.raises(UnavailableError):
+        watched({}).check()
+
+
+def test_looks_are_seldom() -> None:
+    watched({**KNOWN, "b.events": "3"}, every=60.0).look()
