@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import NamedTuple
 
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.outcomes import OutcomeWaiter
@@ -24,6 +25,13 @@ _IDLE = 0.05
 _TIDY_EVERY = 1.0
 
 
+class Unsent(NamedTuple):
+    """The commands that could not be sent: their number, and the id of the first. A sender does not keep them."""
+
+    number: int = 0
+    first: str = ""
+
+
 class BackgroundSender:
     """Sends commands and takes in their outcomes, in a thread of its own.
 
@@ -35,7 +43,7 @@ class BackgroundSender:
         self._new: SimpleQueue[PendingOutcome | None] = SimpleQueue()  # None: close
         self._open: dict[int, PendingOutcome] = {}  # by the waiter's numbers
         self._again: list[PendingOutcome] = []  # to be sent by the next connection
-        self._unsent: list[PendingOutcome] = []  # given up
+        self._unsent = Unsent()
         self._closing = False
         self._lost = False  # a command was not delivered: connect again
         self._met = False  # some broker has answered
@@ -47,8 +55,8 @@ class BackgroundSender:
         """Have a command sent."""
         self._new.put(command)
 
-    def close(self) -> list[PendingOutcome]:
-        """Wait until all commands are in the log, and end; returns those that could not be sent."""
+    def close(self) -> Unsent:
+        """Wait until all commands are in the log, and end."""
         self._new.put(None)
         self._thread.join()
         for command in self._open.values():
@@ -79,11 +87,10 @@ class BackgroundSender:
     def _exchange(self, producer: CommandProducer, waiter: OutcomeWaiter) -> None:
         """Send and take in until a connection is lost, or the client closes."""
         self._lost = False
-        while self._again:
-            self._send(waiter, self._again.pop(0))
         while not self._lost:
-            for command in self._taken(0.0 if self._open else _IDLE):
-                self._send(waiter, command)
+            self._again += self._taken(0.0 if self._open or self._again else _IDLE)
+            while self._again:
+                self._send(waiter, self._again.pop(0))
             if self._closing:
                 producer.flush()
                 self._hand_out(waiter, 0.0)
@@ -117,26 +124,27 @@ class BackgroundSender:
             for number in [number for number, one in self._open.items() if one is command]:
                 waiter.forget(number)
                 del self._open[number]
-            self._unsent.append(command)
-            command.fail(error)
+            self._fail(command, error)
 
         composed = command.composed
         key = composed.subject.encode()
         try:
             number = waiter.send(command.topics, key, composed.value, composed.id, failed)
         except PayloadUnavailableError as error:  # the broker is there: other commands go on
-            self._unsent.append(command)
-            command.fail(error)
+            self._fail(command, error)
             return
         except UnavailableError:
-            self._again.append(command)
+            self._again.insert(0, command)  # the order stays
             raise
         except CqrsError as error:
-            self._unsent.append(command)
-            command.fail(error)
+            self._fail(command, error)
             return
         self._met = True
         self._open[number] = command
+
+    def _fail(self, command: PendingOutcome, error: CqrsError) -> None:
+        self._unsent = Unsent(self._unsent.number + 1, self._unsent.first or command.id)
+        command.fail(error)
 
     def _hand_out(self, waiter: OutcomeWaiter, timeout: float) -> None:
         for outcome in waiter.arrived(timeout):
@@ -166,6 +174,5 @@ class BackgroundSender:
         kept = [command for command in self._again if not hopeless(command)]
         for command in self._again:
             if command not in kept and command.failure is not None:
-                command.fail(command.failure)
-                self._unsent.append(command)
+                self._fail(command, command.failure)
         self._again = kept

@@ -10,7 +10,7 @@ from types import TracebackType
 
 import msgspec
 
-from cqrs_cli.client.background import BackgroundSender
+from cqrs_cli.client.background import BackgroundSender, Unsent
 from cqrs_cli.client.command_outcome import CommandOutcome
 from cqrs_cli.client.envelope import IN_PYTHON, Attributes, Composed, write_command
 from cqrs_cli.client.pending import PendingOutcome
@@ -122,11 +122,11 @@ class Client:
         """Wait until every command is in the log, and end. Raises `UnavailableError` for such as could not be sent."""
         with self._lock:
             self._closed, sender, self._sender = True, self._sender, None
-        unsent = sender.close() if sender is not None else []
-        if unsent:
+        unsent = sender.close() if sender is not None else Unsent()
+        if unsent.number:
             raise UnavailableError(
-                f"the client was closed with {counted(len(unsent), 'command')} not in the log,"
-                f" the first {unsent[0].id}",
+                f"the client was closed with {counted(unsent.number, 'command')} not in the log,"
+                f" the first {unsent.first}",
                 "to send them again with the same ids is safe",
             )
 

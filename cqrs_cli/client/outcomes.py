@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from cqrs_cli.client.producer import CommandProducer, Failed
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, read_outcome
+from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka import clients, readers
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.follower import Follower
@@ -70,7 +71,10 @@ class OutcomeWaiter:
     def send(
         self, topics: Topics, key: bytes, value: bytes, command_id: str, failed: Failed | None = None
     ) -> int:
-        """As `CommandProducer.send`, and remember to wait for the outcome; the command's number."""
+        """As `CommandProducer.send`, and remember to wait for the outcome; the command's number.
+
+        One that was not sent is not waited for: until its place was known, the outcomes of all others would be kept.
+        """
         self._watch(topics.outcomes, self._sender.partition_of(topics.commands, key))
         self._sent = number = self._sent + 1
         self._open[number] = command_id
@@ -88,7 +92,11 @@ class OutcomeWaiter:
             if not self._is_unreported():
                 self._early.clear()
 
-        self._sender.send(topics.commands, key, value, reported, failed)
+        try:
+            self._sender.send(topics.commands, key, value, reported, failed)
+        except CqrsError:
+            self.forget(number)
+            raise
         return number
 
     def forget(self, number: int) -> None:

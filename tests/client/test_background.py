@@ -1,0 +1,65 @@
+"""The thread of a client: what could not be sent is told to its caller, and kept nowhere."""
+
+import gc
+import weakref
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+
+from cqrs_cli.client.background import BackgroundSender, Unsent
+from cqrs_cli.client.envelope import Composed
+from cqrs_cli.client.outcomes import OutcomeWaiter
+from cqrs_cli.client.pending import PendingOutcome
+from cqrs_cli.client.producer import CommandProducer
+from cqrs_cli.errors import UnavailableError
+from cqrs_cli.kafka.connection.connection import Connection
+from cqrs_cli.kafka.topics.topics import Topics
+from cqrs_cli.payloads.place import PayloadUnavailableError
+from tests.support.harness import TopicHarness
+
+#: Nobody listens there.
+ABSENT = Connection("127.0.0.1:1")
+
+
+def pending(number: int) -> PendingOutcome:
+    command = Composed(f"c-{number}", "counter", "a", "counter.Count", b"{}")
+    return PendingOutcome(command, Topics("counter"), 30.0)
+
+
+def test_every_unsent_command_fails() -> None:
+    """They are taken together, and the first one finds that nobody listens."""
+    sender, commands = BackgroundSender(ABSENT, "murmur2"), [pending(number) for number in range(9)]
+    for command in commands:
+        sender.submit(command)
+    assert sender.close() == Unsent(9, "c-0")
+    for command in commands:
+        with pytest.raises(UnavailableError):
+            command.wait(0.0)
+
+
+def test_unsent_commands_are_let_go() -> None:
+    sender, command = BackgroundSender(ABSENT, "murmur2"), pending(0)
+    sender.submit(command)
+    sender.close()
+    kept = weakref.ref(command)
+    del command
+    gc.collect()
+    assert kept() is None
+
+
+class Refusing(CommandProducer):
+    """Its payload store does not answer."""
+
+    def send(self, *what: Any, **how: Any) -> NoReturn:
+        raise PayloadUnavailableError("away")
+
+
+@pytest.mark.kafka
+def test_unsent_commands_are_not_awaited(connection: Connection, prefix: str, tmp_path: Path) -> None:
+    """While one is awaited whose place is unknown, the outcomes of all others are kept."""
+    topics = TopicHarness(connection, prefix, tmp_path).topics
+    with Refusing(connection, "murmur2") as refusing, OutcomeWaiter(connection, refusing) as waiter:
+        with pytest.raises(PayloadUnavailableError):
+            waiter.send(topics, b"a", b"{}", "c-1")
+        assert waiter.outstanding == []
