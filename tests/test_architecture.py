@@ -186,7 +186,6 @@ def test_a_public_name_has_one_home() -> None:
 
 #: Files of more than 250 lines, each with the reason why it is one file.
 LONG: dict[str, str] = {
-    "cqrs_cli/cli/commands/run.py": "half of it are the options of one command, which are its parameters",
     "cqrs_cli/settings/settings.py": "one list of all settings, each with its words",
 }
 

@@ -4,124 +4,103 @@ import re
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 
 from cqrs_cli.cli.app import version_option
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.errors import ConfigurationError, UsageError
+from cqrs_cli.settings.durations import parse_duration
+from cqrs_cli.settings.moments import parse_deadline, parse_moment
 
 #: The panel of the options that every command takes.
 COMMON = "Common options"
+
+#: Shell completion: the words that go on from what is typed.
+Complete = Callable[..., list[str]]
+
+
+def option(spelled: str, help: str, *, complete: Complete | None = None, **more: Any) -> Any:
+    """An option as its help shows it, like `-n --lines N`: its names, then what stands for its value."""
+    words = spelled.split()
+    names = [word for word in words if word.startswith("-")]
+    metavar = next((word for word in words if not word.startswith("-")), None)
+    return typer.Option(*names, metavar=metavar, help=help, autocompletion=complete, **more)
+
+
+def argument(metavar: str, help: str, *, complete: Complete | None = None) -> Any:
+    """An argument as its help shows it."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete)
+
+
 BootstrapServer = Annotated[
     str | None,
-    typer.Option(
-        "-b",
-        "--bootstrap-server",
-        metavar="HOST:PORT",
-        help="Kafka; unset: the embedded broker.",
-        rich_help_panel=COMMON,
-    ),
+    option("-b --bootstrap-server HOST:PORT", "Kafka; unset: the embedded broker.", rich_help_panel=COMMON),
 ]
 CommandConfig = Annotated[
     Path | None,
-    typer.Option(
-        "--command-config",
-        metavar="FILE",
-        help="Java properties of the Kafka clients: TLS, SASL.",
-        rich_help_panel=COMMON,
+    option(
+        "--command-config FILE", "Java properties of the Kafka clients: TLS, SASL.", rich_help_panel=COMMON
     ),
 ]
 Properties = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-X", metavar="KEY=VALUE", help="One Kafka client property; repeatable.", rich_help_panel=COMMON
-    ),
+    list[str] | None, option("-X KEY=VALUE", "One Kafka client property; repeatable.", rich_help_panel=COMMON)
 ]
 TopicPrefix = Annotated[
-    str | None,
-    typer.Option(
-        "--topic-prefix", metavar="TEXT", help="Put before every topic's name.", rich_help_panel=COMMON
-    ),
+    str | None, option("--topic-prefix TEXT", "Put before every topic's name.", rich_help_panel=COMMON)
 ]
 OutputFormat = Annotated[
-    Literal["text", "json"],
-    typer.Option("-o", "--output", metavar="text|json", help="What stdout gets.", rich_help_panel=COMMON),
+    Literal["text", "json"], option("-o --output text|json", "What stdout gets.", rich_help_panel=COMMON)
 ]
-Quiet = Annotated[
-    bool, typer.Option("-q", "--quiet", help="No notes and no progress.", rich_help_panel=COMMON)
-]
-Verbose = Annotated[
-    bool, typer.Option("-v", "--verbose", help="Tracebacks of errors.", rich_help_panel=COMMON)
-]
+Quiet = Annotated[bool, option("-q --quiet", "No notes and no progress.", rich_help_panel=COMMON)]
+Verbose = Annotated[bool, option("-v --verbose", "Tracebacks of errors.", rich_help_panel=COMMON)]
 Version = Annotated[bool, version_option(COMMON)]
 
 
-def complete_aggregate(incomplete: str) -> list[str]:
-    """Shell completion: the project's aggregates; silence rather than an error in the middle of a line."""
-    try:
-        return [name for name in Cli().aggregate_names() if name.startswith(incomplete)]
-    except Exception:  # the command itself reports it when it runs
-        return []
+def completing(known: Callable[[typer.Context], Iterable[str]]) -> Complete:
+    """Shell completion from the words that `known` gives; silence rather than an error in the middle of a line."""
 
-
-def complete_message(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Shell completion: the commands, events and the state of the aggregate named before."""
-    try:
-        from cqrs_cli.core.aggregate.json_schema import message_classes
-
-        known = message_classes(Cli().aggregate(ctx.params["aggregate"]))
-        return [name for name in known if name.startswith(incomplete)]
-    except Exception:  # the command itself reports it when it runs
-        return []
-
-
-def complete_from(package: str) -> Callable[[str], list[str]]:
-    """Shell completion: the files of a package of the project, `processes` or `projections`."""
-
-    def complete(incomplete: str) -> list[str]:
-        from cqrs_cli import registry
-
+    def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         try:
-            known = registry.names(package, Cli().settings.root)
-            return [name for name in known if name.startswith(incomplete)]
+            return [name for name in known(ctx) if name.startswith(incomplete)]
         except Exception:  # the command itself reports it when it runs
             return []
 
     return complete
 
 
-AggregateName = Annotated[
-    str, typer.Argument(metavar="AGGREGATE", help="The aggregate's name.", autocompletion=complete_aggregate)
-]
-OnlyCommandId = Annotated[
-    str | None, typer.Option("--id", metavar="ID", help="Only the command with this id.")
-]
-OnlyAggregateId = Annotated[
-    str | None, typer.Option("--aggregate-id", metavar="ID", help="Only commands for this one.")
-]
-OnlyCommandTypes = Annotated[
-    list[str] | None, typer.Option("--type", metavar="NAME", help="Only this command; repeatable.")
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")]
+def complete_from(package: str) -> Complete:
+    """Shell completion: the files of a package of the project, `processes` or `projections`."""
+
+    def known(_: typer.Context) -> list[str]:
+        from cqrs_cli import registry
+
+        return registry.names(package, Cli().settings.root)
+
+    return completing(known)
+
+
+#: Shell completion: the project's aggregates.
+complete_aggregate = completing(lambda ctx: Cli().aggregate_names())
+
+
+AggregateName = Annotated[str, argument("AGGREGATE", "The aggregate's name.", complete=complete_aggregate)]
+OnlyCommandId = Annotated[str | None, option("--id ID", "Only the command with this id.")]
+OnlyAggregateId = Annotated[str | None, option("--aggregate-id ID", "Only commands for this one.")]
+OnlyCommandTypes = Annotated[list[str] | None, option("--type NAME", "Only this command; repeatable.")]
+DryRun = Annotated[bool, option("--dry-run", "Say what would be done, and do nothing.")]
 AggregateNames = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="AGGREGATE", help="Default: all.", autocompletion=complete_aggregate),
+    list[str] | None, argument("AGGREGATE", "Default: all.", complete=complete_aggregate)
 ]
 
-Master = Annotated[
-    str | None, typer.Option("--master", metavar="URL", help="Where Spark runs.", show_default="local[*]")
-]
-Conf = Annotated[
-    list[str] | None, typer.Option("--conf", metavar="K=V", help="A Spark property; repeatable.")
-]
+Master = Annotated[str | None, option("--master URL", "Where Spark runs.", show_default="local[*]")]
+Conf = Annotated[list[str] | None, option("--conf K=V", "A Spark property; repeatable.")]
 MetricsAddress = Annotated[
     str | None,
-    typer.Option(
-        "--metrics-address",
-        metavar="[HOST:]PORT",
-        help="Serve Prometheus metrics, /healthz and /readyz there; without HOST on loopback.",
+    option(
+        "--metrics-address [HOST:]PORT",
+        "Serve Prometheus metrics, /healthz and /readyz there; without HOST on loopback.",
     ),
 ]
 
@@ -143,24 +122,30 @@ def spark_properties(conf: Iterable[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+_P = TypeVar("_P")
+
+
+def parsed(flag: str, text: str, parse: Callable[[str], _P], example: str) -> _P:
+    """The value that a flag was given; raises `UsageError`, which names an example."""
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise UsageError(f"{flag}: {error}", f"write {flag} {example}") from None
+
+
 def moment(flag: str, text: str) -> int:
     """The time (ms) that a flag was given: a moment, or a duration ago; raises `UsageError`."""
-    from cqrs_cli.settings.moments import parse_moment
-
-    try:
-        return parse_moment(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", f"write {flag} 1d, or a time") from None
+    return parsed(flag, text, parse_moment, "1d, or a time")
 
 
 def deadline(flag: str, text: str) -> int:
     """The time to come (ms) that a flag was given: a moment, or a duration from now; raises `UsageError`."""
-    from cqrs_cli.settings.moments import parse_deadline
+    return parsed(flag, text, parse_deadline, "30s, or a time to come")
 
-    try:
-        return parse_deadline(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", f"write {flag} 30s, or a time to come") from None
+
+def duration(flag: str, text: str) -> timedelta:
+    """The duration that a flag was given, like `30s`; raises `UsageError`."""
+    return parsed(flag, text, parse_duration, "30s")
 
 
 def metrics_at(address: str | None, port: int | None) -> tuple[str, int] | None:
@@ -187,13 +172,3 @@ def check_sqlalchemy() -> None:
         raise ConfigurationError(
             "projections need SQLAlchemy", "install it: pip install 'cqrs-cli[projections]'"
         )
-
-
-def duration(flag: str, text: str) -> timedelta:
-    """The duration that a flag was given, like `30s`; raises `UsageError`."""
-    from cqrs_cli.settings.durations import parse_duration
-
-    try:
-        return parse_duration(text)
-    except ValueError as error:
-        raise UsageError(f"{flag}: {error}", f"write {flag} 30s") from None

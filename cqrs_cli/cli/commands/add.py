@@ -5,12 +5,10 @@ from decimal import Decimal
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Literal, get_args, get_origin
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import complete_aggregate
+from cqrs_cli.cli.options import argument, complete_aggregate, option
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -57,23 +55,21 @@ _IMPORTS = {
 )
 def add_to_project(
     cli: Cli,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A new aggregate's name, like bank_account.")],
+    name: Annotated[str, argument("NAME", "A new aggregate's name, like bank_account.")],
     heard: Annotated[
         str | None,
-        typer.Option(
-            "--process",
-            metavar="AGGREGATE",
-            help="Add a process of this name, which hears the aggregate.",
-            autocompletion=complete_aggregate,
+        option(
+            "--process AGGREGATE",
+            "Add a process of this name, which hears the aggregate.",
+            complete=complete_aggregate,
         ),
     ] = None,
     projected: Annotated[
         str | None,
-        typer.Option(
-            "--projection",
-            metavar="AGGREGATE",
-            help="Add a projection of this name, which takes the aggregate's events.",
-            autocompletion=complete_aggregate,
+        option(
+            "--projection AGGREGATE",
+            "Add a projection of this name, which takes the aggregate's events.",
+            complete=complete_aggregate,
         ),
     ] = None,
 ) -> None:

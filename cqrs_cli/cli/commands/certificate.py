@@ -5,12 +5,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, ContradictionError, UsageError
@@ -27,7 +25,7 @@ certificate = subgroup("certificate", "Hashes of all that an aggregate's topics 
 def make_certificate(
     cli: Cli,
     aggregate: AggregateName,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
+    file: Annotated[Path, argument("FILE", "A new file.")],
     *,
     spark: SparkOptions,
 ) -> None:
@@ -51,10 +49,8 @@ def make_certificate(
 def check_certificate(
     cli: Cli,
     aggregate: AggregateName,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A certificate of its topics.")],
-    target: Annotated[
-        Path | None, typer.Option("--make", metavar="FILE", help="Make a new certificate at the same time.")
-    ] = None,
+    file: Annotated[Path, argument("FILE", "A certificate of its topics.")],
+    target: Annotated[Path | None, option("--make FILE", "Make a new certificate at the same time.")] = None,
     *,
     spark: SparkOptions,
 ) -> None:

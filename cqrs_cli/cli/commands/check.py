@@ -2,12 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.cli.options import AggregateNames, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 
 if TYPE_CHECKING:
@@ -23,10 +21,8 @@ if TYPE_CHECKING:
 def check(
     cli: Cli,
     aggregates: AggregateNames = None,
-    write: Annotated[
-        bool, typer.Option("--write", help="Write schemas/AGGREGATE.json, whatever has changed.")
-    ] = False,
-    log: Annotated[bool, typer.Option("--log", help="Read all events of the log, too, on Spark.")] = False,
+    write: Annotated[bool, option("--write", "Write schemas/AGGREGATE.json, whatever has changed.")] = False,
+    log: Annotated[bool, option("--log", "Read all events of the log, too, on Spark.")] = False,
     *,
     spark: SparkOptions,
 ) -> int:

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
@@ -16,6 +14,7 @@ from cqrs_cli.cli.options import (
     OnlyCommandId,
     OnlyCommandTypes,
     moment,
+    option,
 )
 from cqrs_cli.errors import UsageError
 from cqrs_cli.words import counted
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
 
     Keep = Callable[[FailedCommand], bool]
 
-Before = Annotated[
-    str | None, typer.Option("--before", metavar="TIME", help="Only those before this time: 30d, or a time.")
-]
+Before = Annotated[str | None, option("--before TIME", "Only those before this time: 30d, or a time.")]
 
 
 @dataclass(frozen=True)
@@ -37,16 +34,13 @@ class LetterFilter:
     id: OnlyCommandId = None
     aggregate_id: OnlyAggregateId = None
     types: OnlyCommandTypes = None
-    reasons: Annotated[
-        list[str] | None, typer.Option("--reason", metavar="REASON", help="Only for this one; repeatable.")
-    ] = None
-    since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="TIME", help="Only those from this time on: 2h, or a time."),
-    ] = None
+    reasons: Annotated[list[str] | None, option("--reason REASON", "Only for this one; repeatable.")] = None
+    since: Annotated[str | None, option("--since TIME", "Only those from this time on: 2h, or a time.")] = (
+        None
+    )
     before: Before = None
     unsettled: Annotated[
-        bool, typer.Option("--open", help="Only the last of each command, and none that was decided since.")
+        bool, option("--open", "Only the last of each command, and none that was decided since.")
     ] = False
 
     def __bool__(self) -> bool:
@@ -122,7 +116,7 @@ def retry_letters(
     cli: Cli,
     aggregate: AggregateName,
     wanted: LetterFilter,
-    everything: Annotated[bool, typer.Option("--all", help="Without a filter: retry every one.")] = False,
+    everything: Annotated[bool, option("--all", "Without a filter: retry every one.")] = False,
     rehearse: DryRun = False,
 ) -> None:
     """Send the commands that failed again.
@@ -145,7 +139,7 @@ def drop_letters(
     cli: Cli,
     aggregate: AggregateName,
     before: Before = None,
-    everything: Annotated[bool, typer.Option("--all", help="Drop every one.")] = False,
+    everything: Annotated[bool, option("--all", "Drop every one.")] = False,
     rehearse: DryRun = False,
 ) -> None:
     """Drop the oldest dead letters.

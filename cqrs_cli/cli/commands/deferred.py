@@ -3,8 +3,6 @@
 from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
@@ -15,6 +13,7 @@ from cqrs_cli.cli.options import (
     OnlyCommandId,
     OnlyCommandTypes,
     deadline,
+    option,
 )
 from cqrs_cli.errors import UsageError
 from cqrs_cli.words import counted
@@ -33,12 +32,10 @@ class DeferralFilter:
     aggregate_id: OnlyAggregateId = None
     types: OnlyCommandTypes = None
     reason: Annotated[
-        Literal["NOT_YET", "LATER"] | None,
-        typer.Option("--reason", metavar="NOT_YET|LATER", help="Only what waits for this."),
+        Literal["NOT_YET", "LATER"] | None, option("--reason NOT_YET|LATER", "Only what waits for this.")
     ] = None
     before: Annotated[
-        str | None,
-        typer.Option("--before", metavar="TIME", help="Only what is due before: 1h from now, or a time."),
+        str | None, option("--before TIME", "Only what is due before: 1h from now, or a time.")
     ] = None
 
     def __bool__(self) -> bool:
@@ -79,7 +76,7 @@ def list_deferred(cli: Cli, aggregate: AggregateName, wanted: DeferralFilter) ->
     _print(cli, _waiting(cli, aggregate, wanted), bool(wanted))
 
 
-Everything = Annotated[bool, typer.Option("--all", help="Without a filter: every one.")]
+Everything = Annotated[bool, option("--all", "Without a filter: every one.")]
 
 
 @command(

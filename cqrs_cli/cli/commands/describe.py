@@ -1,5 +1,6 @@
 """`cqrs describe`: what an aggregate takes, and what comes of it."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 import typer
@@ -7,8 +8,15 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import complete_aggregate, complete_message
+from cqrs_cli.cli.options import argument, complete_aggregate, completing, option
 from cqrs_cli.errors import UsageError
+
+
+def _messages(ctx: typer.Context) -> Iterable[str]:
+    """The commands, events and the state of the aggregate named before."""
+    from cqrs_cli.core.aggregate.json_schema import message_classes
+
+    return message_classes(Cli().aggregate(ctx.params["aggregate"]))
 
 
 @command(
@@ -23,20 +31,13 @@ from cqrs_cli.errors import UsageError
 def describe(
     cli: Cli,
     aggregate: Annotated[
-        str | None,
-        typer.Argument(metavar="AGGREGATE", autocompletion=complete_aggregate, help="Default: all."),
+        str | None, argument("AGGREGATE", "Default: all.", complete=complete_aggregate)
     ] = None,
     command: Annotated[
         str | None,
-        typer.Argument(
-            metavar="COMMAND",
-            autocompletion=complete_message,
-            help="One of its commands, events or its state.",
-        ),
+        argument("COMMAND", "One of its commands, events or its state.", complete=completing(_messages)),
     ] = None,
-    asyncapi: Annotated[
-        bool, typer.Option("--asyncapi", help="An AsyncAPI 3 document of topics and messages.")
-    ] = False,
+    asyncapi: Annotated[bool, option("--asyncapi", "An AsyncAPI 3 document of topics and messages.")] = False,
 ) -> None:
     """Describe commands, events and state: their fields with types, defaults and values, as the code has them.
 

@@ -4,8 +4,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.checks.cluster import check_brokers, check_stored_checkpoints, check_stored_events
 from cqrs_cli.cli.checks.gateway import check_serving
@@ -13,6 +11,7 @@ from cqrs_cli.cli.checks.places import check_places
 from cqrs_cli.cli.checks.project import check_project, check_this_machine
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import option
 from cqrs_cli.cli.render.doctor import doctor_document, doctor_text
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.kafka.topics.acls import Role
@@ -38,18 +37,13 @@ def doctor(
     cli: Cli,
     role: Annotated[
         Role | None,
-        typer.Option(
-            "--for",
-            metavar="send|run|read|init",
-            help="Judge what only these commands need; default: send and run.",
-        ),
+        option("--for send|run|read|init", "Judge what only these commands need; default: send and run."),
     ] = None,
     gateway: Annotated[
-        str | None, typer.Option("--gateway", metavar="URL", help="Check the gateway that serves there, too.")
+        str | None, option("--gateway URL", "Check the gateway that serves there, too.")
     ] = None,
     token_file: Annotated[
-        Path | None,
-        typer.Option("--token-file", metavar="FILE", help="The token that this gateway wants."),
+        Path | None, option("--token-file FILE", "The token that this gateway wants.")
     ] = None,
 ) -> int:
     """Check Java, Python, Spark, limits, the broker, topics, transactions, ACLs and events. Starts and changes nothing.

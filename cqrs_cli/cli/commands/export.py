@@ -2,12 +2,10 @@
 
 from typing import Annotated, Literal
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import target_folder
@@ -24,12 +22,10 @@ from cqrs_cli.words import counted
 def export(
     cli: Cli,
     aggregate: AggregateName,
-    kind: Annotated[Literal["events"], typer.Argument(metavar="TOPIC", help="events.")],
-    out: Annotated[
-        str, typer.Option("--out", metavar="DIR", help="A new folder, or a URL that Spark can write to.")
-    ],
+    kind: Annotated[Literal["events"], argument("TOPIC", "events.")],
+    out: Annotated[str, option("--out DIR", "A new folder, or a URL that Spark can write to.")],
     format: Annotated[
-        Literal["parquet", "jsonl"], typer.Option("--format", metavar="parquet|jsonl", help="Of the files.")
+        Literal["parquet", "jsonl"], option("--format parquet|jsonl", "Of the files.")
     ] = "parquet",
     *,
     spark: SparkOptions,

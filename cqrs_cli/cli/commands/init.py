@@ -4,12 +4,10 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.cli.options import AggregateNames, option
 from cqrs_cli.cli.render.init import topics_document, topics_table
 from cqrs_cli.errors import ConfigurationError
 
@@ -25,11 +23,9 @@ def init(
     cli: Cli,
     aggregates: AggregateNames = None,
     partitions: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Of each topic; fixed for life. Default: 4.")
+        int | None, option("N", "Of each topic; fixed for life. Default: 4.", min=1)
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, and do nothing.")
-    ] = False,
+    dry_run: Annotated[bool, option("--dry-run", "Say what would be done, and do nothing.")] = False,
 ) -> int | None:
     """Create the topics of aggregates. Those that exist are checked and left as they are.
 

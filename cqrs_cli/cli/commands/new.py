@@ -4,11 +4,10 @@ import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import argument, option
 
 #: The commands to type next, in the new folder.
 NEXT = (
@@ -22,10 +21,10 @@ NEXT = (
 #: The same where the project has no `pyproject.toml`.
 NEXT_BARE = NEXT[1:]
 
-Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A new folder, or an empty one.")]
+Folder = Annotated[Path, argument("DIR", "A new folder, or an empty one.")]
 
 
-Bare = Annotated[bool, typer.Option("--bare", help="An aggregate, its test and cqrs.toml: nothing else.")]
+Bare = Annotated[bool, option("--bare", "An aggregate, its test and cqrs.toml: nothing else.")]
 
 
 @command(app, examples=["cqrs new shop", "cqrs new .", "cqrs new shop --bare"])

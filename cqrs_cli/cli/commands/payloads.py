@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.options import argument, option
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.words import counted
 
@@ -23,10 +22,9 @@ payloads = subgroup("payloads", "The store of large payloads.")
 def gc(
     cli: Cli,
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="AGGREGATE", help="Only the payloads of these; default: of all."),
+        list[str] | None, argument("AGGREGATE", "Only the payloads of these; default: of all.")
     ] = None,
-    rehearse: Annotated[bool, typer.Option("--dry-run", help="Count them, and change nothing.")] = False,
+    rehearse: Annotated[bool, option("--dry-run", "Count them, and change nothing.")] = False,
 ) -> None:
     """Remove the payloads that no record refers to: commands, events, dead letters and what is deferred are read.
 

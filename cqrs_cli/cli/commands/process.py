@@ -4,12 +4,10 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import complete_from
+from cqrs_cli.cli.options import argument, complete_from, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.words import counted
 
@@ -30,25 +28,18 @@ if TYPE_CHECKING:
 def run_process(
     cli: Cli,
     names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="NAME", autocompletion=complete_from("processes"), help="Its file in `processes`."
-        ),
+        list[str], argument("NAME", "Its file in `processes`.", complete=complete_from("processes"))
     ],
-    once: Annotated[bool, typer.Option("--once", help="React to what is there now, then end.")] = False,
+    once: Annotated[bool, option("--once", "React to what is there now, then end.")] = False,
     origin: Annotated[
-        Literal["beginning", "end"],
-        typer.Option("--from", metavar="beginning|end", help="Where a new process begins."),
+        Literal["beginning", "end"], option("--from beginning|end", "Where a new process begins.")
     ] = "end",
     skip: Annotated[
-        list[str] | None,
-        typer.Option("--skip", metavar="PROCESS:AGG:P@OFFSET", help="Leave out the event that stopped it."),
+        list[str] | None, option("--skip PROCESS:AGG:P@OFFSET", "Leave out the event that stopped it.")
     ] = None,
     accept_loss: Annotated[
         list[str] | None,
-        typer.Option(
-            "--accept-loss", metavar="PROCESS:AGG:P@OFFSET", help="Go on there although its position is lost."
-        ),
+        option("--accept-loss PROCESS:AGG:P@OFFSET", "Go on there although its position is lost."),
     ] = None,
     *,
     spark: SparkOptions,

@@ -7,12 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import MetricsAddress, check_sqlalchemy, complete_from, metrics_at
+from cqrs_cli.cli.options import MetricsAddress, argument, check_sqlalchemy, complete_from, metrics_at, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.words import counted
 
@@ -40,17 +38,14 @@ if TYPE_CHECKING:
 def project(
     cli: Cli,
     name: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME", autocompletion=complete_from("projections"), help="Its file in `projections`."
-        ),
+        str, argument("NAME", "Its file in `projections`.", complete=complete_from("projections"))
     ],
     to: Annotated[
-        str, typer.Option("--to", metavar="URL", help="The database: SQLite, PostgreSQL, MariaDB or DuckDB.")
+        str, option("--to URL", "The database: SQLite, PostgreSQL, MariaDB or DuckDB.")
     ] = "sqlite:///projections.db",
-    once: Annotated[bool, typer.Option("--once", help="Project what is there now, then end.")] = False,
+    once: Annotated[bool, option("--once", "Project what is there now, then end.")] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Fill new tables from the first event on, then exchange them.")
+        bool, option("--rebuild", "Fill new tables from the first event on, then exchange them.")
     ] = False,
     metrics_address: MetricsAddress = None,
     *,

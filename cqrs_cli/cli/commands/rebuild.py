@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.cli.options import AggregateNames, option
 from cqrs_cli.cli.rebuilding import rebuild_document, rebuild_lines, rebuilding_text
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.words import counted
@@ -26,7 +24,7 @@ def rebuild(
     cli: Cli,
     aggregates: AggregateNames = None,
     state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
+        Path | None, option("--state-dir DIR", "Where shards rest, on a local disk.")
     ] = None,
 ) -> None:
     """Make the shards of this machine from the log, beside the old ones, which serve meanwhile.

@@ -3,12 +3,10 @@
 from dataclasses import replace
 from typing import Annotated, Literal
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.options import AggregateName, option
 from cqrs_cli.cli.positions import positions_of
 from cqrs_cli.cli.render.replay import replay_document, replay_text, replaying_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
@@ -30,20 +28,17 @@ def replay(
     aggregate: AggregateName,
     until: Annotated[
         str | None,
-        typer.Option(
-            "--until",
-            metavar="TIME|@FILE",
-            help="As it was then: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 2h ago, or at the offsets in a file.",
+        option(
+            "--until TIME|@FILE",
+            "As it was then: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 2h ago, or at the offsets in a file.",
         ),
     ] = None,
-    out: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="Write id, version, time and state of each.")
-    ] = None,
+    out: Annotated[str | None, option("--out DIR", "Write id, version, time and state of each.")] = None,
     format: Annotated[
         Literal["parquet", "json"] | None,
-        typer.Option("--format", metavar="parquet|json", help="Of what --out writes. Default: parquet."),
+        option("--format parquet|json", "Of what --out writes. Default: parquet."),
     ] = None,
-    check: Annotated[bool, typer.Option("--check", hidden=True, help="Now verify --state.")] = False,
+    check: Annotated[bool, option("--check", "Now verify --state.", hidden=True)] = False,
     *,
     spark: SparkOptions,
 ) -> None:

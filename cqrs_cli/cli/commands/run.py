@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from cqrs_cli import failpoints
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import MetricsAddress, complete_from, metrics_at
+from cqrs_cli.cli.options import MetricsAddress, argument, complete_from, metrics_at, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import TakenOverError, UsageError
 from cqrs_cli.words import counted, rough_time
@@ -32,22 +30,17 @@ class MetricsOptions:
     """Where metrics are served."""
 
     address: MetricsAddress = None
-    port: Annotated[
-        int | None,
-        typer.Option("--metrics-port", metavar="N", min=1, max=65535, help="The same, on loopback."),
-    ] = None
+    port: Annotated[int | None, option("--metrics-port N", "The same, on loopback.", min=1, max=65535)] = None
 
 
 @dataclass(frozen=True)
 class ShardOptions:
     """Where states are kept."""
 
-    state_dir: Annotated[
-        Path | None, typer.Option("--state-dir", metavar="DIR", help="Where shards rest, on a local disk.")
-    ] = None
+    state_dir: Annotated[Path | None, option("--state-dir DIR", "Where shards rest, on a local disk.")] = None
     store: Annotated[
         Literal["lmdb", "memory"] | None,
-        typer.Option("--store", metavar="lmdb|memory", help="Keep states on disk, or in memory alone."),
+        option("--store lmdb|memory", "Keep states on disk, or in memory alone."),
     ] = None
 
 
@@ -57,23 +50,15 @@ class InterventionOptions:
 
     accept_loss: Annotated[
         list[str] | None,
-        typer.Option(
-            "--accept-loss",
-            metavar="[PROCESS:]AGG:P@OFFSET",
-            help="Go on from there, though commands or events are lost.",
+        option(
+            "--accept-loss [PROCESS:]AGG:P@OFFSET", "Go on from there, though commands or events are lost."
         ),
     ] = None
     skip: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--skip", metavar="PROCESS:AGG:P@OFFSET", help="Leave out the event that stopped a process."
-        ),
+        list[str] | None, option("--skip PROCESS:AGG:P@OFFSET", "Leave out the event that stopped a process.")
     ] = None
     fail: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail", metavar="AGG:P@OFFSET", help="Give this command a failed outcome; repeatable."
-        ),
+        list[str] | None, option("--fail AGG:P@OFFSET", "Give this command a failed outcome; repeatable.")
     ] = None
 
     def read(self) -> "Interventions":
@@ -97,29 +82,24 @@ class InterventionOptions:
 )
 def run(
     cli: Cli,
-    aggregates: Annotated[
-        list[str] | None, typer.Argument(metavar="AGGREGATE", help="Which to decide for; none: all.")
-    ] = None,
+    aggregates: Annotated[list[str] | None, argument("AGGREGATE", "Which to decide for; none: all.")] = None,
     process: Annotated[
         list[str] | None,
-        typer.Option(
-            "--process",
-            metavar="NAME",
-            help="Run this process, too; without AGGREGATE the default is all.",
-            autocompletion=complete_from("processes"),
+        option(
+            "--process NAME",
+            "Run this process, too; without AGGREGATE the default is all.",
+            complete=complete_from("processes"),
         ),
     ] = None,
-    no_processes: Annotated[
-        bool, typer.Option("--no-processes", help="Run none of the project's processes.")
-    ] = False,
+    no_processes: Annotated[bool, option("--no-processes", "Run none of the project's processes.")] = False,
     once: Annotated[
-        bool, typer.Option("--once", help="End when what is there now is decided, by whichever run.")
+        bool, option("--once", "End when what is there now is decided, by whichever run.")
     ] = False,
     standby: Annotated[
-        bool, typer.Option("--standby", help="Begin only when the run at work ends or is silent.")
+        bool, option("--standby", "Begin only when the run at work ends or is silent.")
     ] = False,
     reload: Annotated[
-        bool, typer.Option("--reload", help="For development: start again when the code changes.")
+        bool, option("--reload", "For development: start again when the code changes.")
     ] = False,
     *,
     shards: ShardOptions,

@@ -1,5 +1,6 @@
 """`cqrs send`: one command from the command line, or many from a file."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -7,21 +8,25 @@ import typer
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import complete_aggregate, complete_from, deadline, duration
+from cqrs_cli.cli.options import (
+    argument,
+    complete_aggregate,
+    complete_from,
+    completing,
+    deadline,
+    duration,
+    option,
+)
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from cqrs_cli.client.envelope import Composed
 
 
-def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Shell completion: the aggregate's commands."""
-    try:
-        name = ctx.params["aggregate"]
-        known = (wire_type.removeprefix(f"{name}.") for wire_type in Cli().aggregate(name).commands)
-        return [wire_type for wire_type in known if wire_type.startswith(incomplete)]
-    except Exception:  # the command itself reports it when it runs
-        return []
+def _commands(ctx: typer.Context) -> Iterable[str]:
+    """The commands of the aggregate named before."""
+    name = ctx.params["aggregate"]
+    return (wire_type.removeprefix(f"{name}.") for wire_type in Cli().aggregate(name).commands)
 
 
 @command(
@@ -38,67 +43,46 @@ def complete_command(ctx: typer.Context, incomplete: str) -> list[str]:
 )
 def send(
     cli: Cli,
-    aggregate: Annotated[
-        str | None, typer.Argument(metavar="AGGREGATE", autocompletion=complete_aggregate, help="Its name.")
-    ] = None,
-    id: Annotated[str | None, typer.Argument(metavar="ID", help="Which one of them.")] = None,
-    command: Annotated[
-        str | None, typer.Argument(metavar="COMMAND", autocompletion=complete_command, help="What to do.")
-    ] = None,
+    aggregate: Annotated[str | None, argument("AGGREGATE", "Its name.", complete=complete_aggregate)] = None,
+    id: Annotated[str | None, argument("ID", "Which one of them.")] = None,
+    command: Annotated[str | None, argument("COMMAND", "What to do.", complete=completing(_commands))] = None,
     fields: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="FIELD", help="field=text, converted to its type, or field:=json; field[key]=text within."
-        ),
+        argument("FIELD", "field=text, converted to its type, or field:=json; field[key]=text within."),
     ] = None,
-    file: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Commands, one JSON object a line; - is stdin.")
-    ] = None,
-    expect: Annotated[
-        str | None, typer.Option(metavar="V", help="Expected version: any, none, exists, N or >=N.")
-    ] = None,
-    command_id: Annotated[
-        str | None, typer.Option("--id", metavar="ID", help="Idempotency key; unset: a new UUIDv7.")
-    ] = None,
-    correlation: Annotated[str | None, typer.Option(metavar="ID", help="Correlation id.")] = None,
+    file: Annotated[str | None, option("FILE", "Commands, one JSON object a line; - is stdin.")] = None,
+    expect: Annotated[str | None, option("V", "Expected version: any, none, exists, N or >=N.")] = None,
+    command_id: Annotated[str | None, option("--id ID", "Idempotency key; unset: a new UUIDv7.")] = None,
+    correlation: Annotated[str | None, option("ID", "Correlation id.")] = None,
     expires: Annotated[
         str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Reject it if decided later: 30s from now, 2026-11-21T01:02:03Z, or 2026-11-21 (UTC).",
+        option(
+            "TIME", "Reject it if decided later: 30s from now, 2026-11-21T01:02:03Z, or 2026-11-21 (UTC)."
         ),
     ] = None,
     not_before: Annotated[
-        str | None,
-        typer.Option(
-            "--not-before", metavar="TIME", help="Decide it then: 3d from now, or 2026-11-21T01:02:03Z."
-        ),
+        str | None, option("--not-before TIME", "Decide it then: 3d from now, or 2026-11-21T01:02:03Z.")
     ] = None,
     traceparent: Annotated[
-        str | None,
-        typer.Option("--traceparent", metavar="TRACE", help="W3C trace, handed on to events and outcome."),
+        str | None, option("--traceparent TRACE", "W3C trace, handed on to events and outcome.")
     ] = None,
     tracestate: Annotated[
-        str | None,
-        typer.Option("--tracestate", metavar="STATE", help="What tracers add to it; handed on with it."),
+        str | None, option("--tracestate STATE", "What tracers add to it; handed on with it.")
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Print what was decided.")] = False,
+    wait: Annotated[bool, option("--wait", "Print what was decided.")] = False,
     projected: Annotated[
         str | None,
-        typer.Option(
-            "--projected",
-            metavar="NAME",
-            help="As --wait, and wait until this projection has the events.",
-            autocompletion=complete_from("projections"),
+        option(
+            "--projected NAME",
+            "As --wait, and wait until this projection has the events.",
+            complete=complete_from("projections"),
         ),
     ] = None,
-    database: Annotated[
-        str, typer.Option("--to", metavar="URL", help="The projection's database.")
-    ] = "sqlite:///projections.db",
+    database: Annotated[str, option("--to URL", "The projection's database.")] = "sqlite:///projections.db",
     rehearse: Annotated[
-        bool, typer.Option("--dry-run", help="Decide here and now, print outcome and events, send nothing.")
+        bool, option("--dry-run", "Decide here and now, print outcome and events, send nothing.")
     ] = False,
-    timeout: Annotated[str, typer.Option(metavar="TIME", help="Longest wait for the next outcome.")] = "30s",
+    timeout: Annotated[str, option("TIME", "Longest wait for the next outcome.")] = "30s",
 ) -> None:
     """Send a command, or many from a file.
 

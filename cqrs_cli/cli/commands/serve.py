@@ -5,12 +5,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames
+from cqrs_cli.cli.options import AggregateNames, option
 from cqrs_cli.errors import ConfigurationError
 
 
@@ -26,22 +24,14 @@ from cqrs_cli.errors import ConfigurationError
 def serve(
     cli: Cli,
     aggregates: AggregateNames = None,
-    host: Annotated[
-        str, typer.Option("--host", metavar="HOST", help="Listen at this address of the machine.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option("--port", metavar="PORT", min=0, max=65_535, help="Listen there; 0: a free one.")
-    ] = 8080,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Take no commands.")] = False,
+    host: Annotated[str, option("--host HOST", "Listen at this address of the machine.")] = "127.0.0.1",
+    port: Annotated[int, option("--port PORT", "Listen there; 0: a free one.", min=0, max=65535)] = 8080,
+    read_only: Annotated[bool, option("--read-only", "Take no commands.")] = False,
     token_file: Annotated[
-        Path | None,
-        typer.Option("--token-file", metavar="FILE", help="A bearer token that every request needs."),
+        Path | None, option("--token-file FILE", "A bearer token that every request needs.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allow-host", metavar="NAME", help="A name by which it is reached. Repeat for several."
-        ),
+        list[str] | None, option("--allow-host NAME", "A name by which it is reached. Repeat for several.")
     ] = None,
 ) -> None:
     """Serve states, histories, events and commands over HTTP, and a page to look at them, until stopped.

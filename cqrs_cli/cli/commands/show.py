@@ -4,12 +4,10 @@ from contextlib import nullcontext
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.positions import positions_of
 from cqrs_cli.cli.render.show import show_text
 from cqrs_cli.errors import UsageError
@@ -32,15 +30,15 @@ LONG = 200_000
 def show(
     cli: Cli,
     aggregate: AggregateName,
-    id: Annotated[str, typer.Argument(metavar="ID", help="Which one of them.")],
+    id: Annotated[str, argument("ID", "Which one of them.")],
     at: Annotated[
         str | None,
-        typer.Option(
-            metavar="VERSION|TIME|@FILE",
-            help="As it was at a version, a time (2026-11-21T01:02:03Z, 2026-11-21, 2h ago), or offsets in a file.",
+        option(
+            "VERSION|TIME|@FILE",
+            "As it was at a version, a time (2026-11-21T01:02:03Z, 2026-11-21, 2h ago), or offsets in a file.",
         ),
     ] = None,
-    history: Annotated[bool, typer.Option("--history", help="Its events, too.")] = False,
+    history: Annotated[bool, option("--history", "Its events, too.")] = False,
 ) -> None:
     """Show an aggregate's state and version, folded from its committed events.
 

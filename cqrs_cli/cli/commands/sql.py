@@ -5,12 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import moment
+from cqrs_cli.cli.options import argument, moment, option
 from cqrs_cli.cli.positions import positions_file
 from cqrs_cli.cli.render.queries.sql import print_rows
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
@@ -37,29 +35,19 @@ Format = Literal["table", "csv", "json", "parquet"]
 )
 def sql(
     cli: Cli,
-    query: Annotated[
-        str | None, typer.Argument(metavar="QUERY", help="Spark SQL. Default: from stdin, or at a prompt.")
-    ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", metavar="FILE", help="Take the queries from it.")
-    ] = None,
+    query: Annotated[str | None, argument("QUERY", "Spark SQL. Default: from stdin, or at a prompt.")] = None,
+    file: Annotated[Path | None, option("--file FILE", "Take the queries from it.")] = None,
     at: Annotated[
         str | None,
-        typer.Option(
-            "--at",
-            metavar="TIME|@FILE",
-            help="States as they were then: 2h ago, 2026-11-21, RFC 3339, or at the offsets in a file.",
+        option(
+            "--at TIME|@FILE",
+            "States as they were then: 2h ago, 2026-11-21, RFC 3339, or at the offsets in a file.",
         ),
     ] = None,
     format: Annotated[
-        Format | None,
-        typer.Option(
-            "--format", metavar="table|csv|json|parquet", help="Default: table; with -o json: json."
-        ),
+        Format | None, option("--format table|csv|json|parquet", "Default: table; with -o json: json.")
     ] = None,
-    out: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="Write the answer there: csv, json or parquet.")
-    ] = None,
+    out: Annotated[str | None, option("--out DIR", "Write the answer there: csv, json or parquet.")] = None,
     *,
     spark: SparkOptions,
 ) -> None:

@@ -7,12 +7,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, check_sqlalchemy
+from cqrs_cli.cli.options import AggregateNames, check_sqlalchemy, option
 from cqrs_cli.cli.processes import usable_processes
 from cqrs_cli.cli.render.status import status_document, status_text
 from cqrs_cli.errors import UsageError
@@ -43,14 +41,11 @@ def status(
     cli: Cli,
     aggregates: AggregateNames = None,
     with_digest: Annotated[
-        bool, typer.Option("--digest", help="Sum up the states on this machine, as replay does.")
+        bool, option("--digest", "Sum up the states on this machine, as replay does.")
     ] = False,
-    watching: Annotated[
-        bool, typer.Option("--watch", "-w", help="Look again every second, until Ctrl-C or q.")
-    ] = False,
+    watching: Annotated[bool, option("--watch -w", "Look again every second, until Ctrl-C or q.")] = False,
     projections: Annotated[
-        str | None,
-        typer.Option("--projections", metavar="URL", help="The projections in this database, too."),
+        str | None, option("--projections URL", "The projections in this database, too.")
     ] = None,
 ) -> None:
     """Show lag, owner, speed and state of every partition.

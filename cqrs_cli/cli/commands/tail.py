@@ -5,12 +5,10 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName
+from cqrs_cli.cli.options import AggregateName, argument, option
 from cqrs_cli.cli.output import json_line
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 
@@ -36,42 +34,34 @@ def tail(
     aggregate: AggregateName,
     kind: Annotated[
         Literal["commands", "events", "outcomes", "dead-letters"],
-        typer.Argument(metavar="TOPIC", help="commands, events, outcomes or dead-letters."),
+        argument("TOPIC", "commands, events, outcomes or dead-letters."),
     ],
     start: Annotated[
         str | None,
-        typer.Option(
-            "--from",
-            metavar="WHERE",
-            help="beginning, end, an offset, or a time: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 10m ago.",
+        option(
+            "--from WHERE",
+            "beginning, end, an offset, or a time: 2026-11-21T01:02:03Z, 2026-11-21 (UTC), 10m ago.",
         ),
     ] = None,
-    since: Annotated[
-        str | None, typer.Option("--since", metavar="WHERE", help="The same, as other commands spell a time.")
-    ] = None,
+    since: Annotated[str | None, option("--since WHERE", "The same, as other commands spell a time.")] = None,
     count: Annotated[
-        int | None,
-        typer.Option("-n", "--lines", metavar="N", min=0, help="The last N; with --from the first N."),
+        int | None, option("-n --lines N", "The last N; with --from the first N.", min=0)
     ] = None,
-    follow: Annotated[bool, typer.Option("-f", "--follow", help="Go on with what comes.")] = False,
+    follow: Annotated[bool, option("-f --follow", "Go on with what comes.")] = False,
     aggregate_id: Annotated[
-        str | None, typer.Option("--aggregate-id", metavar="ID", help="Only this one's (by record key).")
+        str | None, option("--aggregate-id ID", "Only this one's (by record key).")
     ] = None,
     types: Annotated[
-        list[str] | None,
-        typer.Option("--type", metavar="NAME", help="Only of this command or event; repeatable."),
+        list[str] | None, option("--type NAME", "Only of this command or event; repeatable.")
     ] = None,
     statuses: Annotated[
-        list[str] | None,
-        typer.Option("--status", metavar="STATUS", help="Only outcomes with this one; repeatable."),
+        list[str] | None, option("--status STATUS", "Only outcomes with this one; repeatable.")
     ] = None,
     reasons: Annotated[
-        list[str] | None,
-        typer.Option("--reason", metavar="REASON", help="Only what was refused for this one; repeatable."),
+        list[str] | None, option("--reason REASON", "Only what was refused for this one; repeatable.")
     ] = None,
     partitions: Annotated[
-        list[int] | None,
-        typer.Option("--partition", metavar="P", min=0, help="Only of this one; repeatable."),
+        list[int] | None, option("--partition P", "Only of this one; repeatable.", min=0)
     ] = None,
 ) -> None:
     """Print committed records: from the beginning to the present end, if nothing else is said; with --follow those that

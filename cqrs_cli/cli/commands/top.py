@@ -3,12 +3,10 @@
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateNames, duration
+from cqrs_cli.cli.options import AggregateNames, duration, option
 from cqrs_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 def top(
     cli: Cli,
     aggregates: AggregateNames = None,
-    every: Annotated[str, typer.Option(metavar="TIME", help="How often to look.")] = "1s",
+    every: Annotated[str, option("TIME", "How often to look.")] = "1s",
 ) -> None:
     """Watch all partitions live: rates, lag, latency, owners and reasons; q ends it.
 

@@ -3,12 +3,10 @@
 from functools import partial
 from typing import Annotated
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import complete_aggregate, moment
+from cqrs_cli.cli.options import argument, complete_aggregate, moment, option
 from cqrs_cli.errors import CqrsError
 
 
@@ -22,22 +20,16 @@ from cqrs_cli.errors import CqrsError
 )
 def trace(
     cli: Cli,
-    wanted: Annotated[
-        str, typer.Argument(metavar="CORRELATION|COMMAND", help="A correlation id, or the id of a command.")
-    ],
+    wanted: Annotated[str, argument("CORRELATION|COMMAND", "A correlation id, or the id of a command.")],
     since: Annotated[
-        str,
-        typer.Option(
-            metavar="TIME", help="Search from then on: 7d ago, 2026-11-21T01:02:03Z, 2026-11-21 (UTC)."
-        ),
+        str, option("TIME", "Search from then on: 7d ago, 2026-11-21T01:02:03Z, 2026-11-21 (UTC).")
     ] = "1d",
     aggregates: Annotated[
         list[str] | None,
-        typer.Option(
-            "--aggregate",
-            metavar="AGGREGATE",
-            help="Search only its topics; repeatable. Unset: all of the project.",
-            autocompletion=complete_aggregate,
+        option(
+            "--aggregate AGGREGATE",
+            "Search only its topics; repeatable. Unset: all of the project.",
+            complete=complete_aggregate,
         ),
     ] = None,
 ) -> None:

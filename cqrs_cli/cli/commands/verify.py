@@ -10,7 +10,7 @@ import typer
 from cqrs_cli.cli.app import CallableGroup, subgroup
 from cqrs_cli.cli.command import call, command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import complete_aggregate, complete_from, duration
+from cqrs_cli.cli.options import argument, complete_from, completing, duration, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.errors import ConfigurationError, ContradictionError, CqrsError, UsageError
 from cqrs_cli.words import counted
@@ -22,29 +22,25 @@ if TYPE_CHECKING:
 verify = subgroup("verify", "Prove that every promise was kept.", CallableGroup)
 
 
-def _complete(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Shell completion: aggregates, and as the first word the commands of the group."""
-    names = [] if ctx.params.get("aggregates") else [*getattr(ctx.command, "commands", {})]
-    return [*(name for name in names if name.startswith(incomplete)), *complete_aggregate(incomplete)]
+def _names(ctx: typer.Context) -> list[str]:
+    """Aggregates, and as the first word the commands of the group."""
+    commands = [] if ctx.params.get("aggregates") else [*getattr(ctx.command, "commands", {})]
+    return [*commands, *Cli().aggregate_names()]
 
 
 @dataclass(frozen=True)
 class ProofOptions:
     """What a proof takes in, and what it goes on from."""
 
-    state: Annotated[
-        bool, typer.Option("--state", help="Fold the events and compare with the live shards.")
-    ] = False
+    state: Annotated[bool, option("--state", "Fold the events and compare with the live shards.")] = False
     longest_window: Annotated[
-        str | None,
-        typer.Option("--longest-window", metavar="DURATION", help="Of dedup_window, if it was longer once."),
+        str | None, option("--longest-window DURATION", "Of dedup_window, if it was longer once.")
     ] = None
     kept: Annotated[
         str | None,
-        typer.Option(
-            "--continue",
-            metavar="FOLDER/",
-            help="Go on from the last verify that had this folder; begin one. It is written with a slash.",
+        option(
+            "--continue FOLDER/",
+            "Go on from the last verify that had this folder; begin one. It is written with a slash.",
         ),
     ] = None
 
@@ -77,8 +73,7 @@ class ProofOptions:
 def verify_aggregates(
     cli: Cli,
     aggregates: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="AGGREGATE", help="Default: all.", autocompletion=_complete),
+        list[str] | None, argument("AGGREGATE", "Default: all.", complete=completing(_names))
     ] = None,
     *,
     proof: ProofOptions,
@@ -130,10 +125,7 @@ def verify_aggregates(
 def prove_processes(
     cli: Cli,
     names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME", help="Its file in `processes`.", autocompletion=complete_from("processes")
-        ),
+        list[str] | None, argument("NAME", "Its file in `processes`.", complete=complete_from("processes"))
     ] = None,
 ) -> None:
     """Prove what processes sent; ends with 5 if not all is as it has to be.

@@ -4,12 +4,10 @@ import time
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, moment
+from cqrs_cli.cli.options import AggregateName, moment, option
 from cqrs_cli.cli.output import job_text
 from cqrs_cli.cli.render.queries.whatif import whatif_document, whatif_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
@@ -28,26 +26,17 @@ from cqrs_cli.errors import UsageError
 def whatif(
     cli: Cli,
     aggregate: AggregateName,
-    module: Annotated[
-        str,
-        typer.Option("--with", metavar="MODULE", help="The other code: drafts.bank_account, or its file."),
-    ],
+    module: Annotated[str, option("--with MODULE", "The other code: drafts.bank_account, or its file.")],
     since: Annotated[
-        str | None,
-        typer.Option(
-            "--since", metavar="TIME", help="Commands from then on: 7d ago, 2026-11-21, or RFC 3339."
-        ),
+        str | None, option("--since TIME", "Commands from then on: 7d ago, 2026-11-21, or RFC 3339.")
     ] = None,
     until: Annotated[
-        str | None,
-        typer.Option("--until", metavar="TIME", help="Commands up to then. Default: all decided ones."),
+        str | None, option("--until TIME", "Commands up to then. Default: all decided ones.")
     ] = None,
-    out: Annotated[
-        str | None, typer.Option("--out", metavar="DIR", help="Write every difference: a row for each.")
-    ] = None,
+    out: Annotated[str | None, option("--out DIR", "Write every difference: a row for each.")] = None,
     format: Annotated[
         Literal["parquet", "json"] | None,
-        typer.Option("--format", metavar="parquet|json", help="Of what --out writes. Default: parquet."),
+        option("--format parquet|json", "Of what --out writes. Default: parquet."),
     ] = None,
     *,
     spark: SparkOptions,
