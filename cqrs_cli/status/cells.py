@@ -8,11 +8,6 @@ from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.status.place import PlaceOwner, PlaceStatus, ShardStatus
 
 
-def plain(value: Any) -> str:
-    """Numbers with commas; None is nothing."""
-    return "" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-
 def end_text(value: int | None) -> str:
     return "topic is gone" if value is None else f"{value:,}"
 

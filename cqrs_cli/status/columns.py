@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import Flag, auto
 from typing import Any, NamedTuple
 
+from cqrs_cli.column import Column, row_document
 from cqrs_cli.status import cells
 from cqrs_cli.status.cells import added, all_shards, count, largest, rate, rate_text, shard, time_text
 from cqrs_cli.status.place import DECIDED, HEARD, PLACE_KINDS, PROJECTED, PlaceKind, PlaceStatus
@@ -29,27 +30,20 @@ class Metric(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One thing that is shown of a partition: in tables if it has a header, to Prometheus if it has a metric."""
+class PlaceColumn(Column[PlaceStatus]):
+    """One thing that is told of a partition, also to Prometheus if it has a metric."""
 
-    name: str  # in JSON; also the attribute of `PlaceStatus`, if there is no `value`
-    value: Callable[[PlaceStatus], Any] | None = None
-    header: str = ""
+    left: bool = False
     kinds: tuple[PlaceKind, ...] = PLACE_KINDS
     view: View = View.STATUS | View.TOP | View.JSON
-    text: Callable[[Any], str] = cells.plain
     total: Callable[[list[Any]], Any] | None = None  # of several partitions; None: nothing
-    json: Callable[[PlaceStatus], Any] | None = None  # None: the value
     metric: Metric | None = None
-    left: bool = False  # how cells are aligned
     key: str = ""  # which sorts the live table by it
     spare: int = 0  # of a narrow screen the column with the highest is left out first, with 0 never
 
-    def of(self, place: PlaceStatus) -> Any:
+    def of(self, row: PlaceStatus) -> Any:
         """The value; None where this is nothing for the kind of partition."""
-        if place.kind not in self.kinds:
-            return None
-        return getattr(place, self.name) if self.value is None else self.value(place)
+        return Column.of(self, row) if row.kind in self.kinds else None
 
 
 _LOGS, _RUNS, _FOLLOWED = (DECIDED, HEARD), (DECIDED,), (HEARD, PROJECTED)
@@ -64,38 +58,39 @@ _EVENTS = Metric("events", "Events written.", _RUNS, counter=True)
 
 # fmt: off
 #: In the order of tables and documents.
-COLUMNS: tuple[Column, ...] = (
-    Column("topic", kinds=_FOLLOWED),
-    Column("partition"),
-    Column("start", kinds=_LOGS),
-    Column("end", None, "log end", PLACE_KINDS, _STATUS | _JSON, cells.end_text, spare=3),
-    Column("position", None, "{done} to", PLACE_KINDS, _STATUS | _JSON, cells.position_text, metric=_POSITION),
-    Column("sent", rate("sent"), "sent/s", _LOGS, _TOP, rate_text, added, key="s", spare=2),
-    Column("decided", rate("done"), "{done}/s", _LOGS, _STATUS | _TOP, rate_text, added, key="d"),
-    Column("refused", rate("refused"), "refused/s", _RUNS, _TOP, rate_text, added, key="r", spare=3),
-    Column("lag", None, "lag", total=added, metric=_LAG, key="l"),
-    Column("oldest", None, "oldest", _RUNS, _TOP, time_text, largest, key="o", spare=1),
-    Column("latency", None, "latency", _RUNS, _TOP, time_text, largest, spare=4),
-    Column("owner", None, "owner", text=cells.owner_text, total=cells.one_owner, json=cells.owner_json, left=True),
-    Column("owned", kinds=_LOGS, view=_METRIC, metric=_OWNED),
-    Column("since", cells.since, "since", _LOGS, _STATUS, spare=5),
-    Column("commands", count("commands"), "commands", _RUNS, _STATUS, total=added, spare=4),
-    Column("verdicts", cells.verdicts, kinds=_RUNS, view=_METRIC, metric=_COMMANDS),
-    Column("events", count("events"), kinds=_RUNS, view=_METRIC, metric=_EVENTS),
-    Column("trial", kinds=_RUNS),
-    Column("deciding", cells.slow, kinds=_RUNS),
-    Column("stopped_at", kinds=(HEARD,)),
-    Column("waits_for", kinds=_LOGS),
-    Column("state", shard, "state", _RUNS, _STATUS | _JSON, cells.shard_text, all_shards, cells.shard_json, spare=1),
-    Column("hidden_by", cells.hidden, kinds=_RUNS),
+COLUMNS: tuple[PlaceColumn, ...] = (
+    PlaceColumn("topic", kinds=_FOLLOWED),
+    PlaceColumn("partition"),
+    PlaceColumn("start", kinds=_LOGS),
+    PlaceColumn("end", None, "log end", cells.end_text, view=_STATUS | _JSON, spare=3),
+    PlaceColumn("position", None, "{done} to", cells.position_text, view=_STATUS | _JSON, metric=_POSITION),
+    PlaceColumn("sent", rate("sent"), "sent/s", rate_text, kinds=_LOGS, view=_TOP, total=added, key="s", spare=2),
+    PlaceColumn("decided", rate("done"), "{done}/s", rate_text, kinds=_LOGS, view=_STATUS | _TOP, total=added, key="d"),
+    PlaceColumn("refused", rate("refused"), "refused/s", rate_text, kinds=_RUNS, view=_TOP,
+                total=added, key="r", spare=3),
+    PlaceColumn("lag", None, "lag", total=added, metric=_LAG, key="l"),
+    PlaceColumn("oldest", None, "oldest", time_text, kinds=_RUNS, view=_TOP, total=largest, key="o", spare=1),
+    PlaceColumn("latency", None, "latency", time_text, kinds=_RUNS, view=_TOP, total=largest, spare=4),
+    PlaceColumn("owner", None, "owner", cells.owner_text, cells.owner_json, left=True, total=cells.one_owner),
+    PlaceColumn("owned", kinds=_LOGS, view=_METRIC, metric=_OWNED),
+    PlaceColumn("since", cells.since, "since", kinds=_LOGS, view=_STATUS, spare=5),
+    PlaceColumn("commands", count("commands"), "commands", kinds=_RUNS, view=_STATUS, total=added, spare=4),
+    PlaceColumn("verdicts", cells.verdicts, kinds=_RUNS, view=_METRIC, metric=_COMMANDS),
+    PlaceColumn("events", count("events"), kinds=_RUNS, view=_METRIC, metric=_EVENTS),
+    PlaceColumn("trial", kinds=_RUNS),
+    PlaceColumn("deciding", cells.slow, kinds=_RUNS),
+    PlaceColumn("stopped_at", kinds=(HEARD,)),
+    PlaceColumn("waits_for", kinds=_LOGS),
+    PlaceColumn("state", shard, "state", cells.shard_text, cells.shard_json, kinds=_RUNS, view=_STATUS | _JSON,
+                total=all_shards, spare=1),
+    PlaceColumn("hidden_by", cells.hidden, kinds=_RUNS),
 )
 # fmt: on
 
 
-def place_document(place: PlaceStatus, columns: Sequence[Column] = COLUMNS) -> dict[str, Any]:
+def place_document(place: PlaceStatus, columns: Sequence[PlaceColumn] = COLUMNS) -> dict[str, Any]:
     """A partition in JSON."""
-    shown = [column for column in columns if View.JSON in column.view and place.kind in column.kinds]
-    return {column.name: (column.json or column.of)(place) for column in shown}
+    return row_document(place, [one for one in columns if View.JSON in one.view and place.kind in one.kinds])
 
 
 class Row(NamedTuple):
@@ -105,12 +100,12 @@ class Row(NamedTuple):
     values: tuple[Any, ...]
 
 
-def row(place: PlaceStatus, columns: Sequence[Column]) -> Row:
+def row(place: PlaceStatus, columns: Sequence[PlaceColumn]) -> Row:
     """The line of a partition."""
     return Row(place.label, tuple(column.of(place) for column in columns))
 
 
-def total(label: str, rows: Sequence[Row], columns: Sequence[Column]) -> Row:
+def total(label: str, rows: Sequence[Row], columns: Sequence[PlaceColumn]) -> Row:
     """Several lines as one: what can be is added, of times it has the longest, and the owner if all have the same."""
     found = [[one.values[number] for one in rows] for number in range(len(columns))]
     sums = (
@@ -119,7 +114,7 @@ def total(label: str, rows: Sequence[Row], columns: Sequence[Column]) -> Row:
     return Row(label, tuple(sums))
 
 
-def texts(line: Row, columns: Sequence[Column], summed: bool = False) -> Iterator[str]:
+def texts(line: Row, columns: Sequence[PlaceColumn], summed: bool = False) -> Iterator[str]:
     """The cells of a line behind its label."""
     for column, value in zip(columns, line.values, strict=True):
         yield "" if summed and column.total is None else column.text(value)

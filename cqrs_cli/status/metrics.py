@@ -7,14 +7,14 @@ from typing import Generic, Protocol, TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 from cqrs_cli.following.projections.plan import ProjectionProgress
-from cqrs_cli.status.columns import COLUMNS, Column
+from cqrs_cli.status.columns import COLUMNS, PlaceColumn
 from cqrs_cli.status.columns import Metric as Shown
 from cqrs_cli.status.place import PLACE_KINDS, PlaceKind, PlaceStatus, idle_places
 from cqrs_cli.status.running import places_of_projection
 from cqrs_cli.version import __version__
 
 
-def families(places: Iterable[PlaceStatus], columns: Sequence[Column] = COLUMNS) -> Iterator[Metric]:
+def families(places: Iterable[PlaceStatus], columns: Sequence[PlaceColumn] = COLUMNS) -> Iterator[Metric]:
     """The metrics of partitions, by the list of columns."""
     by_kind: dict[PlaceKind, list[PlaceStatus]] = {}
     for place in places:
@@ -25,7 +25,7 @@ def families(places: Iterable[PlaceStatus], columns: Sequence[Column] = COLUMNS)
                 yield _family(kind, column, column.metric, by_kind[kind])
 
 
-def _family(kind: PlaceKind, column: Column, said: Shown, places: Iterable[PlaceStatus]) -> Metric:
+def _family(kind: PlaceKind, column: PlaceColumn, said: Shown, places: Iterable[PlaceStatus]) -> Metric:
     more = (said.label,) if said.label else ()
     make = CounterMetricFamily if said.counter else GaugeMetricFamily
     name, text = kind.prefix + said.name.format(**kind.words), said.help.format(**kind.words)

@@ -10,7 +10,7 @@ from rich.console import Console
 from cqrs_cli.cli.live.model import Choices
 from cqrs_cli.cli.live.screen import picture
 from cqrs_cli.cli.render.status import status_document, status_text
-from cqrs_cli.status.columns import COLUMNS, Column, Metric, Row, View, place_document, total
+from cqrs_cli.status.columns import COLUMNS, Metric, PlaceColumn, Row, View, place_document, total
 from cqrs_cli.status.metrics import families
 from cqrs_cli.status.place import PLACE_KINDS, PlaceStatus
 from tests.support.places import decided, heard, look, projected
@@ -18,7 +18,7 @@ from tests.support.places import decided, heard, look, projected
 #: A column more: one line.
 MORE = (
     *COLUMNS,
-    Column("height", lambda place: 100 + place.partition, "height", metric=Metric("height", "So high.")),
+    PlaceColumn("height", lambda place: 100 + place.partition, "height", metric=Metric("height", "So high.")),
 )
 
 PLACES = [decided(1), heard(2), projected(3)]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from cqrs_cli.status.columns import COLUMNS, Column, Row, row, total
+from cqrs_cli.status.columns import COLUMNS, PlaceColumn, Row, row, total
 from cqrs_cli.status.place import PlaceStatus
 from cqrs_cli.status.rates import Look
 
@@ -38,7 +38,7 @@ class Choices:
                 return replace(self, ended=True)
         return self
 
-    def rows(self, places: Iterable[PlaceStatus], columns: Sequence[Column]) -> list[Row]:
+    def rows(self, places: Iterable[PlaceStatus], columns: Sequence[PlaceColumn]) -> list[Row]:
         """The rows to show, in order: the largest first, but for names."""
         ordered = sorted(places, key=lambda place: (place.subject, place.partition))
         rows = [row(place, columns) for place in ordered]

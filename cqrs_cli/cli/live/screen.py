@@ -11,7 +11,7 @@ from cqrs_cli.cli.live.model import SORTS, Choices
 from cqrs_cli.cli.output import printable
 from cqrs_cli.cli.render.places import columns_of, place_table
 from cqrs_cli.core.messages.timestamps import rfc3339
-from cqrs_cli.status.columns import COLUMNS, Column, View, row, total
+from cqrs_cli.status.columns import COLUMNS, PlaceColumn, View, row, total
 from cqrs_cli.status.place import DECIDED
 from cqrs_cli.status.rates import Look
 
@@ -31,7 +31,7 @@ def picture(
     trouble: str,
     width: int,
     height: int,
-    of: Sequence[Column] = COLUMNS,
+    of: Sequence[PlaceColumn] = COLUMNS,
 ) -> RenderableType:
     """The whole screen, at most `height` lines high: rows that find no place are counted."""
     columns = columns_of(View.TOP, [DECIDED, *(place.kind for place in look.places)], of)

@@ -8,21 +8,28 @@ from rich.table import Table
 from rich.text import Text
 
 from cqrs_cli.cli.output import printable
-from cqrs_cli.status.columns import COLUMNS, Column, Row, View, texts
+from cqrs_cli.status.columns import COLUMNS, PlaceColumn, Row, View, texts
 from cqrs_cli.status.place import PlaceKind
 
 #: Between two columns.
 _GAP = 2
 
 
-def columns_of(view: View, kinds: Iterable[PlaceKind], columns: Sequence[Column] = COLUMNS) -> list[Column]:
+def columns_of(
+    view: View, kinds: Iterable[PlaceKind], columns: Sequence[PlaceColumn] = COLUMNS
+) -> list[PlaceColumn]:
     """The columns of a table with these kinds of partitions."""
     there = set(kinds)
     return [one for one in columns if one.header and view in one.view and there & set(one.kinds)]
 
 
 def place_table(
-    kind: PlaceKind, rows: Sequence[Row], columns: Sequence[Column], sums: Row, width: int, sort: str = ""
+    kind: PlaceKind,
+    rows: Sequence[Row],
+    columns: Sequence[PlaceColumn],
+    sums: Row,
+    width: int,
+    sort: str = "",
 ) -> Table:
     """Headers in the words of `kind`; the column that the rows are sorted by is underlined.
 
@@ -50,7 +57,7 @@ def place_table(
     return table
 
 
-def header_of(column: Column, kind: PlaceKind) -> str:
+def header_of(column: PlaceColumn, kind: PlaceKind) -> str:
     """A column's header in the words of `kind`."""
     return column.header.format(**kind.words)
 
@@ -59,7 +66,7 @@ def _marked(is_sorted: bool) -> str:
     return "underline" if is_sorted else ""
 
 
-def _style(row: Row, columns: Sequence[Column]) -> str:
+def _style(row: Row, columns: Sequence[PlaceColumn]) -> str:
     """Red for commands that wait for an owner."""
     found = {column.name: value for column, value in zip(columns, row.values, strict=True)}
     return "" if found.get("owner") is not None else "red" if found.get("lag") else "dim"
@@ -72,7 +79,7 @@ class _Fit(NamedTuple):
     names: int
 
 
-def _fitting(kind: PlaceKind, rows: Sequence[Row], columns: Sequence[Column], width: int) -> _Fit:
+def _fitting(kind: PlaceKind, rows: Sequence[Row], columns: Sequence[PlaceColumn], width: int) -> _Fit:
     """Leave out columns that can be spared until the rest finds room; then names are cut."""
     cells = [list(texts(row, columns)) for row in rows]
     widths = [

@@ -9,13 +9,13 @@ from cqrs_cli.cli.output import WIDE
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from cqrs_cli.status.columns import Column
+    from cqrs_cli.status.columns import PlaceColumn
     from cqrs_cli.status.place import PlaceStatus
     from cqrs_cli.status.rates import Look
 
 
 def status_document(
-    look: "Look", store: str, with_digest: bool = False, columns: "Sequence[Column] | None" = None
+    look: "Look", store: str, with_digest: bool = False, columns: "Sequence[PlaceColumn] | None" = None
 ) -> dict[str, Any]:
     """`store`: the setting."""
     from cqrs_cli.core.messages.timestamps import rfc3339
@@ -76,7 +76,7 @@ def status_text(
     look: "Look",
     store: str,
     with_digest: bool = False,
-    columns: "Sequence[Column] | None" = None,
+    columns: "Sequence[PlaceColumn] | None" = None,
     width: int = WIDE,
 ) -> "RenderableType":
     """The same for people: a table for each kind of partition, and what an operator should look at.
