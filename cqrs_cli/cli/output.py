@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cqrs_cli.telemetry.task_reports import JobProgress
 
     Document = Mapping[str, Any] | msgspec.Raw
-    Text = RenderableType | Callable[[], RenderableType]
+    Text = RenderableType | list[str] | Callable[[], RenderableType]
 
 #: How much a note matters.
 NoteLevel = Literal["info", "warning"]
@@ -47,19 +47,17 @@ class Printer:
         self.streaming = False  # notes are JSON Lines on stdout, between the lines of progress
 
     def result(self, document: "Document", text: "Text") -> None:
-        """The result of a one-shot command: the document as JSON, or the text (a string as it is).
+        """The result of a command, or one of many: the document as a line of JSON, or the text (a string as it is).
 
-        Text that takes Rich to build is given as a function, called only when it is wanted.
+        Text may be a list of lines. If it takes Rich to build, it is a function, called only when it is wanted.
         """
-        self.row(document, text)
-
-    def row(self, document: "Document", text: "Text") -> None:
-        """One result of many: a JSON Line, or a line of text."""
         if self.output == "json":
             self.line(json_line(document))
             return
         if callable(text):
             text = text()
+        if isinstance(text, list):
+            text = "\n".join(text)
         if isinstance(text, str):
             self.line(text.encode(errors="backslashreplace"))
         else:
@@ -200,6 +198,11 @@ def json_line(document: object) -> bytes:
 def printable(text: str) -> str:
     """Text from others for a terminal: control characters, which could move the cursor, become escapes."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same, but for its line ends."""
+    return "\n".join(map(printable, text.splitlines()))
 
 
 def _one_line(text: str) -> str:

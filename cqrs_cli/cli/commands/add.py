@@ -92,7 +92,7 @@ def add_to_project(
     needed = [] if projected is None or find_spec("sqlalchemy") else [_INSTALL]
     steps = [*needed, f"python -m pytest {made[-1]}", *then]
     lines = [*(f"  {path}" for path in made), "", "Next:", "", *(f"  {step}" for step in steps)]
-    cli.result({"root": root, "files": made, "next": steps}, "\n".join([f"In {root}:", "", *lines]))
+    cli.result({"root": root, "files": made, "next": steps}, [f"In {root}:", "", *lines])
 
 
 def _heard(aggregate: "Aggregate") -> "SampleEvent":

@@ -84,7 +84,7 @@ def _certify(
     target: Path | None = None,
 ) -> "Certified":
     """Hash the topics, write the certificate to `target`, and print what was found."""
-    from cqrs_cli.cli.render.certificate import certified_document, certified_lines
+    from cqrs_cli.cli.render.certificate import certified
     from cqrs_cli.jobs.verify.certify import certify_topics, plan_certify
     from cqrs_cli.proof.certificate import write_certificate
 
@@ -99,8 +99,7 @@ def _certify(
         )
     if target is not None:
         _write(target, write_certificate(done.certificate))
-    lines = certified_lines(aggregate, done, target, against)
-    cli.result(certified_document(aggregate, done, target, against), "\n".join(lines))
+    cli.result(*certified(aggregate, done, target, against))
     cli.flush()
     return done
 

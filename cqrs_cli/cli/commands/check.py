@@ -35,7 +35,7 @@ def check(
 
     With --log it reads every event, and names type, partition and offset of those that the code cannot read.
     """
-    from cqrs_cli.cli.render.check import check_document, check_text, gravest
+    from cqrs_cli.cli.render.check import checked, gravest
     from cqrs_cli.doctor.contracts import compare, write_contract
 
     properties = spark.apply(cli)
@@ -46,7 +46,7 @@ def check(
         for aggregate in chosen.values():
             write_contract(root, aggregate)
     logs = _read_logs(cli, chosen, properties) if log else {}
-    cli.result(check_document(compared, logs, write), check_text(compared, logs, write))
+    cli.result(*checked(compared, logs, write))
     return 1 if gravest([one for one in compared if not write], logs) == "red" else 0
 
 

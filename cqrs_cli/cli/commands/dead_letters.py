@@ -181,13 +181,11 @@ def _letters(cli: Cli, aggregate: str, wanted: LetterFilter) -> "Iterator[Failed
 
 
 def _print(cli: Cli, found: "Iterator[FailedCommand]", narrowed: bool, whole: bool = False) -> int:
-    from cqrs_cli.cli.render.dead_letters import letter_document, letter_line, whole_document, whole_text
+    from cqrs_cli.cli.render.dead_letters import letter, whole_letter
 
-    document, text = (whole_document, whole_text) if whole else (letter_document, letter_line)
     count = 0
-    for one in found:
-        cli.row(document(one), text(one))
-        count += 1
+    for count, one in enumerate(found, 1):  # noqa: B007
+        cli.result(*(whole_letter if whole else letter)(one))
     cli.flush()
     if not count:
         cli.note("no dead letter is like that" if narrowed else "there are no dead letters")
@@ -200,7 +198,7 @@ def _rehearse(cli: Cli, found: "Iterator[FailedCommand]", narrowed: bool, verb: 
 
 
 def _retry(cli: Cli, aggregate: str, found: "Iterator[FailedCommand]") -> None:
-    from cqrs_cli.cli.render.send import all_sent_document, all_sent_text
+    from cqrs_cli.cli.render.send import all_sent
     from cqrs_cli.client.envelope import Composed
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.queries.dead_letters import retried
@@ -218,10 +216,10 @@ def _retry(cli: Cli, aggregate: str, found: "Iterator[FailedCommand]") -> None:
                 yield composed
 
     with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
-        sent = send_all(producer, {aggregate: cli.topics(aggregate)}, commands(), lambda count: None)
+        many = send_all(producer, {aggregate: cli.topics(aggregate)}, commands(), lambda count: None)
     if unreadable:
         cli.note(f"{counted(unreadable, 'record')} not sent: not a command that can be read", "warning")
-    cli.result({**all_sent_document(sent), "unreadable": unreadable}, all_sent_text(sent))
+    cli.result(*all_sent(many, unreadable=unreadable))
 
 
 def _drop(cli: Cli, aggregate: str, found: "Iterator[FailedCommand]") -> None:

@@ -132,10 +132,10 @@ def _waiting(cli: Cli, aggregate: str, wanted: DeferralFilter) -> "list[Deferral
 
 
 def _print(cli: Cli, found: "list[Deferral]", narrowed: bool) -> None:
-    from cqrs_cli.cli.render.deferred import deferral_document, deferral_line
+    from cqrs_cli.cli.render.deferred import deferral
 
     for entry in found:
-        cli.row(deferral_document(entry), deferral_line(entry))
+        cli.result(*deferral(entry))
     cli.flush()
     if not found:
         cli.note("no command like that waits" if narrowed else "no command waits")
@@ -162,12 +162,12 @@ def _request(
 
 
 def _send(cli: Cli, aggregate: str, entries: "list[Deferral]", request: str) -> None:
-    from cqrs_cli.cli.render.send import all_sent_document, all_sent_text
+    from cqrs_cli.cli.render.send import all_sent
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.queries.deferred import requests
     from cqrs_cli.client.send import send_all
 
     with CommandProducer(cli.connection(), cli.settings.partitioner, bulk=True) as producer:
         topics = {aggregate: cli.topics(aggregate)}
-        sent = send_all(producer, topics, requests(aggregate, entries, request), lambda count: None)
-    cli.result(all_sent_document(sent), all_sent_text(sent))
+        many = send_all(producer, topics, requests(aggregate, entries, request), lambda count: None)
+    cli.result(*all_sent(many))

@@ -14,13 +14,8 @@ from typing import TYPE_CHECKING, Any
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.render.demo import (
-    accounts_table,
-    comparison_text,
-    demo_document,
-    outcomes_table,
-    read_model_table,
-)
+from cqrs_cli.cli.render.demo import ACCOUNTS, OUTCOMES, comparison_text, demo_document, read_model_columns
+from cqrs_cli.cli.result import table
 from cqrs_cli.errors import CqrsError
 
 if TYPE_CHECKING:
@@ -110,7 +105,7 @@ def _perform(cli: Cli) -> "Performance":
         orders = fill_read_model(cli.settings, cli.connection(), timeout.order)
     code = f"projections/{project.PROJECTION}.py"
     show(f"The order as a row of a database; its projection is {code}:\n")
-    show(read_model_table(orders.rows) if orders else _MISSING)
+    show(table(orders.rows, read_model_columns(orders.rows)) if orders else _MISSING)
     show("")
     return Performance(told.decided, told.outcomes, told.accounts, live, replayed, timeout, orders)
 
@@ -127,9 +122,9 @@ def _run(
         def told(story: "StoryTold") -> None:
             act.close()
             show(f"{len(story.outcomes)} records were sent to {play.topics.commands}. What became of them:\n")
-            show(outcomes_table(story.outcomes))
+            show(table(enumerate(story.outcomes, 1), OUTCOMES))
             show("\nThe accounts, as their events tell them:\n")
-            show(accounts_table(story.accounts))
+            show(table(story.accounts.items(), ACCOUNTS))
             act.enter_context(cli.working(f"waiting for a payment, {ORDER_PATIENCE} s"))
 
         return play.run(context, checkout, told)

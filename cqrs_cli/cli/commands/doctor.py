@@ -1,6 +1,5 @@
 """`cqrs doctor`: finds what is missing, and says what to do about it."""
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,7 @@ from cqrs_cli.cli.checks.project import check_project, check_this_machine
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import option
-from cqrs_cli.cli.render.doctor import doctor_document, doctor_text
+from cqrs_cli.cli.render.doctor import doctor_result
 from cqrs_cli.errors import CqrsError, UsageError
 from cqrs_cli.kafka.topics.acls import Role
 
@@ -87,8 +86,7 @@ def doctor(
                 checks += check_stored_checkpoints(cli, settings, settings.checkpoints, is_reached)
             if address is not None:
                 checks += check_serving(cli, address, token_file)
-    held = _settings(settings)
-    cli.result(doctor_document(checks, held), partial(doctor_text, checks, held))
+    cli.result(*doctor_result(checks, _settings(settings)))
     return exit_code(checks)
 
 

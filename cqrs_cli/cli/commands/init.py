@@ -1,14 +1,14 @@
 """`cqrs init`: the topics of aggregates and processes, made if they are missing and checked if they are not."""
 
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, option
-from cqrs_cli.cli.render.init import topics_document, topics_table
+from cqrs_cli.cli.result import table
+from cqrs_cli.column import Column
 from cqrs_cli.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -44,8 +44,18 @@ def init(
     else:
         with cli.working("looking at the topics"):
             made = _ensure(connection, topics, processes, plan, dry_run)
-    cli.result(topics_document(made, dry_run), partial(topics_table, made, dry_run))
+    document = {"dry_run": dry_run, "topics": [topic._asdict() for topic in made]}
+    cli.result(document, lambda: table(made, _columns(dry_run)))
     return None if aggregates or len(topics) == len(cli.aggregate_names()) else ConfigurationError.exit_code
+
+
+def _columns(dry_run: bool) -> "Sequence[Column[Made]]":
+    said = {"missing": "would be created", "unknown": "would be created if it is missing"}
+    return (
+        Column("topic", header="topic"),
+        Column("partitions", header="partitions"),
+        Column("result", header="dry run" if dry_run else "result", text=lambda one: said.get(one, one)),
+    )
 
 
 def _connection(cli: Cli, dry_run: bool) -> "Connection | None":

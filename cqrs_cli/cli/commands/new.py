@@ -41,4 +41,4 @@ def new(cli: Cli, folder: Folder, bare: Bare = False) -> None:
     document = {"root": there, "files": [path.resolve().relative_to(there) for path in made], "next": then}
     steps = then if there == Path.cwd() else (f"cd {shlex.quote(str(folder))}", *then)
     lines = [*(f"  {path}" for path in made), "", "Next:", "", *(f"  {step}" for step in steps)]
-    cli.result(document, "\n".join([f"A project in {there}:", "", *lines]))
+    cli.result(document, [f"A project in {there}:", "", *lines])

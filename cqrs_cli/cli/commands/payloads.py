@@ -1,17 +1,16 @@
 """`cqrs payloads`: the store of large payloads."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import argument, option
+from cqrs_cli.cli.result import Result
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.payloads.store import StoredPayload
     from cqrs_cli.payloads.sweep import Swept
 
 
@@ -47,32 +46,20 @@ def gc(
         with cli.working(f"reading the records of {name}"):
             sweep = Sweep(place, payload_folder(topics.events))
             swept = sweep.sweep(named_payloads(connection, topics, sweep.questioned), rehearse)
-        cli.row(_document(name, swept), _text(name, swept))
+        cli.result(*_result(name, swept))
     if rehearse:
         cli.note("dry run: nothing was changed")
 
 
-def _document(name: str, swept: "Swept") -> dict[str, Any]:
-    return {
-        "aggregate": name,
-        "kept": swept.kept,
-        "put_aside": _size(swept.put_aside),
-        "brought_back": _size(swept.brought_back),
-        "deleted": _size(swept.deleted),
+def _result(name: str, swept: "Swept") -> Result:
+    moved = {"put_aside": swept.put_aside, "brought_back": swept.brought_back, "deleted": swept.deleted}
+    sizes = {
+        how: {"payloads": len(some), "bytes": sum(one.size for one in some)} for how, some in moved.items()
     }
-
-
-def _size(payloads: "Sequence[StoredPayload]") -> dict[str, int]:
-    return {"payloads": len(payloads), "bytes": sum(one.size for one in payloads)}
-
-
-def _text(name: str, swept: "Swept") -> str:
-    parts = [counted(swept.kept, "payload") + " kept"]
-    for word, some in (
-        ("put aside", swept.put_aside),
-        ("brought back", swept.brought_back),
-        ("deleted", swept.deleted),
-    ):
-        if some:
-            parts.append(f"{len(some):,} {word} ({sum(one.size for one in some):,} bytes)")
-    return f"{name}: {', '.join(parts)}"
+    parts = [
+        f"{size['payloads']:,} {how.replace('_', ' ')} ({size['bytes']:,} bytes)"
+        for how, size in sizes.items()
+        if size["payloads"]
+    ]
+    text = f"{name}: {', '.join([counted(swept.kept, 'payload') + ' kept', *parts])}"
+    return Result({"aggregate": name, "kept": swept.kept, **sizes}, text)

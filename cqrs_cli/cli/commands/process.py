@@ -2,7 +2,7 @@
 
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
@@ -10,9 +10,6 @@ from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import argument, complete_from, option
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.words import counted
-
-if TYPE_CHECKING:
-    from cqrs_cli.following.processes.plan import ProcessProgress
 
 
 @command(
@@ -50,8 +47,7 @@ def run_process(
     and the earlier one ends with exit status 6. A new process begins at the end of the events, one that has begun goes
     on where it stands. An event that it cannot go past stops it with exit status 1, which names the event.
     """
-    from cqrs_cli.cli.render.process import Listening, processes_document, processes_text
-    from cqrs_cli.cli.render.project import RateDisplay
+    from cqrs_cli.cli.render.process import ProcessDisplay, reacted
     from cqrs_cli.following.processes.load import PROCESSES, load_process
     from cqrs_cli.following.processes.prepare import prepare_processes
     from cqrs_cli.jobs.run import run_processes
@@ -71,22 +67,16 @@ def run_process(
             skip=skip or (),
             accept_loss=accept_loss or (),
         )
-        display: RateDisplay[ProcessProgress] = stack.enter_context(RateDisplay(cli))
-        listening = Listening(cli)
-
-        def watch(progress: "ProcessProgress") -> None:
-            listening.show(progress)
-            display.show(progress)
-
+        display: ProcessDisplay = stack.enter_context(ProcessDisplay(cli))
         session = spark_session(cli, "process", names, properties, [PROCESSES])
         context, slots = stack.enter_context(session)
         tasks = min(len(plan.subscriptions), slots)
         where = f"{counted(len(plan.subscriptions), 'partition')}, {counted(tasks, 'task')}"
         cli.note(f"{', '.join(names)}: {where}; Ctrl-C stops")
         try:
-            done = run_processes(context, plan, tasks, watch, cli.note)
+            done = run_processes(context, plan, tasks, display.show, cli.note)
         except KeyboardInterrupt:
             if display.last is not None:
-                cli.note(f"stopped {processes_text(display.last)}")
+                cli.note(f"stopped {reacted(display.last).text}")
             raise
-    cli.result(processes_document(done), processes_text(done))
+    cli.result(*reacted(done))

@@ -15,7 +15,7 @@ from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.cli.render.project import RateDisplay
+    from cqrs_cli.cli.render.display import RecordsDisplay
     from cqrs_cli.following.projections.databases.place import DatabasePlace
     from cqrs_cli.following.projections.load import LoadedProjection
     from cqrs_cli.following.projections.plan import ProjectionPlan, ProjectionProgress
@@ -60,8 +60,7 @@ def project(
     database that is away is waited for; with --once for a minute, and then the exit status is 4.
     """
     check_sqlalchemy()
-    from cqrs_cli.cli.render.progress import serve_metrics
-    from cqrs_cli.cli.render.project import RateDisplay
+    from cqrs_cli.cli.render.display import RecordsDisplay
     from cqrs_cli.following.projections.database import parse_database, shown
     from cqrs_cli.following.projections.load import load_projection
     from cqrs_cli.following.projections.prepare import PATIENT, prepare_projection
@@ -84,9 +83,8 @@ def project(
             rebuild=rebuild,
             patience=PATIENT if once else None,
         )
-        display: RateDisplay[ProjectionProgress] = stack.enter_context(RateDisplay(cli))
-        if address is not None:
-            display.endpoint = serve_metrics(cli, stack, address, ProjectionMetrics(name))
+        metrics = None if address is None else (address, ProjectionMetrics(name))
+        display: RecordsDisplay[ProjectionProgress] = stack.enter_context(RecordsDisplay(cli, metrics))
         if once and spark == SparkOptions() and is_little(prepared.new or prepared.live):
             run, by = _run_here(cli, loaded, display), "this process"
         else:
@@ -102,7 +100,7 @@ def project(
         _project(cli, run, prepared.live, loaded, once, display, filled)
 
 
-def _run_here(cli: Cli, loaded: "LoadedProjection", display: "RateDisplay[ProjectionProgress]") -> "Run":
+def _run_here(cli: Cli, loaded: "LoadedProjection", display: "RecordsDisplay[ProjectionProgress]") -> "Run":
     from cqrs_cli.jobs.project import run_here
 
     return partial(run_here, loaded=loaded, watch=display.show, note=cli.note)
@@ -115,7 +113,7 @@ def _run_on_spark(
     prepared: "PreparedProjection",
     place: "DatabasePlace",
     properties: Mapping[str, str],
-    display: "RateDisplay[ProjectionProgress]",
+    display: "RecordsDisplay[ProjectionProgress]",
 ) -> "Iterator[tuple[Run, int]]":
     """What runs a plan on Spark, and the number of its tasks: no more than the database bears."""
     from cqrs_cli.following.projections.databases.known import dialect_of
@@ -152,22 +150,21 @@ def _project(
     plan: "ProjectionPlan",
     loaded: "LoadedProjection",
     once: bool,
-    display: "RateDisplay[ProjectionProgress]",
+    display: "RecordsDisplay[ProjectionProgress]",
     filled: "ProjectionProgress | None",
 ) -> None:
     """Go on with the live tables, and print how far they are when that ends, with what was `filled` before."""
-    from cqrs_cli.cli.render.project import projection_document, projection_text
+    from cqrs_cli.cli.render.project import projected
     from cqrs_cli.following.projections.prepare import ends
 
+    result = partial(projected, loaded.name, loaded.projection.revision)
     plan = replace(plan, targets=ends(plan)) if once else plan
     try:
         done = run(plan)
     except KeyboardInterrupt:
         if display.last is not None:
-            cli.note(f"stopped: {projection_text(loaded.name, display.last)}")
+            cli.note(f"stopped: {result(display.last).text}")
         raise
     if filled is not None:
         done = replace(done, events=filled.events + done.events, seconds=filled.seconds + done.seconds)
-    cli.result(
-        projection_document(loaded.name, loaded.projection.revision, done), projection_text(loaded.name, done)
-    )
+    cli.result(*result(done))

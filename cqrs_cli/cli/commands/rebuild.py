@@ -7,7 +7,7 @@ from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateNames, option
-from cqrs_cli.cli.rebuilding import rebuild_document, rebuild_lines, rebuilding_text
+from cqrs_cli.cli.render.rebuild import rebuilding_text, rebuilt_shards
 from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.words import counted
 
@@ -56,5 +56,4 @@ def rebuild(
         done = rebuild_shards(plan, lambda now: say(rebuilding_text(now, cli.is_live)), cli.note)
     if held := sum(one.in_use for one in done.values()):
         cli.note(f"{counted(held, 'shard')} in use: the run goes on with the old ones, the next with these")
-    seconds = time.monotonic() - began
-    cli.result(rebuild_document(done, seconds), "\n".join(rebuild_lines(done, seconds)))
+    cli.result(*rebuilt_shards(done, time.monotonic() - began))

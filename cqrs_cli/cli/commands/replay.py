@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from cqrs_cli.cli.app import app
 from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import AggregateName, option
+from cqrs_cli.cli.options import AggregateName, moment, option
 from cqrs_cli.cli.positions import positions_of
-from cqrs_cli.cli.render.replay import replay_document, replay_text, replaying_text
+from cqrs_cli.cli.render.replay import replayed, replaying_text
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import optional_target
 from cqrs_cli.errors import UsageError
@@ -63,12 +63,12 @@ def replay(
     properties = spark.apply(cli)
     settings = cli.settings
     positions = positions_of("--until", until, cli.topics(aggregate).events)
-    moment = _moment(until) if positions is None else None
+    then = _moment(until) if positions is None else None
     target = optional_target(out, format)
     cli.aggregate(aggregate)
     topics = cli.topics(aggregate)
     connection = cli.connection()
-    wanted = plan_replay(connection, topics, settings.aggregates, settings.root, moment, positions)
+    wanted = plan_replay(connection, topics, settings.aggregates, settings.root, then, positions)
     with (
         spark_session(cli, "replay", [aggregate], properties) as (context, tasks),
         cli.working(f"replaying {aggregate}") as say,
@@ -77,16 +77,10 @@ def replay(
         done = replay_events(
             context, wanted, target, lambda now: say(replaying_text(aggregate, now, cli.is_live))
         )
-    cli.result(
-        replay_document(aggregate, moment or positions, done, target), replay_text(aggregate, done, target)
-    )
+    cli.result(*replayed(aggregate, then or positions, done, target))
 
 
 def _moment(until: str | None) -> str | None:
     from cqrs_cli.core.messages.timestamps import rfc3339
-    from cqrs_cli.settings.moments import parse_moment
 
-    try:
-        return None if until is None else rfc3339(parse_moment(until))
-    except ValueError as error:
-        raise UsageError(f"--until: {error}", "give a time") from None
+    return None if until is None else rfc3339(moment("--until", until))

@@ -18,7 +18,7 @@ from cqrs_cli.words import counted, rough_time
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-    from cqrs_cli.cli.render.progress import Display
+    from cqrs_cli.cli.render.progress import RunDisplay
     from cqrs_cli.core.aggregate.aggregate import Aggregate
     from cqrs_cli.kafka.connection.connection import Connection
     from cqrs_cli.runs.assembly import Assembly, Interventions
@@ -139,7 +139,7 @@ def run(
     if reload:
         return _reload(cli, aggregates, once)
     from cqrs_cli.cli.processes import chosen_processes
-    from cqrs_cli.cli.render.progress import Display, run_text
+    from cqrs_cli.cli.render.progress import RunDisplay, run_result
     from cqrs_cli.following.processes.load import PROCESSES
     from cqrs_cli.runs.assembly import assemble
     from cqrs_cli.runs.snapshot import Snapshot
@@ -157,13 +157,12 @@ def run(
     if once and not places:
         left = assembly.left(cli.note)
         if left is None:
-            done = Snapshot(time.monotonic())
-            cli.result(done.summary(), run_text(done))
+            cli.result(*run_result(Snapshot(time.monotonic())))
             return None
         assembly = left
     packages = [PROCESSES] if assembly.reacting else []
     with (
-        Display(cli, address) as display,
+        RunDisplay(cli, address) as display,
         spark_session(cli, "run", known, properties, packages) as (context, slots),
     ):
         tasks = min(assembly.partitions, slots)
@@ -172,7 +171,7 @@ def run(
     if cli.streaming:
         cli.event("end", {"how": "ended", **done.summary()})
     else:
-        cli.result(done.summary(), run_text(done))
+        cli.result(*run_result(done))
     return None
 
 
@@ -203,10 +202,10 @@ def _begin(cli: Cli, assembly: "Assembly", tasks: int, standby: bool) -> None:
 
 
 def _decide(
-    cli: Cli, context: "SparkContext", assembly: "Assembly", tasks: int, display: "Display"
+    cli: Cli, context: "SparkContext", assembly: "Assembly", tasks: int, display: "RunDisplay"
 ) -> "Snapshot":
     """Decide and react until the run ends; how far it came is said also when it is stopped or taken over."""
-    from cqrs_cli.cli.render.progress import run_text
+    from cqrs_cli.cli.render.progress import run_result
     from cqrs_cli.jobs.run import run_owners
 
     try:
@@ -218,7 +217,7 @@ def _decide(
                 cli.event("end", {"how": how, **display.last.summary()})
             else:
                 after = rough_time(time.monotonic() - display.began)
-                cli.note(f"{how} after {after}: {run_text(display.last)}")
+                cli.note(f"{how} after {after}: {run_result(display.last).text}")
         raise
 
 

@@ -152,13 +152,12 @@ def send(
 
 def _send_one(cli: Cli, composed: "Composed") -> None:
     """Send one command and print where it went."""
-    from cqrs_cli.cli.render.send import sent_document, sent_text
+    from cqrs_cli.cli.render.send import sent
     from cqrs_cli.client.producer import CommandProducer
     from cqrs_cli.client.send import send_one
 
     with CommandProducer(cli.connection(), cli.settings.partitioner) as producer:
-        sent = send_one(producer, cli.topics(composed.aggregate), composed)
-    cli.result(sent_document(sent), sent_text(sent))
+        cli.result(*sent(send_one(producer, cli.topics(composed.aggregate), composed)))
 
 
 def _send_one_and_wait(cli: Cli, composed: "Composed", patience: float) -> None:

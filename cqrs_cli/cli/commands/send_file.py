@@ -43,12 +43,12 @@ def send_file(cli: Cli, file: str, patience: float | None) -> None:
 def _send_all(
     cli: Cli, producer: "CommandProducer", topics: "Mapping[str, Topics]", commands: "Iterable[Composed]"
 ) -> None:
-    from cqrs_cli.cli.render.send import all_sent_document, all_sent_text
+    from cqrs_cli.cli.render.send import all_sent
     from cqrs_cli.client.send import send_all
 
     with cli.working("sending") as now:
-        sent = send_all(producer, topics, commands, lambda count: now(f"sent {count:,} commands"))
-    cli.result(all_sent_document(sent), all_sent_text(sent))
+        many = send_all(producer, topics, commands, lambda count: now(f"sent {count:,} commands"))
+    cli.result(*all_sent(many))
 
 
 def _send_all_and_wait(

@@ -134,7 +134,7 @@ def prove_processes(
     and no other event has any. It reads the topics on this machine, without Spark: 600 bytes of memory for each command
     that is still there.
     """
-    from cqrs_cli.cli.render.process import reactions_document, reactions_lines
+    from cqrs_cli.cli.render.process import proved
     from cqrs_cli.following.processes.load import load_process
     from cqrs_cli.following.processes.verify import verify_process
 
@@ -148,7 +148,7 @@ def prove_processes(
     }.items():
         with cli.working("reading the positions") as say:
             found = verify_process(cli.connection(), settings, loaded, say)
-        cli.row(reactions_document(name, found), "\n".join(reactions_lines(name, found)))
+        cli.result(*proved(name, found))
         if found.count:
             what = f"{counted(found.count, 'violation')} in what process {name} sent"
             errors.append(ContradictionError(what, "docs/processes.md says what each means"))
@@ -190,7 +190,7 @@ def _existing_shards(cli: Cli, aggregate: str) -> Path:
 
 def _print(cli: Cli, aggregate: str, done: "Verified") -> list[CqrsError]:
     """Print the findings; the error that they are is returned, if they are one."""
-    from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines, violations_text
+    from cqrs_cli.cli.render.verify import nothing_compared, verified, violations_text
     from cqrs_cli.kafka.fault import tail_command
 
     for partition, why in done.again.items():
@@ -198,14 +198,14 @@ def _print(cli: Cli, aggregate: str, done: "Verified") -> list[CqrsError]:
     for partition, compared in done.compared.items():
         if compared.skipped:
             cli.note(f"the state of partition {partition} was not compared: {compared.skipped}")
-    cli.row(verify_document(aggregate, done), "\n".join(verify_lines(aggregate, done)))
+    cli.result(*verified(aggregate, done))
     cli.flush()
     if done.violation_count:
         first = done.violations[0]
         look = tail_command(aggregate, first.kind, first.partition, first.offset)
         return [
             ContradictionError(
-                f"{violations_text(done)} in the topics of {aggregate}",
+                f"{violations_text(done.violation_count)} in the topics of {aggregate}",
                 f"look at the first: {look}",
             )
         ]

@@ -9,7 +9,7 @@ from cqrs_cli.cli.command import command
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.options import AggregateName, moment, option
 from cqrs_cli.cli.output import job_text
-from cqrs_cli.cli.render.queries.whatif import whatif_document, whatif_text
+from cqrs_cli.cli.render.queries.whatif import decided_again
 from cqrs_cli.cli.spark_session import SparkOptions, spark_session
 from cqrs_cli.cli.target import optional_target
 from cqrs_cli.errors import UsageError
@@ -76,8 +76,7 @@ def whatif(
         cli.note(
             f"partition {partition}: retention has deleted commands of that time; those that are left count"
         )
-    document = whatif_document(aggregate, dotted, done, target)
-    cli.result(document, whatif_text(aggregate, dotted, done, target))
+    cli.result(*decided_again(aggregate, dotted, done, target))
 
 
 def _range(since: str | None, until: str | None) -> tuple[int | None, int | None]:

@@ -1,18 +1,17 @@
-"""The findings of `cqrs check`: as JSON, and for people."""
+"""The findings of `cqrs check`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.result import Result, table
+from cqrs_cli.column import Column
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from cqrs_cli.doctor.contracts import Compared, Level
     from cqrs_cli.scans.check import Unreadable
 
-_COLOURS = {"green": "green", "amber": "yellow", "red": "red"}
+_COLOURS = {"green": "green", "amber": "yellow", "red": "red", "": ""}
 
 
 class LogRead(NamedTuple):
@@ -22,15 +21,27 @@ class LogRead(NamedTuple):
     unreadable: "list[Unreadable]"
 
 
+class _Line(NamedTuple):
+    level: str
+    aggregate: str
+    what: str
+
+
+_COLUMNS: tuple[Column[_Line], ...] = (
+    Column("level", header="level", style=_COLOURS.__getitem__),
+    Column("aggregate", header="aggregate"),
+    Column("what", header="what"),
+)
+
+
 def gravest(compared: "Sequence[Compared]", logs: Mapping[str, LogRead]) -> "Level":
     """Red if anything breaks, amber if anything is to be written, else green."""
     levels = {one.level for one in compared} | {"red" for log in logs.values() if log.unreadable}
     return "red" if "red" in levels else "amber" if "amber" in levels else "green"
 
 
-def check_document(
-    compared: "Sequence[Compared]", logs: Mapping[str, LogRead], written: bool
-) -> dict[str, Any]:
+def checked(compared: "Sequence[Compared]", logs: Mapping[str, LogRead], written: bool) -> Result:
+    """What has changed in each aggregate, and what the code cannot read."""
     document: dict[str, Any] = {
         "level": gravest(compared, logs),
         "written": written,
@@ -48,33 +59,23 @@ def check_document(
             name: {"events": log.events, "unreadable": [bad._asdict() for bad in log.unreadable]}
             for name, log in logs.items()
         }
-    return document
+    return Result(document, lambda: table(_lines(compared, logs, written), _COLUMNS, headers=False))
 
 
-def check_text(
-    compared: "Sequence[Compared]", logs: Mapping[str, LogRead], written: bool
-) -> "RenderableType":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
+def _lines(compared: "Sequence[Compared]", logs: Mapping[str, LogRead], written: bool) -> Iterator[_Line]:
     for one in compared:
         if not one.changes:
-            table.add_row(Text("green", "green"), one.aggregate, "as committed")
+            yield _Line("green", one.aggregate, "as committed")
         for change in one.changes:
             hint = f"\n→ {change.do}" if change.do else ""
-            table.add_row(
-                Text(change.level, _COLOURS[change.level]), one.aggregate, Text(printable(change.what) + hint)
-            )
+            yield _Line(change.level, one.aggregate, change.what + hint)
     for name, log in logs.items():
         if not log.unreadable:
-            table.add_row(Text("green", "green"), name, f"the code reads every event, {log.events:,}")
+            yield _Line("green", name, f"the code reads every event, {log.events:,}")
         for bad in log.unreadable:
-            place = f"partition {bad.partition} offset {bad.offset}"
             more = f" ({counted(bad.times, 'event')} like it there)" if bad.times > 1 else ""
-            table.add_row(Text("red", "red"), name, Text(printable(f"{place}: {bad.reason}{more}")))
+            yield _Line("red", name, f"partition {bad.partition} offset {bad.offset}: {bad.reason}{more}")
     if written:
-        table.add_row("", "", "written: commit schemas/")
+        yield _Line("", "", "written: commit schemas/")
     elif gravest(compared, {}) == "amber":
-        table.add_row("", "", "write it: cqrs check --write")
-    return table
+        yield _Line("", "", "write it: cqrs check --write")

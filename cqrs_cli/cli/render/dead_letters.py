@@ -1,15 +1,35 @@
-"""Dead letters: as JSON, and for people."""
+"""Dead letters."""
 
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.result import Result
 
 if TYPE_CHECKING:
     from cqrs_cli.client.queries.dead_letters import FailedCommand
 
 
-def letter_document(one: "FailedCommand") -> dict[str, Any]:
-    return {
+def letter(one: "FailedCommand") -> Result:
+    """A dead letter, on one line."""
+    return Result(*_told(one))
+
+
+def whole_letter(one: "FailedCommand") -> Result:
+    """A dead letter with its record."""
+    from cqrs_cli.cli.render.record import record_document
+
+    document, line = _told(one)
+    headers = [
+        f"  {name}: {(content or b'').decode(errors='replace')}" for name, content in one.record.headers or ()
+    ]
+    value = (one.record.value or b"").decode(errors="backslashreplace")
+    more = [printable(text) for text in (f"  command: {one.place}", *headers, f"  {value}")]
+    return Result({**document, "record": record_document(one.partition, one.record)}, [line, *more])
+
+
+def _told(one: "FailedCommand") -> tuple[dict[str, Any], str]:
+    command = one.command
+    document = {
         "partition": one.partition,
         "offset": one.offset,
         "time": one.time,
@@ -17,27 +37,9 @@ def letter_document(one: "FailedCommand") -> dict[str, Any]:
         "message": one.message,
         "command": one.place,
         "id": one.id or None,
-        "aggregate_id": None if one.command is None else one.command.subject,
-        "type": None if one.command is None else one.command.type,
+        "aggregate_id": None if command is None else command.subject,
+        "type": None if command is None else command.type,
     }
-
-
-def letter_line(one: "FailedCommand") -> str:
-    told = "?" if one.command is None else f"{one.command.subject}  {one.command.type}  {one.command.id}"
-    return printable(f"{one.time}  {one.partition}/{one.offset}  {told}  {one.reason}: {one.message}")
-
-
-def whole_document(one: "FailedCommand") -> dict[str, Any]:
-    """A dead letter with its record."""
-    from cqrs_cli.cli.render.record import record_document
-
-    return {**letter_document(one), "record": record_document(one.partition, one.record)}
-
-
-def whole_text(one: "FailedCommand") -> str:
-    headers = [
-        f"  {name}: {(content or b'').decode(errors='replace')}" for name, content in one.record.headers or ()
-    ]
-    value = (one.record.value or b"").decode(errors="backslashreplace")
-    lines = [letter_line(one), f"  command: {one.place}", *headers, f"  {value}"]
-    return "\n".join(map(printable, lines))
+    told = "?" if command is None else f"{command.subject}  {command.type}  {command.id}"
+    line = f"{one.time}  {one.partition}/{one.offset}  {told}  {one.reason}: {one.message}"
+    return document, printable(line)

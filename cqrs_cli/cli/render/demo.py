@@ -1,13 +1,14 @@
 """The acts of `cqrs demo` for people, and its one document for programs."""
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import json_line
+from cqrs_cli.column import Column, row_document
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from cqrs_cli.client.history import AggregateHistory
+    from cqrs_cli.core.messages.outcome import Verdict
     from cqrs_cli.demo.play import Performance, StepOutcome, Tally
 
 
@@ -15,40 +16,33 @@ if TYPE_CHECKING:
 COLOURS = {"accepted": "green", "rejected": "yellow", "duplicate": "cyan", "failed": "red"}
 
 
-def outcomes_table(outcomes: "list[StepOutcome]") -> "RenderableType":
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for header in ("", "sent", "decided", "version"):
-        table.add_column(header)
-    for number, (step, verdict) in enumerate(outcomes, 1):
-        why = " ".join(text for text in (verdict.code or verdict.reason, verdict.message) if text)
-        decided = Text(verdict.status, COLOURS.get(verdict.status, "")).append(f" {why}", "default")
-        table.add_row(str(number), step.says, decided, str(verdict.version))
-    return table
+def _decided(verdict: "Verdict") -> str:
+    return " ".join(one for one in (verdict.status, verdict.code or verdict.reason, verdict.message) if one)
 
 
-def accounts_table(accounts: "dict[str, AggregateHistory]") -> "RenderableType":
-    from rich.table import Table
+OUTCOMES: "tuple[Column[tuple[int, StepOutcome]], ...]" = (
+    Column("number", lambda one: one[0], " "),
+    Column("says", lambda one: one[1].step.says, "sent"),
+    Column(
+        "outcome",
+        lambda one: one[1].verdict,
+        "decided",
+        _decided,
+        style=lambda one: COLOURS.get(one.status, ""),
+    ),
+    Column("version", lambda one: one[1].verdict.version, "version"),
+)
 
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for header in ("account", "version", "state"):
-        table.add_column(header)
-    for account, shown in accounts.items():
-        table.add_row(account, str(shown.version), json_line(shown.state).decode())
-    return table
+ACCOUNTS: "tuple[Column[tuple[str, AggregateHistory]], ...]" = (
+    Column("id", lambda one: one[0], "account"),
+    Column("version", lambda one: one[1].version, "version"),
+    Column("state", lambda one: one[1].state, "state", lambda state: json_line(state).decode()),
+)
 
 
-def read_model_table(rows: list[dict[str, Any]]) -> "RenderableType":
-    from rich.table import Table
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for header in rows[0] if rows else ():
-        table.add_column(header)
-    for row in rows:
-        table.add_row(*(str(value) for value in row.values()))
-    return table
+def read_model_columns(rows: list[dict[str, Any]]) -> tuple[Column[dict[str, Any]], ...]:
+    """The columns of a read model's rows."""
+    return tuple(Column(name, itemgetter(name), name, str) for name in (rows[0] if rows else ()))
 
 
 def comparison_text(live: "Tally", replayed: "Tally") -> str:
@@ -66,10 +60,7 @@ def demo_document(performance: "Performance") -> dict[str, Any]:
             for step, verdict in performance.outcomes
         ],
         "decided": performance.decided.summary(),
-        "accounts": [
-            {"id": account, "version": shown.version, "state": shown.state}
-            for account, shown in performance.accounts.items()
-        ],
+        "accounts": [row_document(one, ACCOUNTS) for one in performance.accounts.items()],
         "live": performance.live._asdict(),
         "replay": performance.replayed._asdict(),
         "equal": performance.live == performance.replayed,

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.cli.output import json_line, printable
+from cqrs_cli.cli.output import json_line, printable_lines
 
 if TYPE_CHECKING:
     from cqrs_cli.core.aggregate.aggregate import Aggregate
@@ -24,7 +24,7 @@ def overview_text(aggregates: "Mapping[str, Aggregate]") -> str:
         about = about_aggregate(aggregate).partition("\n")[0]
         names = ", ".join(cls.__name__ for cls in aggregate.commands.values())
         parts.append("\n".join([name, *([f"  {about}"] if about else []), f"  {names}"]))
-    return _printable_lines("\n\n".join(parts))
+    return printable_lines("\n\n".join(parts))
 
 
 def aggregate_text(aggregate: "Aggregate") -> str:
@@ -43,7 +43,7 @@ def aggregate_text(aggregate: "Aggregate") -> str:
     if aggregate.upcasters:
         names = sorted(kind.removeprefix(f"{aggregate.name}.") for kind in aggregate.upcasters)
         parts.append("\n".join(["Read by an upcaster", *(f"  {name}" for name in names)]))
-    return _printable_lines("\n\n".join(parts))
+    return printable_lines("\n\n".join(parts))
 
 
 def message_text(aggregate: "Aggregate", cls: type) -> str:
@@ -60,7 +60,7 @@ def message_text(aggregate: "Aggregate", cls: type) -> str:
         parts.append(
             f"  {shlex.join(['cqrs', 'send', aggregate.name, 'ID', cls.__name__])} {' '.join(sample)}".rstrip()
         )
-    return _printable_lines("\n\n".join(parts))
+    return printable_lines("\n\n".join(parts))
 
 
 def _rows_of_message(cls: type) -> Iterator[_Row]:
@@ -108,11 +108,6 @@ def _table(rows: Sequence[_Row]) -> list[str]:
 
 def _indented(text: str) -> str:
     return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
-
-
-def _printable_lines(text: str) -> str:
-    """The text without control characters, but for its line ends."""
-    return "\n".join(map(printable, text.splitlines()))
 
 
 def indented(document: Mapping[str, Any]) -> str:

@@ -1,21 +1,20 @@
-"""Shows how far processes came."""
+"""The progress and the result of processes, and the findings of `cqrs verify process`."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from cqrs_cli.cli.render.display import RecordsDisplay
+from cqrs_cli.cli.render.verify import violations_text
+from cqrs_cli.cli.result import Result, listed
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
-    from cqrs_cli.cli.context import Cli
     from cqrs_cli.following.processes.plan import ProcessProgress
     from cqrs_cli.proof.reactions import Reactions
 
-#: Violations that are listed for people.
-_MOST_LINES = 10
 
-
-def processes_document(done: "ProcessProgress") -> dict[str, Any]:
-    """The document that `process --once` prints."""
-    return {
+def reacted(done: "ProcessProgress") -> Result:
+    """The positions of processes, and what their events led to."""
+    document = {
         "events": done.events,
         "commands": done.commands,
         "seconds": round(done.seconds, 3),
@@ -23,37 +22,31 @@ def processes_document(done: "ProcessProgress") -> dict[str, Any]:
         "lag": done.lag,
         "positions": {name: one["positions"] for name, one in done.by_process().items()},
     }
+    led = f"{counted(done.events, 'event')} led to {counted(done.commands, 'command')}"
+    worked = f"{led} in {done.seconds:.3g} s; " if done.seconds else ""
+    return Result(document, f"{worked}at {done.position:,} of {done.position + done.lag:,} records")
 
 
-def processes_text(done: "ProcessProgress") -> str:
-    """The same as a line."""
-    worked = (
-        f"{counted(done.events, 'event')} led to {counted(done.commands, 'command')} in {done.seconds:.3g} s; "
-        if done.seconds
-        else ""
-    )
-    return f"{worked}at {done.position:,} of {done.position + done.lag:,} records"
+def listening(progress: "ProcessProgress") -> str:
+    """It is said once, when each partition has been claimed."""
+    names = ", ".join(progress.lags())
+    return f"{names}: listening; what is recorded from now on is reacted to, whatever happens"
 
 
-class Listening:
-    """Says once that the processes of a run have begun to listen."""
+class ProcessDisplay(RecordsDisplay["ProcessProgress"]):
+    """Shows how far processes are."""
 
-    def __init__(self, cli: "Cli") -> None:
-        self._cli, self._said = cli, False
+    _listens = False
 
-    def show(self, progress: "ProcessProgress") -> None:
-        """Take in how far they are."""
-        if progress.listens and not self._said:
-            self._said = True
-            names = ", ".join(progress.lags())
-            self._cli.note(
-                f"{names}: listening; what is recorded from now on is reacted to, whatever happens"
-            )
+    def tell(self, now: "ProcessProgress") -> None:
+        if now.listens and not self._listens:
+            self._listens = True
+            self.cli.note(listening(now))
 
 
-def reactions_document(name: str, found: "Reactions") -> dict[str, Any]:
+def proved(name: str, found: "Reactions") -> Result:
     """The findings of `cqrs verify process`."""
-    return {
+    document = {
         "process": name,
         "events": found.events,
         "commands": found.commands,
@@ -62,20 +55,12 @@ def reactions_document(name: str, found: "Reactions") -> dict[str, Any]:
         "violations": found.named,
         "violation_count": found.count,
     }
-
-
-def reactions_lines(name: str, found: "Reactions") -> list[str]:
-    """The same for people."""
-    said = found.named[:_MOST_LINES]
-    if (more := found.count - len(said)) > 0:
-        said.append(f"and {more:,} more: see -o json")
-    said.append(
-        f"process {name}: {counted(found.events, 'event')} below its position, {counted(found.commands, 'command')}"
-    )
+    said = listed(found.named, found.count)
+    seen = f"{counted(found.events, 'event')} below its position, {counted(found.commands, 'command')}"
+    said.append(f"process {name}: {seen}")
     if found.accepted:
         said.append(f"missing, which an operator accepted: {counted(found.accepted, 'command')}")
     if found.unknown:
-        said.append(
-            f"of events that are deleted, or before an accepted loss: {counted(found.unknown, 'command')}"
-        )
-    return [*said, counted(found.count, "violation") if found.count else "no violation"]
+        unknown = counted(found.unknown, "command")
+        said.append(f"of events that are deleted, or before an accepted loss: {unknown}")
+    return Result(document, [*said, violations_text(found.count)])

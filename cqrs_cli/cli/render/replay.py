@@ -1,9 +1,10 @@
-"""How far `cqrs replay` is, and its totals: as JSON, and for people."""
+"""The progress and the result of `cqrs replay`."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import job_text
+from cqrs_cli.cli.result import Result
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -17,34 +18,25 @@ def replaying_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
     return job_text(f"folding {aggregate}", now, "events", bar)
 
 
-def replay_document(
+def replayed(
     aggregate: str, until: str | Mapping[int, int] | None, done: "Replayed", target: "Target | None"
-) -> dict[str, Any]:
+) -> Result:
+    """What was folded: of how many events, until when, and where it is written."""
     from cqrs_cli.core.digest import as_hex
 
+    total, digest = done.total, as_hex(done.total.digest)
     document: dict[str, Any] = {
         "aggregate": aggregate,
-        "aggregates": done.total.aggregates,
-        "events": done.total.events,
-        "digest": as_hex(done.total.digest),
+        "aggregates": total.aggregates,
+        "events": total.events,
+        "digest": digest,
         "until": until,
         "seconds": round(done.seconds, 3),
     }
+    speed = f"{total.events / max(done.seconds, 0.001):,.0f} a second"
+    sums = f"{counted(total.aggregates, 'aggregate')} from {counted(total.events, 'event')}"
+    lines = [f"{aggregate}: {sums} in {done.seconds:.1f} s ({speed})", f"digest {digest}"]
     if target is not None:
         document["out"] = target.folder
-    return document
-
-
-def replay_text(aggregate: str, done: "Replayed", target: "Target | None") -> str:
-    from cqrs_cli.core.digest import as_hex
-
-    total = done.total
-    lines = [
-        f"{aggregate}: {counted(total.aggregates, 'aggregate')} from {counted(total.events, 'event')} "
-        f"in {done.seconds:.1f} s "
-        f"({total.events / max(done.seconds, 0.001):,.0f} a second)",
-        f"digest {as_hex(total.digest)}",
-    ]
-    if target is not None:
         lines.append(f"written to {target.folder}")
-    return "\n".join(lines)
+    return Result(document, lines)

@@ -4,12 +4,12 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import msgspec
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.result import Result
 from cqrs_cli.client.outcomes import OutcomeWaiter, ReceivedOutcome, is_refused
 from cqrs_cli.client.send import SentCommand, SentCommands
 from cqrs_cli.core.messages.outcome import OutcomeEnvelope, Verdict
@@ -25,33 +25,25 @@ IDS_IN_TEXT = 3
 _START = "unless a run is starting, start it"
 
 
-def sent_document(sent: SentCommand) -> dict[str, Any]:
-    """One sent command as JSON."""
-    composed = sent.composed
-    return {
+def sent(one: SentCommand) -> Result:
+    """One sent command."""
+    composed, partition, offset = one
+    document = {
         "id": composed.id,
         "aggregate": composed.aggregate,
         "subject": composed.subject,
         "type": composed.type,
-        "partition": sent.partition,
-        "offset": sent.offset,
+        "partition": partition,
+        "offset": offset,
     }
+    place = f"({partition}/{offset}), id {composed.id}"
+    return Result(document, f"sent {composed.type} to {composed.subject} {place}")
 
 
-def sent_text(sent: SentCommand) -> str:
-    """One sent command for people."""
-    composed = sent.composed
-    return f"sent {composed.type} to {composed.subject} ({sent.partition}/{sent.offset}), id {composed.id}"
-
-
-def all_sent_document(sent: SentCommands) -> dict[str, Any]:
-    """Many sent commands as JSON."""
-    return {"sent": sent.total, "seconds": sent.seconds, "aggregates": sent.aggregates}
-
-
-def all_sent_text(sent: SentCommands) -> str:
-    """Many sent commands for people."""
-    return f"sent {counted(sent.total, 'command')} in {sent.seconds} s"
+def all_sent(many: SentCommands, **more: int) -> Result:
+    """Many sent commands."""
+    document = {"sent": many.total, "seconds": many.seconds, "aggregates": many.aggregates, **more}
+    return Result(document, f"sent {counted(many.total, 'command')} in {many.seconds} s")
 
 
 class OutcomePrinter:
@@ -69,7 +61,7 @@ class OutcomePrinter:
     def print(self, outcomes: Iterable[ReceivedOutcome]) -> None:
         """Print a row for each outcome."""
         for outcome in outcomes:
-            self.cli.row(msgspec.Raw(outcome.value), outcome_line(outcome.read))
+            self.cli.result(msgspec.Raw(outcome.value), outcome_line(outcome.read))
             self.counts[outcome.read.data.status] += 1
             if is_refused(outcome.read):
                 self.refusals.append(outcome.read)

@@ -1,8 +1,10 @@
-"""The findings of `cqrs verify`: as JSON, and for people."""
+"""The progress and the findings of `cqrs verify`."""
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import job_text
+from cqrs_cli.cli.result import Result, listed
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -11,9 +13,17 @@ if TYPE_CHECKING:
     from cqrs_cli.scans.verify.state import ShardComparison
     from cqrs_cli.telemetry.task_reports import JobProgress
 
+#: What is counted, and how one of it is called.
+_COUNTS = {
+    "commands": "command",
+    "outcomes": "outcome",
+    "events": "event",
+    "dead_letters": "dead letter",
+    "aggregates": "aggregate",
+}
 
-#: Violations that are listed for people.
-MOST_LINES = 10
+#: The topics whose records retention deletes.
+_KEPT: "Mapping[Kind, str]" = {"commands": "command", "outcomes": "outcome", "dead-letters": "dead letter"}
 
 
 def proving_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
@@ -21,20 +31,16 @@ def proving_text(aggregate: str, now: "JobProgress", bar: bool = True) -> str:
     return job_text(f"proving {aggregate}", now, "records", bar)
 
 
-def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:
-    """All counts and violations, as JSON."""
+def verified(aggregate: str, done: "Verified") -> Result:
+    """All counts and violations."""
+    return Result(_document(aggregate, done), _lines(aggregate, done))
+
+
+def _document(aggregate: str, done: "Verified") -> dict[str, Any]:
     printed: dict[str, Any] = {
         "aggregate": aggregate,
-        "commands": done.total("commands"),
-        "outcomes": done.total("outcomes"),
-        "events": done.total("events"),
-        "dead_letters": done.total("dead_letters"),
-        "aggregates": done.total("aggregates"),
-        "deleted": {
-            "commands": done.deleted("commands"),
-            "outcomes": done.deleted("outcomes"),
-            "dead_letters": done.deleted("dead-letters"),
-        },
+        **{name: done.total(name) for name in _COUNTS},
+        "deleted": {kind.replace("-", "_"): done.deleted(kind) for kind in _KEPT},
         "accepted_losses": done.total("accepted"),
         "given_up": done.total("given_up"),
         "violations": [
@@ -45,8 +51,8 @@ def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:
         "seconds": round(done.seconds, 3),
     }
     if done.earlier:
-        new = {name: done.new(name) for name in ("commands", "outcomes", "events", "dead_letters")}
-        printed["new"] = {**new, "violation_count": done.new("violation_count")}
+        new = ("commands", "outcomes", "events", "dead_letters", "violation_count")
+        printed["new"] = {name: done.new(name) for name in new}
         printed["proved_again"] = {str(partition): why for partition, why in done.again.items()}
     if done.compared:
         printed["compared"] = {str(partition): _compared(found) for partition, found in done.compared.items()}
@@ -56,36 +62,22 @@ def verify_document(aggregate: str, done: "Verified") -> dict[str, Any]:
 def _compared(found: "ShardComparison") -> dict[str, Any]:
     if found.skipped:
         return {"skipped": found.skipped}
-    if found.behind is None:
-        return {"aggregates": found.aggregates}
-    offset, end = found.behind
-    return {"aggregates": found.aggregates, "behind": {"offset": offset, "end": end}}
+    behind = (
+        {} if found.behind is None else {"behind": dict(zip(("offset", "end"), found.behind, strict=True))}
+    )
+    return {"aggregates": found.aggregates, **behind}
 
 
-def verify_lines(aggregate: str, done: "Verified") -> list[str]:
-    """All counts and violations, in lines for people."""
-    said = [str(found) for found in done.violations[:MOST_LINES]]
-    if (more := done.violation_count - len(said)) > 0:
-        said.append(f"and {more:,} more: see -o json")
-    seen = [
-        counted(done.total(name), noun)
-        for name, noun in (
-            ("commands", "command"),
-            ("outcomes", "outcome"),
-            ("events", "event"),
-            ("dead_letters", "dead letter"),
-            ("aggregates", "aggregate"),
-        )
-    ]
+def _lines(aggregate: str, done: "Verified") -> list[str]:
+    said = listed(done.violations, done.violation_count)
+    seen = ", ".join(counted(done.total(name), noun) for name, noun in _COUNTS.items())
     new = done.new("commands")
     speed = counted(round(new / max(done.seconds, 0.001)), "command")
-    said.append(f"{aggregate}: {', '.join(seen)} in {done.seconds:.1f} s ({speed} a second)")
+    said.append(f"{aggregate}: {seen} in {done.seconds:.1f} s ({speed} a second)")
     if done.earlier:
-        said.append(
-            f"since the last verify: {counted(new, 'command')}, {counted(done.new('violation_count'), 'violation')}"
-        )
-    deleted: dict[Kind, str] = {"commands": "command", "outcomes": "outcome", "dead-letters": "dead letter"}
-    gone = [counted(count, noun) for kind, noun in deleted.items() if (count := done.deleted(kind))]
+        violations = counted(done.new("violation_count"), "violation")
+        said.append(f"since the last verify: {counted(new, 'command')}, {violations}")
+    gone = [counted(count, noun) for kind, noun in _KEPT.items() if (count := done.deleted(kind))]
     if gone:
         said.append(f"deleted by retention: {', '.join(gone)}")
     if accepted := done.total("accepted"):
@@ -94,20 +86,18 @@ def verify_lines(aggregate: str, done: "Verified") -> list[str]:
         said.append(f"given up unread, their bytes are not kept: {counted(given_up, 'command')}")
     if done.compared:
         whole = [found for found in done.compared.values() if not (found.skipped or found.behind)]
-        count = sum(found.aggregates for found in whole)
-        shards = counted(len(done.compared), "shard")
-        said.append(f"{len(whole)} of {shards} compared: {counted(count, 'aggregate')}")
+        same = counted(sum(found.aggregates for found in whole), "aggregate")
+        said.append(f"{len(whole)} of {counted(len(done.compared), 'shard')} compared: {same}")
     for partition, found in done.compared.items():
         if found.behind is not None:
             offset, end = found.behind
             said.append(f"{partition}: behind, compared up to offset {offset:,} of {end:,}")
-    said.append(violations_text(done))
-    return said
+    return [*said, violations_text(done.violation_count)]
 
 
-def violations_text(done: "Verified") -> str:
+def violations_text(count: int) -> str:
     """Their number, in words."""
-    return counted(done.violation_count, "violation") if done.violation_count else "no violation"
+    return counted(count, "violation") if count else "no violation"
 
 
 def nothing_compared(done: "Verified") -> bool:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.render.progress import Display
+from cqrs_cli.cli.render.progress import RunDisplay
 from cqrs_cli.following.processes.plan import ProcessProgress, Subscription
 from cqrs_cli.kafka.event_tail import EventPartition
 from tests.cli.conftest import Cqrs
@@ -17,7 +17,7 @@ def test_listening_is_no_warning(cqrs: Cqrs) -> None:
     ]
 
     def connection(cli: Cli) -> None:
-        with Display(cli) as display:
+        with RunDisplay(cli) as display:
             looks: list[tuple[int, ...]] = [(), (0,), (0, 1), (0,), (0, 1)]
             for at, claimed in enumerate(looks):
                 ends = dict.fromkeys(subscriptions, 3) if at else {}  # the broker did not answer at first

@@ -12,7 +12,7 @@ import pytest
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import PLAIN_EVERY
-from cqrs_cli.cli.render.progress import Display, progress_line, run_text
+from cqrs_cli.cli.render.progress import RunDisplay, progress_line, run_result
 from cqrs_cli.deciding.measures import Folding
 from cqrs_cli.deciding.plan import Partition
 from cqrs_cli.deciding.report import OwnerReport
@@ -26,7 +26,7 @@ from tests.support.progress import snapshot
 
 def shown(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot) -> list[str]:
     """The lines that these looks at a run come to, without their speed."""
-    with Display(Cli()) as display:
+    with RunDisplay(Cli()) as display:
         for one in snapshots:
             display.show(one)
     return [line.partition(" · ")[2] for line in capfd.readouterr().err.splitlines()]
@@ -60,7 +60,7 @@ def test_lines_of_a_run_have_times(cqrs: Cqrs) -> None:
     """In a pipe: a terminal's user sees when they come."""
 
     def connection(cli: Cli) -> None:
-        with Display(cli) as display:
+        with RunDisplay(cli) as display:
             display.note("noted")
             display.show(snapshot(0, 20))
         raise KeyboardInterrupt
@@ -97,7 +97,7 @@ def test_rebuild_is_shown_and_summed_up(capfd: pytest.CaptureFixture[str]) -> No
         rebuilding(PLAIN_EVERY, 10_600),
         snapshot(PLAIN_EVERY + 1, 0),
     ]
-    with Display(Cli()) as display:
+    with RunDisplay(Cli()) as display:
         for look in looks:
             display.show(look)
     assert capfd.readouterr().err.splitlines() == [
@@ -112,7 +112,7 @@ def test_seldom_statuses_are_told_when_there() -> None:
     look = Snapshot(0.0, {Partition("counter", 0): counts})
     told = "accepted 1 · unchanged 2 · rejected 0 · deferred 3 · duplicate 0 · failed 0"
     assert progress_line(look, 0.0) == f"0 commands/s · lag 0 · {told}"
-    assert run_text(look).startswith("6 commands decided within 66 s: 1 accepted, 2 unchanged, ")
+    assert str(run_result(look).text).startswith("6 commands decided within 66 s: 1 accepted, 2 unchanged, ")
 
 
 def test_rebuild_stands_before_the_rest() -> None:
@@ -124,7 +124,7 @@ def streamed(capfd: pytest.CaptureFixture[str], *snapshots: Snapshot, quiet: boo
     """The JSON Lines of a stream in which a note comes first."""
     cli = Cli(output="json", quiet=quiet)
     cli.streaming = True
-    with Display(cli) as display:
+    with RunDisplay(cli) as display:
         display.note("noted")
         for one in snapshots:
             display.show(one)
@@ -174,9 +174,9 @@ def test_run_streams_unless_once(cqrs: Cqrs) -> None:
 
 _ON_A_TERMINAL = """
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.render.progress import Display
+from cqrs_cli.cli.render.progress import RunDisplay
 from tests.cli.render.test_progress import rebuilding, snapshot
-with Display(Cli()) as display:
+with RunDisplay(Cli()) as display:
     for look, note in ((rebuilding(0, 3000), "first note"), (snapshot(1, 7), "second note")):
         display.show(look)
         input()

@@ -1,16 +1,17 @@
 from collections import Counter
 
-from cqrs_cli.cli.render.queries.whatif import MOST_TEXT, whatif_text
+from cqrs_cli.cli.render.queries.whatif import MOST_TEXT, decided_again
 from cqrs_cli.jobs.engine.staging import Target
 from cqrs_cli.jobs.whatif import DecidedAgain
 from cqrs_cli.proof.whatif.difference import HistoryDifference
+from tests.support.results import lines_of
 
 
 def told(count: int, was: bytes = b"{}", target: Target | None = None) -> list[str]:
     """The text about so many differences of which one is shown."""
     one = HistoryDifference("outcome", "accepted", "unchanged", 0, 7, "a", "x", "tally.Add", was, b"{}")
     done = DecidedAgain(9, 1, 0, [], Counter({one.label: count}), {one.label: [one]}, 1.0)
-    return whatif_text("tally", "drafts.tally", done, target).splitlines()
+    return lines_of(decided_again("tally", "drafts.tally", done, target))
 
 
 def test_differences_left_out_are_counted() -> None:

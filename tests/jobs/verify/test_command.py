@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import verify as benchmark
 from benchmarks.arena import Arena
-from cqrs_cli.cli.render.verify import nothing_compared, verify_document, verify_lines
+from cqrs_cli.cli.render.verify import nothing_compared, verified
 from cqrs_cli.jobs.verify.driver import Verified
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.proof.findings import Report
@@ -15,18 +15,19 @@ from cqrs_cli.scans.verify.since import HEAD_FILE
 from cqrs_cli.scans.verify.state import ShardComparison
 from tests.jobs.verify.proving import call
 from tests.support.harness import TopicHarness
+from tests.support.results import lines_of
 from tests.support.rewriting import append
 
 
 def test_shard_behind_is_printed_as_behind() -> None:
     done = Verified({}, [], 0, {0: ShardComparison(behind=(0, 25)), 1: ShardComparison(7)}, 1.0)
-    assert verify_lines("bank_account", done)[1:] == [
+    assert lines_of(verified("bank_account", done))[1:] == [
         "1 of 2 shards compared: 7 aggregates",
         "0: behind, compared up to offset 0 of 25",
         "no violation",
     ]
     behind = {"aggregates": 0, "behind": {"offset": 0, "end": 25}}
-    assert verify_document("bank_account", done)["compared"] == {"0": behind, "1": {"aggregates": 7}}
+    assert verified("bank_account", done).document["compared"] == {"0": behind, "1": {"aggregates": 7}}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +39,8 @@ def test_shard_behind_is_printed_as_behind() -> None:
 )
 def test_one_is_printed_in_singular(count: int, words: str) -> None:
     report = Report(count, count, count, count, count, {"commands": 1, "dead-letters": 2})
-    assert verify_lines("counter", Verified({0: report}, [], 0, {0: ShardComparison(count)}, 1.0)) == [
+    done = Verified({0: report}, [], 0, {0: ShardComparison(count)}, 1.0)
+    assert lines_of(verified("counter", done)) == [
         f"counter: {words}",
         "deleted by retention: 1 command, 2 dead letters",
         f"1 of 1 shard compared: {words.split(', ')[4].split(' in ')[0]}",
@@ -62,16 +64,16 @@ def test_benchmark_reads_long_output(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_given_up_commands_are_printed() -> None:
     done = Verified({0: Report(given_up=1), 1: Report(given_up=2)}, [], 0, {}, 1.0)
-    assert "given up unread, their bytes are not kept: 3 commands" in verify_lines("counter", done)
-    assert verify_document("counter", done)["given_up"] == 3
+    assert "given up unread, their bytes are not kept: 3 commands" in lines_of(verified("counter", done))
+    assert verified("counter", done).document["given_up"] == 3
 
 
 def test_new_findings_are_printed_apart() -> None:
     done = Verified(
         {0: Report(9, violation_count=3)}, [], 3, {}, 1.0, {0: Report(7, violation_count=2)}, {0: "so"}
     )
-    assert "since the last verify: 2 commands, 1 violation" in verify_lines("counter", done)
-    printed = verify_document("counter", done)
+    assert "since the last verify: 2 commands, 1 violation" in lines_of(verified("counter", done))
+    printed = verified("counter", done).document
     assert (printed["new"]["commands"], printed["new"]["violation_count"]) == (2, 1)
     assert (printed["violation_count"], printed["proved_again"]) == (3, {"0": "so"})
 

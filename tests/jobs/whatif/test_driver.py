@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cqrs_cli.cli.render.queries.whatif import _said, whatif_text
+from cqrs_cli.cli.render.queries.whatif import _said, decided_again
 from cqrs_cli.errors import ContradictionError, UsageError
 from cqrs_cli.jobs.whatif import DecidedAgain, decide_partition_again, difference_rows, plan_whatif, together
 from cqrs_cli.kafka.topics.topics import KINDS
@@ -19,6 +19,7 @@ from tests.support.commands import command, mixture
 from tests.support.harness import TopicHarness
 from tests.support.owners import quietly
 from tests.support.project import Project
+from tests.support.results import lines_of
 
 Ask = Callable[..., WhatifPlan]
 
@@ -154,7 +155,7 @@ def test_differences_are_told_to_people() -> None:
         "accepted: other events",
     ]
     told = DecidedAgain(2000, 3, 4, [], counts, {one.label: [one], gone.label: [gone]}, 2.0)
-    assert whatif_text("bank_account", "drafts.kept", told, None).splitlines() == [
+    assert lines_of(decided_again("bank_account", "drafts.kept", told, None)) == [
         "    1,200  accepted → unchanged",
         "           partition 0 offset 7  a  bank_account.Close",
         "             was   {}",

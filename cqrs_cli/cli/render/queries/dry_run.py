@@ -1,12 +1,13 @@
 """`cqrs send --dry-run`: commands decided here, and nothing sent."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.result import Result
 from cqrs_cli.core.messages.event import read_event
 from cqrs_cli.words import counted
 
@@ -38,7 +39,7 @@ def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> N
     refused = []
     for composed in commands:
         rehearsed = rehearsals[composed.aggregate].decide(composed)
-        cli.row(rehearsed_document(rehearsed), rehearsed_text(rehearsed))
+        cli.result(*decided_here(rehearsed))
         if is_refused(rehearsed.read):
             refused.append(rehearsed.read)
     cli.flush()
@@ -51,20 +52,12 @@ def dry_run(cli: Cli, commands: Sequence["Composed"], ids_may_repeat: bool) -> N
         raise refusal_of(refused, len(commands))
 
 
-def rehearsed_document(rehearsed: "Rehearsed") -> dict[str, Any]:
-    """A command decided in a dry run as JSON."""
-    return {
-        "outcome": msgspec.Raw(rehearsed.value),
-        "events": [msgspec.Raw(value) for value in rehearsed.events],
-    }
-
-
-def rehearsed_text(rehearsed: "Rehearsed") -> str:
-    """A command decided in a dry run for people: its outcome as `--wait` prints it, then its events."""
+def decided_here(rehearsed: "Rehearsed") -> Result:
+    """A command decided in a dry run: its outcome as `--wait` prints it, then its events."""
     from cqrs_cli.cli.render.send import outcome_line
 
+    events = [msgspec.Raw(value) for value in rehearsed.events]
     lines = [outcome_line(rehearsed.read)]
-    for value in rehearsed.events:
-        event = read_event(value)
+    for event in map(read_event, rehearsed.events):
         lines.append(printable(f"  v{event.aggregateversion}  {event.type}  {bytes(event.data).decode()}"))
-    return "\n".join(lines)
+    return Result({"outcome": msgspec.Raw(rehearsed.value), "events": events}, lines)

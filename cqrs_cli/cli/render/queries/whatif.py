@@ -1,8 +1,9 @@
-"""The findings of `cqrs whatif`: as JSON, and for people."""
+"""The findings of `cqrs whatif`."""
 
 from typing import TYPE_CHECKING, Any
 
 from cqrs_cli.cli.output import printable
+from cqrs_cli.cli.result import Result
 from cqrs_cli.words import counted
 
 if TYPE_CHECKING:
@@ -17,10 +18,18 @@ MOST_TEXT = 160
 _WORDS = {"events": "other events", "version": "another version"}
 
 
-def whatif_document(
-    aggregate: str, module: str, done: "DecidedAgain", target: "Target | None"
-) -> dict[str, Any]:
-    """All numbers and examples, as JSON."""
+def decided_again(aggregate: str, module: str, done: "DecidedAgain", target: "Target | None") -> Result:
+    """What would differ: all numbers, and examples."""
+    differences, lines = [], []
+    for label, count in _ordered(done):
+        shown = done.examples[label]
+        told = {"count": count, "examples": [one.document() for one in shown]}
+        differences.append(dict(zip(("kind", "was", "would"), label, strict=True)) | told)
+        lines.append(f"{count:>9,}  {_said(label)}")
+        lines += [f"           {printable(line)}" for one in shown for line in _example(one)]
+        if count > len(shown):
+            where = "all are written" if target else "--out DIR writes all"
+            lines.append(f"           {count - len(shown):,} more are not shown: {where}")
     document: dict[str, Any] = {
         "aggregate": aggregate,
         "with": module,
@@ -29,43 +38,18 @@ def whatif_document(
         "aggregates": done.aggregates,
         "states": done.states,
         "not_asked": done.not_asked,
-        "differences": [
-            {
-                "kind": label[0],
-                "was": label[1],
-                "would": label[2],
-                "count": count,
-                "examples": [one.document() for one in done.examples[label]],
-            }
-            for label, count in _ordered(done)
-        ],
+        "differences": differences,
         "seconds": round(done.seconds, 3),
     }
-    if target is not None:
-        document["out"] = target.folder
-    return document
-
-
-def whatif_text(aggregate: str, module: str, done: "DecidedAgain", target: "Target | None") -> str:
-    """All numbers and examples, in lines for people."""
-    lines = []
-    for label, count in _ordered(done):
-        lines.append(f"{count:>9,}  {_said(label)}")
-        shown = done.examples[label]
-        lines += [f"           {printable(line)}" for one in shown for line in _example(one)]
-        if count > len(shown):
-            where = "all are written" if target else "--out DIR writes all"
-            lines.append(f"           {count - len(shown):,} more are not shown: {where}")
     if done.not_asked:
         lines.append(f"not asked, since workers died on them or they were given up: {done.not_asked:,}")
-    lines.append(
-        f"{aggregate} with {module}: {counted(done.commands, 'command')} decided again in {done.seconds:.1f} s, "
-        f"{done.decisions:,} of them otherwise; {done.states:,} of {counted(done.aggregates, 'aggregate')} "
-        "would end otherwise"
-    )
+    asked = f"{counted(done.commands, 'command')} decided again in {done.seconds:.1f} s"
+    states = f"{done.states:,} of {counted(done.aggregates, 'aggregate')} would end otherwise"
+    lines.append(f"{aggregate} with {module}: {asked}, {done.decisions:,} of them otherwise; {states}")
     if target is not None:
+        document["out"] = target.folder
         lines.append(f"written to {target.folder}")
-    return "\n".join(lines)
+    return Result(document, lines)
 
 
 def _ordered(done: "DecidedAgain") -> list[tuple["Label", int]]:

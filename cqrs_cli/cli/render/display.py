@@ -1,0 +1,136 @@
+"""The progress of a long job: a live line on a terminal, plain lines elsewhere, and metrics if asked for."""
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+
+from cqrs_cli.cli.context import Cli
+from cqrs_cli.cli.output import PLAIN_EVERY
+from cqrs_cli.words import smoothed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cqrs_cli.runs.endpoint import Endpoint, Served
+
+
+class Timed(Protocol):
+    """How far a job is at a time."""
+
+    @property
+    def at(self) -> float: ...
+
+
+class Followed(Timed, Protocol):
+    """How far a job is that reads records: those that are read, and those that are not."""
+
+    @property
+    def position(self) -> int: ...
+
+    @property
+    def lag(self) -> int: ...
+
+
+_T = TypeVar("_T", bound=Timed)
+_F = TypeVar("_F", bound=Followed)
+
+
+class JobDisplay(Generic[_T]):
+    """Shows how far a job is, and serves it to Prometheus if an address is given. Use as a context manager."""
+
+    every = PLAIN_EVERY  # seconds between two lines
+
+    def __init__(self, cli: Cli, metrics: "tuple[tuple[str, int], Served[_T]] | None" = None) -> None:
+        """`metrics`: the host and port to serve them at, and what collects them."""
+        self.cli = cli
+        self.last: _T | None = None  # what was shown last
+        self.rate = 0.0
+        self._stack, self._metrics = ExitStack(), metrics
+        self._endpoint: Endpoint[_T] | None = None
+        self._live: Callable[[str], None] | None = None
+        self._shown: Any = None  # the facts of the last line
+        self._shown_at = float("-inf")
+
+    def __enter__(self) -> Any:
+        if self._metrics is not None:
+            self._endpoint = _serve(self.cli, self._stack, *self._metrics)
+        if self.cli.is_live:
+            from rich.markup import escape
+
+            status = self._stack.enter_context(self.cli.stderr.status("starting"))
+            self._live = lambda text: status.update(escape(text))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def note(self, text: str) -> None:
+        """A line that stays: something that an operator should look at."""
+        if self._endpoint is not None:
+            self._endpoint.beat()
+        self.cli.note(text, "warning")
+
+    def show(self, now: _T) -> None:
+        """Take in how far it is."""
+        before, self.last = self.last, now
+        if self._endpoint is not None:
+            self._endpoint.update(now)
+        if before is not None and now.at > before.at:
+            self.rate = smoothed(self.rate, (self.done(now) - self.done(before)) / (now.at - before.at))
+        self.tell(now)
+        facts = self.facts(now)
+        if self._live is not None:
+            self._live(self.line(now))
+        elif self.is_worth(now) and facts != self._shown and now.at - self._shown_at >= self.every:
+            self.say(now)
+            self._shown, self._shown_at = facts, now.at
+
+    def say(self, now: _T) -> None:
+        """Write a plain line."""
+        self.cli.note(self.line(now))
+
+    def tell(self, now: _T) -> None:
+        """Note what is said once."""
+
+    def is_worth(self, now: _T) -> bool:
+        """True if there is something to say in a plain line."""
+        return True
+
+    def facts(self, now: _T) -> Any:
+        """The parts of a line that a reader waits for: without a change of them no plain line is written."""
+        return self.done(now)
+
+    def done(self, now: _T) -> int:
+        """What the rate is of."""
+        raise NotImplementedError
+
+    def line(self, now: _T) -> str:
+        """The line."""
+        raise NotImplementedError
+
+
+class RecordsDisplay(JobDisplay[_F]):
+    """Shows how fast a job reads records, and how many are left."""
+
+    def done(self, now: _F) -> int:
+        return now.position
+
+    def line(self, now: _F) -> str:
+        return f"{self.rate:,.0f} records/s · lag {now.lag:,}"
+
+    def is_worth(self, now: _F) -> bool:
+        """False at first: it has no rate yet."""
+        if self._shown is None:
+            self._shown, self._shown_at = self.facts(now), now.at
+        return True
+
+
+def _serve(cli: Cli, stack: ExitStack, address: tuple[str, int], metrics: "Served[_T]") -> "Endpoint[_T]":
+    """Serve metrics at this host and port until the stack is closed, and say where."""
+    from cqrs_cli.runs.endpoint import Endpoint
+
+    host, port = address
+    endpoint = Endpoint(metrics, host, port)
+    stack.callback(endpoint.close)
+    shown = f"[{host}]" if ":" in host else host
+    cli.note(f"metrics: http://{shown}:{endpoint.port}/metrics, /healthz and /readyz there")
+    return endpoint

@@ -1,0 +1,40 @@
+"""The progress and the result of `cqrs rebuild`."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from cqrs_cli.cli.output import share_text
+from cqrs_cli.cli.result import Result
+from cqrs_cli.words import counted
+
+if TYPE_CHECKING:
+    from cqrs_cli.deciding.plan import Partition
+    from cqrs_cli.deciding.rebuild.rebuild import Rebuilding, Rebuilt
+
+
+def rebuilding_text(now: "Rebuilding", bar: bool = True) -> str:
+    """The part that is done, the rate, and the time that is left at this rate."""
+    return share_text("rebuilding", (now.done, now.records), now.done, "records", now.seconds, bar)
+
+
+def rebuilt_shards(done: "Mapping[Partition, Rebuilt]", seconds: float) -> Result:
+    """Each shard, and for people the sums of each aggregate."""
+    lines = []
+    for name in sorted({partition.aggregate for partition in done}):
+        shards = [rebuilt.shard for partition, rebuilt in done.items() if partition.aggregate == name]
+        aggregates = counted(sum(one.aggregates for one in shards), "aggregate")
+        size = sum(one.bytes for one in shards) / 1e6
+        lines.append(f"{name}: {counted(len(shards), 'shard')} with {aggregates}, {size:,.1f} MB")
+    documents = [
+        {
+            "aggregate": partition.aggregate,
+            "partition": partition.number,
+            "aggregates": rebuilt.shard.aggregates,
+            "bytes": rebuilt.shard.bytes,
+            "in_use": rebuilt.in_use,
+        }
+        for partition, rebuilt in sorted(done.items())
+    ]
+    return Result(
+        {"shards": documents, "seconds": round(seconds, 3)}, [*lines, f"rebuilt in {seconds:.1f} s"]
+    )

@@ -1,0 +1,49 @@
+"""The result of a command: what programs read, and what people read. A list of columns makes both of many rows."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+from cqrs_cli.cli.output import printable_lines
+from cqrs_cli.column import Column
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from cqrs_cli.cli.output import Text
+
+_R = TypeVar("_R")
+
+#: Violations, changes and the like that are listed for people; JSON has all.
+MOST_LINES = 10
+
+
+class Result(NamedTuple):
+    """A result as JSON, and for people."""
+
+    document: dict[str, Any]
+    text: "Text"
+
+
+def table(
+    rows: Iterable[_R], columns: Sequence[Column[_R]], headers: bool = True, margin: int = 0
+) -> "Table":
+    """Rows for people, in the columns that have a header."""
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = [column for column in columns if column.header]
+    made = Table(box=None, header_style="bold", padding=(0, 2, 0, margin), show_header=headers)
+    for column in shown:
+        side: Literal["left", "right"] = "left" if column.left else "right"
+        made.add_column(column.header.strip(), justify=side, overflow="fold", no_wrap=column.whole)
+    for row in rows:
+        cells = [(column, column.of(row)) for column in shown]
+        made.add_row(*(Text(printable_lines(one.text(value)), one.style(value)) for one, value in cells))
+    return made
+
+
+def listed(found: Sequence[object], count: int | None = None) -> list[str]:
+    """The first of them as lines, and how many more there are."""
+    lines = [str(one) for one in found[:MOST_LINES]]
+    more = (len(found) if count is None else count) - len(lines)
+    return [*lines, f"and {more:,} more: see -o json"] if more > 0 else lines
