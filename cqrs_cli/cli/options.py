@@ -86,9 +86,6 @@ complete_aggregate = completing(lambda ctx: Cli().aggregate_names())
 
 
 AggregateName = Annotated[str, argument("AGGREGATE", "The aggregate's name.", complete=complete_aggregate)]
-OnlyCommandId = Annotated[str | None, option("--id ID", "Only the command with this id.")]
-OnlyAggregateId = Annotated[str | None, option("--aggregate-id ID", "Only commands for this one.")]
-OnlyCommandTypes = Annotated[list[str] | None, option("--type NAME", "Only this command; repeatable.")]
 DryRun = Annotated[bool, option("--dry-run", "Say what would be done, and do nothing.")]
 AggregateNames = Annotated[
     list[str] | None, argument("AGGREGATE", "Default: all.", complete=complete_aggregate)

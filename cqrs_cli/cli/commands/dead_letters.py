@@ -1,21 +1,14 @@
 """`cqrs dead-letters`: look at the commands that failed, send them again, or let go of them."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
+from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import (
-    AggregateName,
-    DryRun,
-    OnlyAggregateId,
-    OnlyCommandId,
-    OnlyCommandTypes,
-    moment,
-    option,
-)
+from cqrs_cli.cli.options import AggregateName, DryRun, moment, option
 from cqrs_cli.errors import UsageError
 from cqrs_cli.words import counted
 
@@ -28,12 +21,9 @@ Before = Annotated[str | None, option("--before TIME", "Only those before this t
 
 
 @dataclass(frozen=True)
-class LetterFilter:
+class LetterFilter(CommandFilter):
     """The dead letters that are meant; without an option all of them."""
 
-    id: OnlyCommandId = None
-    aggregate_id: OnlyAggregateId = None
-    types: OnlyCommandTypes = None
     reasons: Annotated[list[str] | None, option("--reason REASON", "Only for this one; repeatable.")] = None
     since: Annotated[str | None, option("--since TIME", "Only those from this time on: 2h, or a time.")] = (
         None
@@ -42,10 +32,6 @@ class LetterFilter:
     unsettled: Annotated[
         bool, option("--open", "Only the last of each command, and none that was decided since.")
     ] = False
-
-    def __bool__(self) -> bool:
-        """True if an option narrows it."""
-        return any(astuple(self))
 
     def keep(self, aggregate: str) -> "Keep":
         """True for a letter that is meant, but for `since` and `unsettled`, which tell where and what to read."""
@@ -58,15 +44,12 @@ class LetterFilter:
                     f"--reason: no command fails for {name!r}", f"there are: {', '.join(failing)}"
                 )
         until = None if self.before is None else moment("--before", self.before)
-        wanted = {name if "." in name else f"{aggregate}.{name}" for name in self.types or ()}
 
         def keep(one: "FailedCommand") -> bool:
             subject, kind = (one.command.subject, one.command.type) if one.command else (None, None)
             return (
-                (self.id is None or one.id == self.id)
-                and (self.aggregate_id is None or subject == self.aggregate_id)
+                self.means(aggregate, one.id, subject, kind)
                 and (not self.reasons or one.reason in self.reasons)
-                and (not wanted or kind in wanted)
                 and (until is None or one.record.timestamp < until)
             )
 

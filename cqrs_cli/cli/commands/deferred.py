@@ -1,20 +1,13 @@
 """`cqrs deferred`: list, cancel or release the commands that wait."""
 
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cqrs_cli.cli.app import subgroup
 from cqrs_cli.cli.command import command
+from cqrs_cli.cli.command_filter import CommandFilter
 from cqrs_cli.cli.context import Cli
-from cqrs_cli.cli.options import (
-    AggregateName,
-    DryRun,
-    OnlyAggregateId,
-    OnlyCommandId,
-    OnlyCommandTypes,
-    deadline,
-    option,
-)
+from cqrs_cli.cli.options import AggregateName, DryRun, deadline, option
 from cqrs_cli.errors import UsageError
 from cqrs_cli.words import counted
 
@@ -25,12 +18,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class DeferralFilter:
+class DeferralFilter(CommandFilter):
     """The deferred commands that are meant; without an option all of them."""
 
-    id: OnlyCommandId = None
-    aggregate_id: OnlyAggregateId = None
-    types: OnlyCommandTypes = None
     reason: Annotated[
         Literal["NOT_YET", "LATER"] | None, option("--reason NOT_YET|LATER", "Only what waits for this.")
     ] = None
@@ -38,22 +28,15 @@ class DeferralFilter:
         str | None, option("--before TIME", "Only what is due before: 1h from now, or a time.")
     ] = None
 
-    def __bool__(self) -> bool:
-        """True if an option narrows it."""
-        return any(astuple(self))
-
     def keep(self, aggregate: str) -> "Callable[[Deferral], bool]":
         """True for a command that is meant."""
         from cqrs_cli.client.queries.deferred import command_type
 
         until = None if self.before is None else deadline("--before", self.before)
-        wanted = {name if "." in name else f"{aggregate}.{name}" for name in self.types or ()}
         return lambda entry: (
-            (self.id is None or entry.id == self.id)
-            and (self.aggregate_id is None or entry.subject == self.aggregate_id)
+            self.means(aggregate, entry.id, entry.subject, command_type(entry))
             and (self.reason is None or entry.reason == self.reason)
             and (until is None or entry.due < until)
-            and (not wanted or command_type(entry) in wanted)
         )
 
 
