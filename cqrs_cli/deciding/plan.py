@@ -6,12 +6,12 @@ from typing import Literal, NamedTuple
 
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.deciding.state_cache import CACHE_BYTES
-from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.partition_log import PartitionLog
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
 from cqrs_cli.kafka.topics.topics import AggregateTopics, Topics
 from cqrs_cli.ownership.claim import Claim, Counts
+from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standing import Seat
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.state.identity import Identity
@@ -117,21 +117,11 @@ def shard_folder(state_dir: Path, topics: Topics) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class OwnerResult:
-    """The end of an owner: a quiet one (`error` None), or the error that ends the run."""
+class OwnerResult(Ending[Partition]):
+    """The end of owners that decide."""
 
-    partition: Partition
-    counts: Counts
-    error: CqrsError | None = None
-    notes: tuple[str, ...] = ()
-    cpu: float = 0.0  # seconds of its whole task, in the result of the task's first owner
-
-    @property
-    def owned(self) -> Partition:
-        """What it owned."""
-        return self.partition
+    counts: Counts = field(default_factory=Counts)
 
     @property
     def about(self) -> str:
-        """The name that its notes are told once for: what concerns one partition alone names it."""
-        return self.partition.aggregate
+        return self.owned.aggregate

@@ -66,7 +66,7 @@ class DecidingSupervisor(Supervisor):
 
     @property
     def ending(self) -> OwnerResult:
-        return OwnerResult(self.partition, self.mine.counts, self.error, tuple(self.notes))
+        return OwnerResult(self.partition, self.error, tuple(self.notes), counts=self.mine.counts)
 
     def news(self) -> list[bytes]:
         self._reports += 1

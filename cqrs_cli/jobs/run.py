@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
+from cqrs_cli.deciding.plan import Partition, Plan
 from cqrs_cli.deciding.retire import retire
 from cqrs_cli.errors import TakenOverError, UnavailableError
 from cqrs_cli.following.processes.load import PROCESSES
-from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, ProcessResult, Subscription
+from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, Subscription
 from cqrs_cli.following.processes.retire import retire_processes
 from cqrs_cli.jobs.engine import jvm
 from cqrs_cli.jobs.engine.long_job import LongJob, LongWork, Task, run_long_job
 from cqrs_cli.jobs.engine.partition_job import raise_gravest
 from cqrs_cli.jobs.engine.session import code_root, driver_host
 from cqrs_cli.kafka.clients import answers
+from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standby import Heart
 from cqrs_cli.runs.progress import Progress
 from cqrs_cli.runs.reports import Reports
@@ -31,8 +32,6 @@ from cqrs_cli.runs.task import without_aggregates
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.accumulators import Accumulator
-
-Ending = OwnerResult | ProcessResult
 
 
 def run_owners(
@@ -71,10 +70,10 @@ def run_processes(
     return done or ProcessProgress(time.monotonic(), {}, {})
 
 
-class Owning(LongWork[Ending, Snapshot]):
+class Owning(LongWork[Ending[Any], Snapshot]):
     """The work of a run: its owners end when they are fenced from outside."""
 
-    group, kind = "cqrs-run", OwnerResult
+    group, kind = "cqrs-run", Ending
 
     def __init__(
         self,
@@ -92,7 +91,7 @@ class Owning(LongWork[Ending, Snapshot]):
         self._processes = processes and replace(processes, reports=address)
         self._context, self._progress, self._watch, self._note = context, progress, watch, note
 
-    def task(self, submission: int, results: "Accumulator[dict[int, Ending]]") -> Task:
+    def task(self, submission: int, results: "Accumulator[dict[int, Ending[Any]]]") -> Task:
         self._progress.begin(submission)
         self._plan = replace(self._plan, submission=submission)
         self._processes = self._processes and replace(self._processes, submission=submission)
@@ -131,13 +130,13 @@ class Owning(LongWork[Ending, Snapshot]):
             self._progress.look()
         return self._progress.suspicions()
 
-    def end(self, job: LongJob[Ending]) -> None:
+    def end(self, job: LongJob[Ending[Any]]) -> None:
         """Fence every partition that is still this run's: its owners return by themselves, and close their shards."""
         retire(self._plan)
         if self._processes is not None:
             retire_processes(self._processes)
 
-    def stop(self, job: LongJob[Ending] | None) -> bool:
+    def stop(self, job: LongJob[Ending[Any]] | None) -> bool:
         """Fence first; then cancel what is left. Those that write their last checkpoints have time for it.
 
         Without a broker nothing can be fenced, and owners do not hear of the end: they are cancelled at once.
@@ -166,7 +165,7 @@ class Owning(LongWork[Ending, Snapshot]):
             self._note(text)
         return reached
 
-    def ended(self, results: Sequence[Ending]) -> Snapshot:
+    def ended(self, results: Sequence[Ending[Any]]) -> Snapshot:
         for ending in results:
             for text in ending.notes:
                 if self._progress.reports.is_news(ending.about, text):
@@ -185,7 +184,7 @@ def _task(
     plan: Plan,
     processes: ProcessPlan | None,
     tasks: int,
-    results: "Accumulator[dict[int, Ending]]",
+    results: "Accumulator[dict[int, Ending[Any]]]",
     number: int,
     _: Iterable[int],
 ) -> Iterator[int]:

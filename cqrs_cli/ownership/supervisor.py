@@ -57,9 +57,9 @@ class Supervisor(Watched):
         stopping: threading.Event,
         driver: Address | None,
     ) -> None:
-        """The other arguments are those of `Watched`."""
-        super().__init__(place, folder, mine, timing, stopping, driver)
-        self.connection, self.seat = connection, seat
+        super().__init__()
+        self.connection, self.seat, self.place, self.folder = connection, seat, place, folder
+        self.mine, self.timing, self.stopping, self.driver = mine, timing, stopping, driver
         self.batch_limit = timing.batch_limit
         self.owner: Owner | None = None
         self.pause = timing.first_pause

@@ -24,20 +24,14 @@ class Watched(ABC):
     noun: ClassVar[str]
     doing: ClassVar[str]
 
-    def __init__(
-        self,
-        place: str,
-        folder: Path,
-        mine: Claim,
-        timing: Timing,
-        stopping: threading.Event,
-        driver: Address | None,
-    ) -> None:
-        """`place` names the partition in messages; files for `status` on this machine lie beside `folder`; `driver`
-        takes its news.
-        """
-        self.place, self.folder, self.timing, self.stopping = place, folder, timing, stopping
-        self.mine, self.driver = mine, driver
+    place: str  # names the partition in messages
+    folder: Path  # files for `status` on this machine lie beside it
+    mine: Claim
+    timing: Timing
+    stopping: threading.Event
+    driver: Address | None  # takes its news
+
+    def __init__(self) -> None:
         self.notes: list[str] = []
         self.error: CqrsError | None = None  # what it ended with
         self.session: Session[Any] | None = None  # of the present owner

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from typing import Any
 
 from cqrs_cli.deciding.explain import hidden_commands
 from cqrs_cli.deciding.measures import REBUILDING
@@ -13,6 +14,7 @@ from cqrs_cli.following.processes.plan import ProcessPlan, ProcessProgress, Proc
 from cqrs_cli.following.processes.topics import heard_topics
 from cqrs_cli.kafka.admin.transactions import OpenTransaction
 from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standing import Seat, Standing, Standings
 from cqrs_cli.runs.reports import Reports
 from cqrs_cli.runs.snapshot import Snapshot
@@ -141,7 +143,7 @@ class Progress:
             if claim.trial is not None
         ]
 
-    def final(self, endings: "Sequence[OwnerResult | ProcessResult]") -> Snapshot:
+    def final(self, endings: Sequence[Ending[Any]]) -> Snapshot:
         """The final counts, from the owners' own results."""
         try:
             last = self.look()
@@ -150,7 +152,7 @@ class Progress:
         reacted = [ending for ending in endings if isinstance(ending, ProcessResult)]
         return Snapshot(
             time.monotonic(),
-            {ending.partition: ending.counts for ending in endings if isinstance(ending, OwnerResult)},
+            {ending.owned: ending.counts for ending in endings if isinstance(ending, OwnerResult)},
             last.lag,
             sum(ending.cpu for ending in endings),
             reports=self._reports(),

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from cqrs_cli import failpoints
 from cqrs_cli.deciding.checkpoints.opening import RestoringSupervisor
@@ -16,7 +17,7 @@ from cqrs_cli.errors import ConfigurationError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.supervisor import reacting
 from cqrs_cli.kafka.topics.decision_rules import DecisionSettings
-from cqrs_cli.ownership.claim import Counts
+from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.supervisor import Supervisor
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch, Watchdog
@@ -31,7 +32,7 @@ GARBAGE = 300_000
 
 def own(
     plan: Plan, task: int, tasks: int, attempt: int, processes: ProcessPlan | None = None
-) -> Iterator[OwnerResult | ProcessResult]:
+) -> Iterator[Ending[Any]]:
     """Own this task's share of the partitions, and of the subscriptions of processes, until all of them have ended;
     yields how each did.
 
@@ -45,18 +46,14 @@ def own(
         make_room(_needs(plan, share), f"a task that owns {len(share)} partitions")
     except ConfigurationError as error:
         first = share[0]
-        yield (
-            OwnerResult(first, Counts(), error)
-            if isinstance(first, Partition)
-            else ProcessResult(first, error=error)
-        )
+        yield (OwnerResult(first, error) if isinstance(first, Partition) else ProcessResult(first, error))
         return
     began, stopping = time.process_time(), threading.Event()
     decide = _deciding(plan, [one for one in share if isinstance(one, Partition)], attempt, stopping)
     heard = [one for one in share if isinstance(one, Subscription)]
     react = reacting(processes, heard, attempt, stopping) if processes else []
     _Task([*decide, *react], decide, plan.timing, stopping).run()
-    endings: list[OwnerResult | ProcessResult] = [one.ending for one in decide]
+    endings: list[Ending[Any]] = [one.ending for one in decide]
     endings += [one.ending for one in react]
     yield replace(endings[0], cpu=time.process_time() - began)
     yield from endings[1:]

@@ -81,13 +81,13 @@ def react_hanging(
     plan, before = stage.plan(), stage.position()
     assert before is not None
     subscription = next(one for one in plan.subscriptions if one.source.topic == stage.events)
-    supervisor, *_ = reacting(plan, [subscription], 0, threading.Event())
+    doing = reacting(plan, [subscription], 0, threading.Event())[0].reacting
     outputs: dict[str, list[OutputRecord]] = defaultdict(list)
     now = int(time.time() * 1000)
     for one in records(stage.connection, stage.events, 0):
         if one.offset >= before.offset:
-            event = record_event(supervisor.loaded.sources["order"], one.value, stage.events, 0, one.offset)
-            for sent in supervisor.composer.compose(event, reaction(supervisor.loaded.process, event)):
+            event = record_event(doing.loaded.sources["order"], one.value, stage.events, 0, one.offset)
+            for sent in doing.composer.compose(event, reaction(doing.loaded.process, event)):
                 outputs[sent.topic].append((sent.value, sent.key, now))
             end = one.offset + 1
     after = replace(before, offset=end)

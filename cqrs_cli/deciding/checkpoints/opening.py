@@ -2,20 +2,17 @@
 
 import os
 import selectors
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from functools import cached_property
 
-from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.messages.timestamps import rfc3339
 from cqrs_cli.deciding.checkpoints.child import FetchRequest, Line, leave_child, parse_lines, start_child
-from cqrs_cli.deciding.checkpoints.source import checkpoint_source
-from cqrs_cli.deciding.plan import Partition, Plan
+from cqrs_cli.deciding.checkpoints.source import CheckpointSource, checkpoint_source
 from cqrs_cli.deciding.supervisor import DecidingSupervisor
 from cqrs_cli.state.checkpoint.workplace import workplace
 from cqrs_cli.state.errors import CorruptError
-from cqrs_cli.state.memory import MemoryBudget
 from cqrs_cli.state.opening import OpenedStore
 from cqrs_cli.state.shard import install_shard
 
@@ -26,24 +23,17 @@ LONGEST_SILENCE = 60.0
 class RestoringSupervisor(DecidingSupervisor):
     """A supervisor whose new shards begin with a checkpoint. One that led to damage is not used again."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        partition: Partition,
-        aggregate: Aggregate,
-        attempt: int,
-        stopping: threading.Event,
-        budget: MemoryBudget | None = None,
-    ) -> None:
-        super().__init__(plan, partition, aggregate, attempt, stopping, budget)
-        self._source = checkpoint_source(plan, partition, aggregate)
-        self._refused: set[str] = set()  # SHA-256s of data
-        self._used = ""
+    _refused: frozenset[str] = frozenset()  # SHA-256s of data
+    _used = ""
+
+    @cached_property
+    def _source(self) -> CheckpointSource:
+        return checkpoint_source(self.plan, self.partition, self.aggregate)
 
     def open(self) -> OpenedStore:
         """Open the shard; a new one is a checkpoint's, where one fits. Raises what `open_shard` raises."""
         if self._used:  # it is opened again only after damage
-            self._refused.add(self._used)
+            self._refused |= {self._used}
             self._used = ""
         opened = super().open()
         if not opened.fresh:
@@ -51,7 +41,7 @@ class RestoringSupervisor(DecidingSupervisor):
         self.measures.enter("restore")
         path, place = self._source.shard, self._source.log.place("commands")
         with workplace(path, "fetch") as prepared:
-            found = self._fetched(FetchRequest(self._source, frozenset(self._refused), prepared))
+            found = self._fetched(FetchRequest(self._source, self._refused, prepared))
             if found is None:
                 return opened
             opened.store.close()
@@ -59,7 +49,7 @@ class RestoringSupervisor(DecidingSupervisor):
             try:
                 store = install_shard(path, prepared, self._source.identity, limits=self.timing.shard)
             except CorruptError as error:
-                self._refused.add(found.sha256)
+                self._refused |= {found.sha256}
                 self.notes.append(f"{place}: {checkpoint} is not used: {error.message}")
                 return super().open()
         self._used = found.sha256

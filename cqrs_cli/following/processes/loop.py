@@ -1,6 +1,7 @@
 """Step 3: read events, react, and commit the commands with the position in one transaction."""
 
 import time
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -22,8 +23,19 @@ from cqrs_cli.ownership.claim import progressed
 from cqrs_cli.ownership.loop import Loop
 from cqrs_cli.ownership.signals import BatchTooLarge
 
-#: Events whose commands a topic does not take, by offset, and why.
-Refusals = dict[int, str]
+
+@dataclass
+class Reacting:
+    """What one owner hands on to the next: the code, and what has been done."""
+
+    loaded: LoadedProcess
+    composer: Composer
+    note: Tell
+    refused: dict[int, str] = field(
+        default_factory=dict
+    )  # offset of an event → why a topic does not take its commands
+    events: int = 0  # reacted to
+    commands: int = 0  # sent
 
 
 class StoppedError(Exception):
@@ -35,24 +47,15 @@ class StoppedError(Exception):
 
 
 class ReactLoop(Loop):
-    """One owner at work. `refused`: events whose commands a topic does not take, and why."""
+    """One owner at work."""
 
     session: ReactSession
 
-    def __init__(
-        self,
-        session: ReactSession,
-        loaded: LoadedProcess,
-        composer: Composer,
-        start: int,
-        refused: Refusals,
-        note: Tell,
-    ) -> None:
+    def __init__(self, session: ReactSession, reacting: Reacting, start: int) -> None:
         targets = session.plan.targets
         super().__init__(session, start, None if targets is None else targets[session.subscription])
-        self.loaded, self.composer, self.refused, self.note = loaded, composer, refused, note
-        self.aggregate = loaded.sources[session.subscription.source.aggregate]
-        self.events = self.commands = 0
+        self.done, self.loaded = reacting, reacting.loaded
+        self.aggregate = self.loaded.sources[session.subscription.source.aggregate]
         self.reached = start  # where polling has come to
         self.reacting: Record | None = None  # the event that `react` has now
         self.blamed = blamed_event(session.mine.trial)
@@ -62,9 +65,8 @@ class ReactLoop(Loop):
         # Without it this client, which has talked to the group only, finds the partition's leader a second later.
         session.consumer.list_topics(source.topic, timeout=REQUEST_TIMEOUT)
         connection = session.plan.connection
-        self.tail = PartitionTail(
-            connection, source, self.at, self.note, connection.payloads, session.consumer
-        )
+        note = self.done.note
+        self.tail = PartitionTail(connection, source, self.at, note, connection.payloads, session.consumer)
 
     def poll(self) -> list[Record]:
         limit = self.session.limit
@@ -109,8 +111,8 @@ class ReactLoop(Loop):
         end = self.left[0].offset if self.left else self.reached
         self._commit(commands, end, records[0].offset, done, stopped)
         self.at = end
-        self.events += reacted
-        self.commands += len(commands)
+        self.done.events += reacted
+        self.done.commands += len(commands)
         self.session.useful = self.session.useful or done > 0
         self.session.batch_limit = min(self.session.batch_limit * 2, timing.batch_limit)
         if stopped is not None:
@@ -149,10 +151,10 @@ class ReactLoop(Loop):
         about = f"({recorded.aggregate_id!r}, version {recorded.version})"
         if self.blamed is not None and self.blamed.offset == record.offset:
             raise self._stop(record, f"cannot go past {kind}", about, self.blamed.why)
-        if record.offset in self.refused:
-            raise self._stop(record, f"cannot send for {kind}", about, self.refused[record.offset])
+        if (refused := self.done.refused.get(record.offset)) is not None:
+            raise self._stop(record, f"cannot send for {kind}", about, refused)
         try:
-            return self.composer.compose(recorded, reaction(loaded.process, recorded))
+            return self.done.composer.compose(recorded, reaction(loaded.process, recorded))
         except InvalidReaction as error:
             raise self._stop(record, f"was wrong about {kind}", about, f"{loaded.place}: {error}") from error
         except KeyboardInterrupt:

@@ -7,16 +7,13 @@ from confluent_kafka import KafkaError, KafkaException
 from msgspec.structs import replace
 
 from cqrs_cli import failpoints
-from cqrs_cli.following.processes.compose import Composer
-from cqrs_cli.following.processes.load import LoadedProcess
-from cqrs_cli.following.processes.loop import ReactLoop, Refusals
+from cqrs_cli.following.processes.loop import Reacting, ReactLoop
 from cqrs_cli.following.processes.plan import ProcessPlan, Subscription
 from cqrs_cli.following.processes.position import ProcessPosition, position_key, resume
 from cqrs_cli.following.processes.positions import recorded_positions, source_state
 from cqrs_cli.following.processes.session import ReactSession
 from cqrs_cli.following.processes.settle import settled_reaction
 from cqrs_cli.kafka.clients import kafka_error
-from cqrs_cli.kafka.event_tail import Tell
 from cqrs_cli.kafka.readers import StalledError
 from cqrs_cli.ownership.claim import Claim, suspect
 from cqrs_cli.ownership.settle import explain_stall
@@ -30,16 +27,11 @@ class ReactingOwner:
         self,
         plan: ProcessPlan,
         subscription: Subscription,
-        loaded: LoadedProcess,
-        composer: Composer,
         mine: Claim,
         batch_limit: int,
-        refused: Refusals,
-        note: Tell,
+        reacting: Reacting,
     ) -> None:
-        self.plan, self.subscription = plan, subscription
-        self.loaded, self.composer = loaded, composer
-        self.refused, self.note = refused, note
+        self.plan, self.subscription, self.reacting = plan, subscription, reacting
         self.session = ReactSession(plan, subscription, mine, batch_limit)
         self.loop: ReactLoop | None = None
 
@@ -60,7 +52,7 @@ class ReactingOwner:
         """0: end what Kafka left open of the writer before. It may hide commands of a partition from their owner, and
         whatever is written next would end it in one way or the other: so it is looked for before each fence.
         """
-        settled_reaction(self.plan, self.subscription, False, self.note)
+        settled_reaction(self.plan, self.subscription, False, self.reacting.note)
 
     def fence(self) -> None:
         """1: fence the previous owner; its open transaction is settled."""
@@ -103,5 +95,5 @@ class ReactingOwner:
 
     def react(self, start: int, stopping: Callable[[], bool]) -> None:
         """3: react to events from `start` on, until the target is reached or `stopping()` says so."""
-        loop = self.loop = ReactLoop(self.session, self.loaded, self.composer, start, self.refused, self.note)
+        loop = self.loop = ReactLoop(self.session, self.reacting, start)
         loop.run(stopping)

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cqrs_cli.errors import CqrsError
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.kafka.event_tail import EventPartition
 from cqrs_cli.kafka.topics.partitioner import Partitioner
 from cqrs_cli.kafka.topics.process_topics import ProcessTopics
 from cqrs_cli.ownership.claim import Claim
+from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.standing import Seat
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.telemetry.datagrams import Address
@@ -108,26 +108,17 @@ def subscription_place(state_dir: Path, topics: ProcessTopics, topic: str, parti
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessResult:
-    """The end of an owner: a quiet one (`error` None), or the error that ends the run."""
+class ProcessResult(Ending[Subscription]):
+    """The end of owners that react."""
 
-    subscription: Subscription
     events: int = 0  # reacted to
     commands: int = 0  # sent
     began: float = 0.0  # seconds since the epoch
     ended: float = 0.0
-    error: CqrsError | None = None
-    notes: tuple[str, ...] = ()
-    cpu: float = 0.0  # seconds of its whole task, in the result of the task's first owner
-
-    @property
-    def owned(self) -> Subscription:
-        """What it owned."""
-        return self.subscription
 
     @property
     def about(self) -> str:
-        """The name that its notes are told once for: each of them names the process."""
+        """One for all: each note names the process."""
         return ABOUT_PROCESSES
 
 

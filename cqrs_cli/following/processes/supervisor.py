@@ -16,7 +16,7 @@ from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.following.processes.compose import Composer
 from cqrs_cli.following.processes.explain import explain_missing, explain_refusal
 from cqrs_cli.following.processes.load import LoadedProcess, load_process
-from cqrs_cli.following.processes.loop import Refusals
+from cqrs_cli.following.processes.loop import Reacting
 from cqrs_cli.following.processes.owner import ReactingOwner
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult, Subscription
 from cqrs_cli.following.processes.retire import replace_position
@@ -47,26 +47,24 @@ class ReactingSupervisor(Supervisor):
         stopping: threading.Event,
     ) -> None:
         self.plan, self.subscription = plan, subscription
-        self.loaded, self.composer = loaded, composer
+        self.reacting = Reacting(loaded, composer, self.note)
         mine = plan.claim(subscription, attempt)
         folder = plan.place(subscription)
         connection, seat, timing = plan.connection, plan.seat(subscription), plan.timing
         super().__init__(connection, seat, str(subscription), folder, mine, timing, stopping, plan.reports)
         self._told = 0  # notes that the driver was told
-        self.refused: Refusals = {}
-        self.events = self.commands = 0
         self.began, self.ended = time.time(), 0.0
 
     @property
     def ending(self) -> ProcessResult:
         return ProcessResult(
             self.subscription,
-            self.events,
-            self.commands,
-            self.began,
-            self.ended,
             self.error,
             tuple(self.notes),
+            events=self.reacting.events,
+            commands=self.reacting.commands,
+            began=self.began,
+            ended=self.ended,
         )
 
     def news(self) -> list[bytes]:
@@ -74,27 +72,9 @@ class ReactingSupervisor(Supervisor):
         return [note_body(text) for text in fresh]
 
     def begin(self) -> ReactingOwner:
-        self._count()
-        return ReactingOwner(
-            self.plan,
-            self.subscription,
-            self.loaded,
-            self.composer,
-            self.mine,
-            self.batch_limit,
-            self.refused,
-            self.note,
-        )
-
-    def _count(self) -> None:
-        """Add what the last owner has done."""
-        owner = self.owner
-        if isinstance(owner, ReactingOwner) and owner.loop is not None:
-            self.events += owner.loop.events
-            self.commands += owner.loop.commands
+        return ReactingOwner(self.plan, self.subscription, self.mine, self.batch_limit, self.reacting)
 
     def end(self) -> None:
-        self._count()
         self.ended = time.time()
 
     def present(self) -> Record | None:
@@ -117,7 +97,8 @@ class ReactingSupervisor(Supervisor):
 
     def blame(self, error: BatchTooLarge) -> None:
         """The next owner stops the process at the event."""
-        self.refused[error.offset] = f"a topic of commands refuses them: {str(error).partition(' (')[0]}"
+        why = str(error).partition(" (")[0]
+        self.reacting.refused[error.offset] = f"a topic of commands refuses them: {why}"
 
     def handle_other(self, error: BaseException, session: Session[Any]) -> None:
         if isinstance(error, KafkaException):
@@ -135,7 +116,7 @@ class ReactingSupervisor(Supervisor):
         return explain_missing(self.plan, self.subscription)
 
     def explain_denial(self) -> CqrsError:
-        return explain_refusal(self.plan, self.subscription, self.loaded.named)
+        return explain_refusal(self.plan, self.subscription, self.reacting.loaded.named)
 
     def explain_takeover(self, later: Claim) -> CqrsError:
         return TakenOverError(

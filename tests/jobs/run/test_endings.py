@@ -7,7 +7,7 @@ import pytest
 from cqrs_cli.deciding.plan import OwnerResult, Partition, Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UnavailableError
 from cqrs_cli.kafka.topics.topics import Topics
-from cqrs_cli.ownership.claim import TERMINAL, Counts
+from cqrs_cli.ownership.claim import TERMINAL
 from tests.support.commands import increments
 from tests.support.driver import Context, drive
 from tests.support.harness import TopicHarness
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.kafka
 def test_gravest_ending_wins_with_notes(counters: TopicHarness) -> None:
     def disagree(plan: Plan) -> list[OwnerResult]:
         return [
-            OwnerResult(Partition("counter", 0), Counts(), UnavailableError("gone"), ("a note",)),
-            OwnerResult(Partition("counter", 1), Counts(), TakenOverError("taken"), ("another",)),
+            OwnerResult(Partition("counter", 0), UnavailableError("gone"), ("a note",)),
+            OwnerResult(Partition("counter", 1), TakenOverError("taken"), ("another",)),
         ]
 
     notes: list[str] = []
@@ -35,7 +35,7 @@ def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
     older = replace(older, topics={**older.topics, "other": other})
     newer = counters.plan()
     owned_here(newer)
-    taken = [OwnerResult(Partition("counter", 0), Counts(), TakenOverError("taken"))]
+    taken = [OwnerResult(Partition("counter", 0), TakenOverError("taken"))]
     with pytest.raises(TakenOverError) as raised:
         drive(Context(lambda _: taken), older, all_claimed=0.0)
     assert raised.value.message == f"run {newer.run} took over counter; nobody decides for other now"
@@ -45,7 +45,7 @@ def test_partial_takeover_names_what_is_left(counters: TopicHarness) -> None:
 def test_every_ending_fences_the_partitions(counters: TopicHarness) -> None:
     def stops(plan: Plan) -> list[OwnerResult]:
         endings = owned_here(plan)
-        return [OwnerResult(endings[0].partition, endings[0].counts, CqrsError("enough"))]
+        return [replace(endings[0], error=CqrsError("enough"))]
 
     counters.send(*increments(3))
     with pytest.raises(CqrsError, match="enough"):

@@ -11,12 +11,13 @@ import pytest
 
 from cqrs_cli.cli.context import Cli
 from cqrs_cli.cli.processes import chosen_processes
-from cqrs_cli.deciding.plan import OwnerResult, Plan
+from cqrs_cli.deciding.plan import Plan
 from cqrs_cli.errors import CqrsError, TakenOverError, UsageError
 from cqrs_cli.following.processes.plan import ProcessPlan, ProcessResult
 from cqrs_cli.jobs.run import run_owners
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.runs.assembly import Interventions, assemble
 from cqrs_cli.runs.other_runs import left_to_react
 from cqrs_cli.runs.snapshot import Snapshot
@@ -45,7 +46,7 @@ def payments(connection: Connection, prefix: str, tmp_path: Path) -> TopicHarnes
 def drive(
     plan: Plan,
     processes: ProcessPlan,
-    task: Callable[[Plan, ProcessPlan], Iterable[OwnerResult | ProcessResult]] = lambda plan, processes: own(
+    task: Callable[[Plan, ProcessPlan], Iterable[Ending[Any]]] = lambda plan, processes: own(
         plan, 0, 1, 0, processes
     ),
 ) -> tuple[Snapshot, list[str]]:

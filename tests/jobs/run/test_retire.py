@@ -12,10 +12,11 @@ from confluent_kafka import TopicPartition
 
 from cqrs_cli.deciding import retire as retiring
 from cqrs_cli.jobs.engine.long_job import LongJob
-from cqrs_cli.jobs.run import Ending, Owning
+from cqrs_cli.jobs.run import Owning
 from cqrs_cli.kafka.clients import consumer
 from cqrs_cli.kafka.connection.connection import Connection
 from cqrs_cli.ownership.claim import TERMINAL
+from cqrs_cli.ownership.ending import Ending
 from cqrs_cli.ownership.retire import retire_all
 from cqrs_cli.ownership.timing import Timing
 from tests.support.commands import increments
@@ -104,7 +105,7 @@ class Retiring(Owning):
 
     fenced = 0
 
-    def end(self, job: LongJob[Ending]) -> None:
+    def end(self, job: LongJob[Ending[Any]]) -> None:
         self.fenced += 1
 
 
