@@ -8,7 +8,7 @@ from cqrs_cli.core.deferral.deferrals import Deferrals
 from cqrs_cli.core.deferral.entry import Deferral
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.outcome import DeadLetter
-from cqrs_cli.core.messages.payload_reference import PayloadReference
+from cqrs_cli.core.messages.payload_reference import MAX_PAYLOAD, PayloadReference
 from cqrs_cli.core.stored import DedupEntry
 
 #: The most events of one command, and the most bytes of all of them.
@@ -42,6 +42,8 @@ class BatchContext:
     deferrals: Deferrals = field(default_factory=Deferrals)
     payloads: Payloads = field(default_factory=dict)  # those that the batch's commands refer to
     payload_threshold: float = inf  # the data of an event with more bytes become a payload
+    max_bytes: int = MAX_BYTES  # of all events of one command
+    max_payload: int = MAX_PAYLOAD  # of the payloads of all events of one command
 
 
 class Undecided(Exception):

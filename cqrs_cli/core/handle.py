@@ -6,13 +6,12 @@ from itertools import islice
 from cqrs_cli.core.aggregate.aggregate import Aggregate
 from cqrs_cli.core.aggregate.decider import Command, Context, Event, Rejected
 from cqrs_cli.core.aggregate.invalid import PROCESS_ERRORS, raised
-from cqrs_cli.core.context import MAX_BYTES, MAX_EVENTS, BatchContext, OutputRecord
+from cqrs_cli.core.context import MAX_EVENTS, BatchContext, OutputRecord
 from cqrs_cli.core.deferral.later import Later
 from cqrs_cli.core.fold import Folded
 from cqrs_cli.core.messages.command import MAX_ATTRIBUTE, CommandEnvelope
 from cqrs_cli.core.messages.outcome import cut
 from cqrs_cli.core.messages.payload_reference import (
-    MAX_PAYLOAD,
     PayloadReference,
     payload_folder,
     refer,
@@ -63,7 +62,7 @@ def call_decide(
 def plain_size(context: BatchContext) -> float:
     """The bytes of a command's events up to which none is too large, nor its data. No key is above MAX_ATTRIBUTE."""
     in_record = context.max_event_bytes - RECORD_OVERHEAD - MAX_ATTRIBUTE
-    return min(MAX_BYTES, in_record, context.payload_threshold)
+    return min(context.max_bytes, in_record, context.payload_threshold)
 
 
 def within_limits(
@@ -80,16 +79,14 @@ def within_limits(
         data = aggregate.quick_encode(event)
         if len(data) > context.payload_threshold:
             apart += len(data)
-            if apart > MAX_PAYLOAD:
-                raise Refused(
-                    Reason.TOO_LARGE, f"its payloads have {apart} bytes: the limit is {MAX_PAYLOAD}"
-                )
+            if apart > (limit := context.max_payload):
+                raise Refused(Reason.TOO_LARGE, f"its payloads have {apart} bytes: the limit is {limit}")
             reference = refer(data)
             payloads[reference] = data
             value = with_reference(value, folder, reference)
         total += len(value)
-        limit = min(context.max_event_bytes - len(key or b"") - RECORD_OVERHEAD, MAX_BYTES)
-        if len(value) > limit or total > MAX_BYTES:
+        limit = min(context.max_event_bytes - len(key or b"") - RECORD_OVERHEAD, context.max_bytes)
+        if len(value) > limit or total > context.max_bytes:
             raise Refused(Reason.TOO_LARGE, f"event {index} makes it {total} bytes: the limit is {limit}")
         written.append((value, key, timestamp))
     return written, payloads, total + sum(map(len, payloads.values()))

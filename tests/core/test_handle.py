@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from cqrs_cli.core import handle
+from cqrs_cli.core.context import MAX_EVENTS
 from tests.core.tally import Partition, command, record
 
 
@@ -29,11 +30,10 @@ def add(n: int = 2, id: str = "1", **attributes: Any) -> bytes:
     return command("Add", {"n": n}, id=id, **attributes)
 
 
-def test_last_event_that_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handle, "MAX_EVENTS", 3)
+def test_last_event_that_is_allowed() -> None:
     partition = Partition()
-    assert partition.verdict(record(0, add(3)))["status"] == "accepted"
-    assert partition.verdict(record(1, add(4, "2")))["message"] == "more than 3 events"
+    assert partition.verdict(record(0, add(MAX_EVENTS)))["status"] == "accepted"
+    assert partition.verdict(record(1, add(MAX_EVENTS + 1, "2")))["message"] == "more than 10000 events"
 
 
 @pytest.mark.parametrize("n", [1, 2])
@@ -46,17 +46,12 @@ def test_last_byte_of_a_record_is_allowed(n: int) -> None:
 
 
 @pytest.mark.parametrize("attributes", [{}, CHECKED], ids=["plain", "checked"])
-def test_last_byte_of_a_command_is_allowed(
-    attributes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_last_byte_of_a_command_is_allowed(attributes: dict[str, Any]) -> None:
     partition = Partition()
     partition.feed(record(0, add(**attributes)))
     total = sum(len(value) for value, _, _ in partition.events)
-
-    monkeypatch.setattr(handle, "MAX_BYTES", total)
-    assert Partition().verdict(record(0, add(**attributes)))["status"] == "accepted"
-    monkeypatch.setattr(handle, "MAX_BYTES", total - 1)
-    message = Partition().verdict(record(0, add(**attributes)))["message"]
+    assert Partition(max_bytes=total).verdict(record(0, add(**attributes)))["status"] == "accepted"
+    message = Partition(max_bytes=total - 1).verdict(record(0, add(**attributes)))["message"]
     assert message == f"event 1 makes it {total} bytes: the limit is {total - 1}"
 
 

@@ -166,11 +166,10 @@ def test_large_events_become_payloads() -> None:
     assert found == [json.loads(value) for value, _, _ in plain.events]
 
 
-def test_payloads_of_events_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cqrs_cli.core.handle.MAX_PAYLOAD", 3 * len(b'{"n":1}'))
-    assert len(noted().events) == 3
-    monkeypatch.setattr("cqrs_cli.core.handle.MAX_PAYLOAD", 3 * len(b'{"n":1}') - 1)
-    partition = noted()
+def test_payloads_of_events_are_bounded() -> None:
+    limit = 3 * len(b'{"n":1}')
+    assert len(noted(max_payload=limit).events) == 3
+    partition = noted(max_payload=limit - 1)
     assert partition.last()["data"]["reason"] == "TOO_LARGE"
     assert not partition.events and not partition.payloads and not partition.states
 
