@@ -19,7 +19,7 @@ class CodeWatch:
     def __init__(self, watched: Watched) -> None:
         self._watched, self._timing = watched, watched.timing
         self._record: Record | None = None
-        self._since = self._looked = time.monotonic()
+        self._since = self._looked = watched.clock()
         self._told = False
 
     def look(self) -> None:
@@ -27,7 +27,7 @@ class CodeWatch:
         longer than `Timing.decide_timeout`: a thread cannot be ended alone.
         """
         watched = self._watched
-        now, looked, self._looked = time.monotonic(), self._looked, time.monotonic()
+        now, looked, self._looked = watched.clock(), self._looked, watched.clock()
         record = watched.present()
         if record is not self._record or now - looked > self._timing.paused:
             self._record, self._since = record, now
@@ -42,7 +42,7 @@ class CodeWatch:
             tell_slow(watched.folder, record.offset, took)
         if took > self._timing.decide_timeout and self._condemn(record.offset, round(took)):
             watched.report(f"{watched.noun} {record.offset} does not end", "ending the task")
-            os._exit(os.EX_SOFTWARE)
+            watched.exit(os.EX_SOFTWARE)
 
     def _tell_end(self) -> None:
         if self._told:

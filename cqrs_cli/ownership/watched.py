@@ -31,13 +31,16 @@ class Watched(ABC):
     stopping: threading.Event
     driver: Address | None  # takes its news
 
+    clock: Callable[[], float] = staticmethod(time.monotonic)
+    exit: Callable[[int], object] = staticmethod(os._exit)  # ends the whole process
+
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.error: CqrsError | None = None  # what it ended with
         self.session: Session[Any] | None = None  # of the present owner
         # Why an owner is kept from its work, and the session of that owner.
         self._blocked: tuple[str, Session[Any] | None] = "", None
-        self._looked = self._woke = time.monotonic()
+        self._looked = self._woke = self.clock()
 
     @property
     def failed(self) -> bool:
@@ -49,12 +52,12 @@ class Watched(ABC):
         the middle of a change: neither will ever end, and the driver submits a lost task again, which then sets the
         shard aside. Every crash is harmless, this one too. To be called several times a second.
         """
-        now, looked, self._looked = time.monotonic(), self._looked, time.monotonic()
+        now, looked, self._looked = self.clock(), self._looked, self.clock()
         if now - looked > self.timing.paused:
             self._woke = now
         if now - self._woke >= self.timing.stuck and (what := self.stuck()):
             self.report(what, "ending the task")
-            os._exit(os.EX_SOFTWARE)
+            self.exit(os.EX_SOFTWARE)
 
     def stuck(self) -> str:
         """The thing that its owner waits for and that will never come; empty if nothing is known."""

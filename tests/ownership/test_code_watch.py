@@ -3,13 +3,11 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
 from cqrs_cli.core.messages.record import Record
-from cqrs_cli.ownership import watchdog
 from cqrs_cli.ownership.claim import Claim
 from cqrs_cli.ownership.timing import Timing
 from cqrs_cli.ownership.watchdog import CodeWatch
@@ -24,16 +22,20 @@ class Task:
 
     noun, doing, timing, mine = "command", "is being decided", TIMING, MINE
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-        self.clock, self.committed, self.position = 1000.0, MINE, 0
+    def __init__(self, folder: Path) -> None:
+        self.now, self.committed, self.position = 1000.0, MINE, 0
         self.folder = folder / "0"
         self.left: list[Claim | None] = []
         self.ends: list[int] = []
         self.said: list[str] = []
         self.deciding: Record | None = None
-        monkeypatch.setattr(watchdog, "time", SimpleNamespace(monotonic=lambda: self.clock))
-        monkeypatch.setattr(os, "_exit", self.ends.append)
         self.watch = CodeWatch(cast(Watched, self))
+
+    def clock(self) -> float:
+        return self.now
+
+    def exit(self, code: int) -> None:
+        self.ends.append(code)
 
     def present(self) -> Record | None:
         return self.deciding
@@ -46,15 +48,15 @@ class Task:
 
     def decides(self, offset: int, seconds: float) -> None:
         self.deciding = Record(offset, 0, b"a")
-        until = self.clock + seconds
-        while self.clock < until and not self.ends:
-            self.clock += 0.5
+        until = self.now + seconds
+        while self.now < until and not self.ends:
+            self.now += 0.5
             self.watch.look()
 
 
 @pytest.fixture
-def task(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Task:
-    return Task(monkeypatch, tmp_path)
+def task(tmp_path: Path) -> Task:
+    return Task(tmp_path)
 
 
 @pytest.mark.pins("endless-command")
@@ -75,7 +77,7 @@ def test_many_commands_are_not_one(task: Task) -> None:
 
 def test_paused_task_judges_no_command(task: Task) -> None:
     task.decides(7, TIMING.decide_timeout - 1)
-    task.clock += 10 * TIMING.decide_timeout
+    task.now += 10 * TIMING.decide_timeout
     task.watch.look()
     task.deciding = None
     task.watch.look()

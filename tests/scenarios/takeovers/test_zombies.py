@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -85,13 +86,12 @@ def test_a_paused_owner_without_rival_continues(behind: TopicHarness) -> None:
     behind.check()
 
 
-def test_pause_is_not_a_stuck_call(behind: TopicHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, ends = [1000.0], list[int]()
-    monkeypatch.setattr("cqrs_cli.ownership.watched.time", SimpleNamespace(monotonic=lambda: clock[0]))
-    monkeypatch.setattr("os._exit", ends.append)
+def test_pause_is_not_a_stuck_call(behind: TopicHarness) -> None:
+    clock, ends = [time.monotonic()], list[int]()
     plan = behind.plan()
     stuck = plan.timing.stuck
     owner = DecidingSupervisor(plan, Partition("bank_account", 0), behind.aggregate, 0, threading.Event())
+    owner.clock, owner.exit = lambda: clock[0], ends.append
     owner.store = cast(Store, SimpleNamespace(waiting=stuck + 1))
 
     def looks_for(seconds: float) -> None:
